@@ -40,6 +40,10 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var maximumWaiting = 5_000_000
     /// The schema that all tables are in; it is made when it is missing.
     public var schema = "chapar"
+    /// So many changes of devices may wait for the planner; above it changes are refused.
+    package var maximumUnplannedChanges = 10_000
+    /// A search through the registry looks at so many rows at a time.
+    var rowsPerScan = 1_000
 
     /// Reads a URL such as `postgres://chapar@db.example.org/chapar`.
     ///

@@ -13,6 +13,10 @@ public final class PostgresStore: NotificationStore {
     let core: StoreCore
     /// For the device registry and the outbox.
     let registry: PostgresConnection
+    /// For what is looked up in these.
+    let registryReader: PostgresConnection
+    let outboxSignals = OutboxSignals()
+    let outboxLeases = OutboxLeases()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
     private let records = Inbox<RecordRequest>()
     private let tasks = Mutex<Tasks?>(nil)
@@ -52,6 +56,7 @@ public final class PostgresStore: NotificationStore {
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry")
+        registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
@@ -170,6 +175,7 @@ public final class PostgresStore: NotificationStore {
                 logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])
             }
         }
+        await endLeases()
         core.events.raise()
         await disconnect()
     }
@@ -178,6 +184,8 @@ public final class PostgresStore: NotificationStore {
         closed.store(true, ordering: .releasing)
         await core.disconnect()
         await registry.close()
+        await registryReader.close()
+        outboxSignals.close()
     }
 
     /// Lets the node's lease end, as if the process stood still; for tests.

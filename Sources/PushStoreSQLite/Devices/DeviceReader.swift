@@ -82,27 +82,6 @@ final class DeviceReader {
     }
 }
 
-extension BackendRefusal {
-    /// A list as it is stored: for each its backend, reason and time; nil for an empty one.
-    static func stored(_ list: [BackendRefusal]) -> String? {
-        guard !list.isEmpty else { return nil }
-        return JSONValue.array(
-            list.map { [.string($0.backend), .string($0.reason), .integer($0.asOf.millisecondsSince1970)] }
-        ).text
-    }
-
-    /// Reads ``stored(_:)``; what is none is left out.
-    static func list(stored: [UInt8]) -> [BackendRefusal] {
-        guard case .array(let list)? = try? JSONValue(parsing: stored) else { return [] }
-        return list.compactMap { item in
-            guard case .array(let parts) = item, parts.count == 3, let backend = parts[0].stringValue,
-                let reason = parts[1].stringValue, let asOf = parts[2].integerValue
-            else { return nil }
-            return BackendRefusal(backend: backend, reason: reason, asOf: Date(millisecondsSince1970: asOf))
-        }
-    }
-}
-
 extension SQLStatement {
     /// A text; nil for null.
     func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }

@@ -1,10 +1,10 @@
-import Foundation
-import PushCore
-import PushQueue
+internal import Foundation
+package import PushCore
 
-/// Devices and entries as the outbox keeps them: JSON, with times as milliseconds since 1970.
+/// Devices and entries as every store's outbox keeps them: JSON, with times as milliseconds since 1970.
 extension Device {
-    var outboxForm: JSONValue {
+    /// The device as JSON.
+    package var outboxForm: JSONValue {
         var object: JSONObject = [
             "id": .string(id), "created": .integer(createdAt.millisecondsSince1970),
             "updated": .integer(updatedAt.millisecondsSince1970),
@@ -22,7 +22,7 @@ extension Device {
     }
 
     /// Reads ``outboxForm``; nil for anything else.
-    init?(outboxForm object: JSONObject) {
+    package init?(outboxForm object: JSONObject) {
         guard let id = object["id"]?.stringValue, let created = object.date("created") else { return nil }
         self.init(
             id: id,
@@ -76,7 +76,8 @@ extension RegisteredToken {
 }
 
 extension OutboxEntry {
-    var outboxForm: JSONValue {
+    /// The entry as JSON.
+    package var outboxForm: JSONValue {
         var object: JSONObject = [
             "id": .string(id.uuidString), "backend": .string(backend), "device": .string(device),
             "kind": .string(kind.rawValue), "at": .integer(at.millisecondsSince1970),
@@ -87,7 +88,7 @@ extension OutboxEntry {
     }
 
     /// Reads ``outboxForm``; nil for anything else.
-    init?(outboxForm object: JSONObject) {
+    package init?(outboxForm object: JSONObject) {
         guard let id = object["id"]?.stringValue.flatMap({ UUID(uuidString: $0) }),
             let backend = object["backend"]?.stringValue, let device = object["device"]?.stringValue,
             let kind = object["kind"]?.stringValue.flatMap({ Kind(rawValue: $0) }), let at = object.date("at")

@@ -1,0 +1,147 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// A search for the devices that fit a query, in steps of which each looks at a bounded number of rows.
+///
+/// A user or a tag is found by an index; what else the query asks for is looked for along the way.
+struct DeviceScan: Sendable {
+    /// What one step found.
+    struct Step: Sendable {
+        var found: [StoredDevice]
+        /// The place of the last row that was looked at.
+        var last: Int64
+        /// Whether no row is left.
+        var isOver: Bool
+    }
+
+    private let sql: String
+    private let rowsPerStep: Int
+    /// The values of the query, behind those of a step.
+    private let values: [PostgresValue]
+
+    init(_ query: DeviceQuery, rowsPerStep: Int) {
+        self.rowsPerStep = rowsPerStep
+        // $1: the place, $2: the rows to look at, $3: the devices that are wanted.
+        var values: [PostgresValue] = []
+        func bind(_ value: PostgresValue) -> String {
+            values.append(value)
+            return "$\(values.count + 3)"
+        }
+        var rows = "SELECT number FROM chapar.devices WHERE number > $1 ORDER BY number LIMIT $2"
+        var fits: [String] = []
+        if let tag = query.tag {
+            rows = """
+                SELECT device AS number FROM chapar.device_tags WHERE tag = \(bind(.text(tag))) AND device > $1
+                ORDER BY device LIMIT $2
+                """
+            if let user = query.user { fits.append("d.user_key = \(bind(.text(user)))") }
+        } else if let user = query.user {
+            rows = """
+                SELECT number FROM chapar.devices WHERE user_key = \(bind(.text(user))) AND number > $1 ORDER BY number LIMIT $2
+                """
+        }
+        switch query.app {
+        case nil: break
+        case .default?: fits.append("strpos(d.id, '/') = 0")
+        case let app?: fits.append("starts_with(d.id, \(bind(.text(app.key("")))))")
+        }
+        if let platform = query.platform {
+            // `Device.effectivePlatform` as a condition: what was given, else what all tokens of known services agree on.
+            let name = bind(.text(platform))
+            let known = bind(.texts(TokenService.known.map(\.rawValue)))
+            fits.append(
+                """
+                (d.platform = \(name) OR d.platform IS NULL AND \(name) = (
+                    SELECT CASE WHEN min(p) = max(p) THEN min(p) END
+                    FROM (SELECT split_part(slot, '-', 1) AS p FROM chapar.device_tokens
+                    WHERE device = d.number AND split_part(slot, '/', 1) = ANY (\(known))) s))
+                """
+            )
+        }
+        if let service = query.service {
+            fits.append(
+                """
+                EXISTS (SELECT FROM chapar.device_tokens k
+                WHERE k.device = d.number AND k.slot = \(bind(.text(service.rawValue))))
+                """
+            )
+        }
+        let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
+        sql = """
+            WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (
+                SELECT d.* FROM page JOIN chapar.devices d ON d.number = page.number \(condition)
+                ORDER BY d.number LIMIT $3
+            )
+            SELECT \(DeviceRows.deviceColumns), \(DeviceRows.tokenColumns), b.last, b.count
+            FROM (SELECT max(number) AS last, count(*) AS count FROM page) b LEFT JOIN fitting d ON true
+            LEFT JOIN chapar.device_tokens t ON t.device = d.number ORDER BY d.number, t.slot
+            """
+        self.values = values
+    }
+
+    /// Looks at the rows after a place, until it has found as many devices as are wanted.
+    func step(
+        after position: Int64,
+        wanted: Int,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Step {
+        let rows = try db.run(
+            sql,
+            [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
+        )
+        let found = DeviceRows.read(rows)
+        if found.count >= wanted, let last = found.last {
+            return Step(found: found, last: last.number, isOver: false)
+        }
+        let columns = DeviceRows.deviceColumnCount + DeviceRows.tokenColumnCount
+        let count = rows.integer(0, columns + 1) ?? 0
+        return Step(found: found, last: rows.integer(0, columns) ?? position, isOver: count < rowsPerStep)
+    }
+}
+
+/// A part of the tokens that are quarantined, counted.
+struct QuarantineCount: Sendable {
+    /// Where a part ends: the token's place in the index.
+    struct Place: Sendable {
+        var backend = ""
+        var device: Int64 = 0
+        var slot = ""
+    }
+
+    /// One entry for each backend and reason.
+    var parts: [QuarantinedTokens] = []
+    /// Where the next part begins; nil after the last one.
+    var next: Place?
+
+    /// Counts so many tokens after a place.
+    init(after place: Place, rows count: Int, _ db: isolated PostgresConnection) throws(PostgresError) {
+        let rows = try db.run(
+            """
+            WITH page AS MATERIALIZED (
+                SELECT backend, device, slot, reason, invalidated FROM chapar.device_tokens
+                WHERE held AND (backend, device, slot) > ($1, $2, $3) ORDER BY backend, device, slot LIMIT $4
+            )
+            SELECT backend, reason, count(*), min(invalidated), max(invalidated), (SELECT count(*) FROM page),
+                (SELECT slot FROM page ORDER BY backend DESC, device DESC, slot DESC LIMIT 1),
+                (SELECT max(device) FROM page WHERE backend = (SELECT max(backend) FROM page))
+            FROM page GROUP BY backend, reason ORDER BY backend
+            """,
+            [.text(place.backend), .integer(place.device), .text(place.slot), .integer(count)]
+        )
+        for row in 0..<rows.count {
+            let number = Int(rows.integer(row, 2) ?? 0)
+            parts.append(
+                QuarantinedTokens(
+                    backend: rows.text(row, 0) ?? "",
+                    count: number,
+                    reasons: [rows.text(row, 1) ?? "": number],
+                    oldest: Date(millisecondsSince1970: rows.integer(row, 3) ?? 0),
+                    newest: Date(millisecondsSince1970: rows.integer(row, 4) ?? 0)
+                )
+            )
+        }
+        guard let last = parts.last, let total = rows.integer(0, 5), total >= count else { return }
+        next = Place(backend: last.backend, device: rows.integer(0, 7) ?? 0, slot: rows.text(0, 6) ?? "")
+    }
+}

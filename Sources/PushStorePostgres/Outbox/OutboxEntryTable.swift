@@ -1,0 +1,347 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// The entries of the outbox, as rows of `outbox_entries`.
+///
+/// A line is what waits for one device at one backend. Whoever changes a line has the lock of its device (``RegistryLocks``); a claim
+/// changes rows alone, and passes over those that somebody else has.
+enum OutboxEntryTable {
+    /// So many rows are removed in one transaction.
+    static let largestRemoval = 1_000
+
+    private struct Line: Hashable {
+        var device: String
+        var backend: String
+
+        init(_ entry: OutboxEntry) { (device, backend) = (entry.device, entry.backend) }
+    }
+
+    /// What stands last in a line.
+    private struct Last {
+        var kind: String
+        var user: String?
+        var isLeased: Bool
+    }
+
+    /// Keeps entries behind those of their lines, in order; a registration adds nothing when the last of its line says the same.
+    ///
+    /// Returns how many of each backend were added.
+    @discardableResult
+    static func add(
+        _ entries: [OutboxEntry],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [String: Int] {
+        guard !entries.isEmpty else { return [:] }
+        var last = try lastOfLines(of: entries, db)
+        var added: [(entry: OutboxEntry, due: Int64?)] = []
+        for entry in entries {
+            let line = Line(entry)
+            let before = last[line]
+            if entry.kind == .register, let before, before.kind == entry.kind.rawValue, before.user == entry.user,
+                !before.isLeased
+            {
+                continue
+            }
+            added.append((entry, before == nil ? now : nil))
+            last[line] = Last(kind: entry.kind.rawValue, user: entry.user, isLeased: false)
+        }
+        guard !added.isEmpty else { return [:] }
+        let new = added.map(\.entry)
+        try db.run(
+            """
+            INSERT INTO chapar.outbox_entries (id, backend, device, user_key, kind, body, at, due)
+            SELECT id, backend, device, user_key, kind, body, at, due
+            FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[])
+            WITH ORDINALITY AS n(id, backend, device, user_key, kind, body, at, due, place) ORDER BY place
+            """,
+            [
+                .texts(new.map(\.id.uuidString)), .texts(new.map(\.backend)), .texts(new.map(\.device)),
+                .texts(new.map(\.user)), .texts(new.map(\.kind.rawValue)),
+                .texts(new.map { $0.body.isEmpty ? nil : JSONValue.object($0.body).text }),
+                .integers(new.map(\.at.millisecondsSince1970)), .integers(added.map(\.due)),
+            ]
+        )
+        let counts = Dictionary(new.map { ($0.backend, 1) }, uniquingKeysWith: +)
+        try count(counts, db)
+        return counts
+    }
+
+    private static func lastOfLines(
+        of entries: [OutboxEntry],
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [Line: Last] {
+        let lines = Array(Set(entries.map { Line($0) }))
+        let rows = try db.run(
+            """
+            SELECT place, kind, user_key, leased FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS l(device, backend, place)
+            CROSS JOIN LATERAL (
+                SELECT kind, user_key, leased FROM chapar.outbox_entries e
+                WHERE e.device = l.device AND e.backend = l.backend ORDER BY number DESC LIMIT 1
+            ) e
+            """,
+            [.texts(lines.map(\.device)), .texts(lines.map(\.backend))]
+        )
+        var found: [Line: Last] = [:]
+        for row in 0..<rows.count {
+            guard let place = rows.integer(row, 0) else { continue }
+            found[lines[Int(place) - 1]] = Last(
+                kind: rows.text(row, 1) ?? "",
+                user: rows.text(row, 2),
+                isLeased: rows.bool(row, 3)
+            )
+        }
+        return found
+    }
+
+    // MARK: Claims
+
+    /// Leases what is due; no two nodes get the same.
+    static func claim(
+        of backend: String,
+        limit: Int,
+        until end: Int64,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [ClaimedEntry] {
+        let rows = try db.run(
+            """
+            WITH ready AS MATERIALIZED (
+                SELECT number, due FROM chapar.outbox_entries WHERE backend = $1 AND due <= $2
+                ORDER BY due, number LIMIT $3 FOR UPDATE SKIP LOCKED
+            )
+            UPDATE chapar.outbox_entries e SET due = $4, attempts = attempts + 1, leased = true
+            FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due
+            """,
+            [.text(backend), .integer(now), .integer(limit), .integer(end)]
+        )
+        var found: [(due: Int64, claim: ClaimedEntry)] = []
+        for row in 0..<rows.count {
+            let entry = waiting(rows, row)
+            let claim = ClaimedEntry(number: entry.number, operation: entry.operation, attempt: entry.attempts)
+            found.append((rows.integer(row, columnCount) ?? 0, claim))
+        }
+        return found.sorted { ($0.due, $0.claim.number) < ($1.due, $1.claim.number) }.map(\.claim)
+    }
+
+    /// When the next entry of a backend is due, or the next lease ends.
+    static func nextDue(of backend: String, _ db: isolated PostgresConnection) throws(PostgresError) -> Int64? {
+        try db.run(
+            """
+            SELECT due FROM chapar.outbox_entries WHERE backend = $1 AND due IS NOT NULL ORDER BY due LIMIT 1
+            """,
+            [.text(backend)]
+        ).integer(0, 0)
+    }
+
+    /// Writes what became of claimed entries, within a transaction that has locked their devices.
+    ///
+    /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
+    /// lease is in force (`attempts` and `leased`), an end always counts.
+    static func record(
+        _ results: [OutboxResult],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        var ended: [Int64] = []
+        var returned: [(claim: ClaimedEntry, due: Int64, untried: Int64)] = []
+        for result in results {
+            let claim = result.claim
+            switch result.ending {
+            case .end: ended.append(claim.number)
+            case .retry(let moment): returned.append((claim, moment.millisecondsSince1970, 0))
+            case .release: returned.append((claim, now, 1))
+            }
+        }
+        // Of two results of one claim the first counts, since it ends the lease.
+        var seen: Set<[Int64]> = []
+        returned = returned.filter { seen.insert([$0.claim.number, Int64($0.claim.attempt)]).inserted }
+        if !returned.isEmpty {
+            try db.run(
+                """
+                UPDATE chapar.outbox_entries e SET due = r.due, leased = false, attempts = e.attempts - r.untried
+                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, attempt, due, untried)
+                WHERE e.number = r.number AND e.attempts = r.attempt AND e.leased
+                """,
+                [
+                    .integers(returned.map(\.claim.number)), .integers(returned.map { Int64($0.claim.attempt) }),
+                    .integers(returned.map(\.due)), .integers(returned.map(\.untried)),
+                ]
+            )
+        }
+        if !ended.isEmpty { _ = try remove(ended, now: now, db) }
+    }
+
+    /// Gives back claims whose owner ends: they are due at once, and the tries count.
+    static func giveBack(
+        _ claims: [(number: Int64, attempt: Int64)],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        try db.run(
+            """
+            WITH mine AS MATERIALIZED (
+                SELECT e.number FROM chapar.outbox_entries e JOIN unnest($1::bigint[], $2::bigint[]) AS r(number, attempt)
+                ON e.number = r.number AND e.attempts = r.attempt WHERE e.leased
+                ORDER BY e.number FOR UPDATE OF e SKIP LOCKED
+            )
+            UPDATE chapar.outbox_entries e SET due = $3, leased = false FROM mine WHERE e.number = mine.number
+            """,
+            [.integers(claims.map(\.number)), .integers(claims.map(\.attempt)), .integer(now)]
+        )
+    }
+
+    // MARK: Removal
+
+    /// Some of the oldest entries of a backend, up to a number: their numbers and devices.
+    static func oldest(
+        of backend: String,
+        device: String?,
+        upTo last: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [(number: Int64, device: String)] {
+        let (condition, values): (String, [PostgresValue]) =
+            device == nil ? ("", []) : ("AND device = $4", [.text(device)])
+        let rows = try db.run(
+            """
+            SELECT number, device FROM chapar.outbox_entries WHERE backend = $1 AND number <= $2 \(condition)
+            ORDER BY number LIMIT $3
+            """,
+            [.text(backend), .integer(last), .integer(largestRemoval)] + values
+        )
+        var found: [(Int64, String)] = []
+        for row in 0..<rows.count {
+            if let number = rows.integer(row, 0), let device = rows.text(row, 1) { found.append((number, device)) }
+        }
+        return found
+    }
+
+    /// The number of the newest entry.
+    static func newestNumber(_ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
+        try db.run("SELECT coalesce(max(number), 0) FROM chapar.outbox_entries").integer(0, 0) ?? 0
+    }
+
+    /// Removes entries and makes the first of their lines claimable; returns how many there were.
+    static func remove(
+        _ numbers: [Int64],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Int {
+        let rows = try db.run(
+            "DELETE FROM chapar.outbox_entries WHERE number = ANY ($1) RETURNING device, backend",
+            [.integers(numbers)]
+        )
+        guard rows.count > 0 else { return 0 }
+        var devices: [String?] = []
+        var backends: [String] = []
+        for row in 0..<rows.count {
+            devices.append(rows.text(row, 0))
+            backends.append(rows.text(row, 1) ?? "")
+        }
+        try db.run(
+            """
+            UPDATE chapar.outbox_entries e SET due = $3 FROM (
+                SELECT (SELECT number FROM chapar.outbox_entries f WHERE f.device = l.device AND f.backend = l.backend
+                ORDER BY number LIMIT 1) AS number
+                FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS n(device, backend)) l
+            ) first WHERE e.number = first.number AND e.due IS NULL
+            """,
+            [.texts(devices), .texts(backends), .integer(now)]
+        )
+        try count(Dictionary(backends.map { ($0, -1) }, uniquingKeysWith: +), db)
+        return rows.count
+    }
+
+    // MARK: Depths
+
+    /// So many rows of `outbox_depths` become one for each backend at once.
+    private static let depthRows = 1_000
+
+    /// Adds to how many wait at backends.
+    private static func count(
+        _ counts: [String: Int],
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        let backends = counts.keys.sorted()
+        let rows = try db.run(
+            """
+            INSERT INTO chapar.outbox_depths (backend, waiting) SELECT * FROM unnest($1::text[], $2::bigint[]) RETURNING number
+            """,
+            [.texts(backends), .integers(backends.map { Int64(counts[$0] ?? 0) })]
+        )
+        // Whoever gets a round number replaces the rows that nobody else has by their sums.
+        guard RegistryLocks.integers(rows).contains(where: { $0 % 128 == 0 }) else { return }
+        try db.run(
+            """
+            WITH old AS MATERIALIZED (
+                SELECT number FROM chapar.outbox_depths ORDER BY number LIMIT $1 FOR UPDATE SKIP LOCKED
+            ), gone AS (
+                DELETE FROM chapar.outbox_depths d USING old WHERE d.number = old.number RETURNING backend, waiting
+            )
+            INSERT INTO chapar.outbox_depths (backend, waiting)
+            SELECT backend, sum(waiting)::bigint FROM gone GROUP BY backend HAVING sum(waiting) <> 0
+            """,
+            [.integer(depthRows)]
+        )
+    }
+
+    /// How much waits at each backend.
+    static func depths(_ db: isolated PostgresConnection) throws(PostgresError) -> [String: OutboxDepth] {
+        let rows = try db.run(
+            """
+            SELECT backend, sum(waiting)::bigint,
+                (SELECT at FROM chapar.outbox_entries e WHERE e.backend = d.backend ORDER BY number LIMIT 1)
+            FROM chapar.outbox_depths d GROUP BY backend HAVING sum(waiting) > 0
+            """
+        )
+        var found: [String: OutboxDepth] = [:]
+        for row in 0..<rows.count {
+            guard let backend = rows.text(row, 0) else { continue }
+            let oldest = rows.integer(row, 2).map { Date(millisecondsSince1970: $0) }
+            found[backend] = OutboxDepth(waiting: Int(rows.integer(row, 1) ?? 0), oldest: oldest)
+        }
+        return found
+    }
+
+    // MARK: Rows
+
+    /// What ``waiting(_:_:)`` reads, of a table `e`.
+    private static let columns =
+        "e.number, e.id, e.backend, e.device, e.user_key, e.kind, e.body, e.at, e.attempts, e.due"
+    private static let columnCount = 10
+
+    /// What waits for a device.
+    static func waiting(
+        for device: String,
+        limit: Int,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [WaitingEntry] {
+        let rows = try db.run(
+            "SELECT \(columns) FROM chapar.outbox_entries e WHERE device = $1 ORDER BY number LIMIT $2",
+            [.text(device), .integer(limit)]
+        )
+        var found: [WaitingEntry] = []
+        for row in 0..<rows.count { found.append(waiting(rows, row)) }
+        return found
+    }
+
+    private static func waiting(_ rows: borrowing PostgresRows, _ row: Int) -> WaitingEntry {
+        let body = rows.bytes(row, 6).flatMap { try? JSONValue(parsing: $0) }
+        return WaitingEntry(
+            number: rows.integer(row, 0) ?? 0,
+            // What the table holds was written by this store: the fallbacks are for one that somebody edited.
+            operation: OutboxEntry(
+                id: rows.text(row, 1).flatMap { UUID(uuidString: $0) } ?? UUID(),
+                backend: rows.text(row, 2) ?? "",
+                device: rows.text(row, 3) ?? "",
+                user: rows.text(row, 4),
+                kind: rows.text(row, 5).flatMap { OutboxEntry.Kind(rawValue: $0) } ?? .register,
+                body: body?.objectValue ?? JSONObject(),
+                at: Date(millisecondsSince1970: rows.integer(row, 7) ?? 0)
+            ),
+            attempts: Int(rows.integer(row, 8) ?? 0),
+            due: rows.integer(row, 9).map { Date(millisecondsSince1970: $0) }
+        )
+    }
+}

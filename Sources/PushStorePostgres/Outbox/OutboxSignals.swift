@@ -1,0 +1,72 @@
+internal import PushCore
+internal import Synchronization
+
+/// Wakes the calls of this node that wait for work in the outbox, when it commits some.
+///
+/// What other nodes commit is found by looking: waiting calls look once in ``poll``.
+final class OutboxSignals: Sendable {
+    /// How often a waiting call looks.
+    static let poll = Duration.seconds(1)
+
+    /// Raised when changes were added.
+    let changes = WakeSignal()
+    private let backends = Mutex<[String: WakeSignal]>([:])
+
+    /// Raised when entries of a backend may have become claimable.
+    func entries(of backend: String) -> WakeSignal {
+        backends.withLock { backends in
+            if let known = backends[backend] { return known }
+            let new = WakeSignal()
+            backends[backend] = new
+            return new
+        }
+    }
+
+    /// Wakes those that wait for changes, when there are some, and for entries of backends.
+    func raise(changes isChanged: Bool = false, entriesOf names: some Sequence<String> = []) {
+        if isChanged { changes.raise() }
+        for name in names { entries(of: name).raise() }
+    }
+
+    /// Wakes everybody: the store is closed.
+    func close() {
+        changes.raise()
+        for signal in backends.withLock({ Array($0.values) }) { signal.raise() }
+    }
+}
+
+/// The claims of this node that are not over, so that a node that ends in good order gives back what it did not finish.
+///
+/// Other nodes wait for the end of the leases of a node that does not.
+final class OutboxLeases: Sendable {
+    private struct Lease {
+        var attempt: Int64
+        var end: Int64
+    }
+
+    /// With so many known ones, those that have lapsed are forgotten.
+    private static let sweep = 10_000
+
+    private let leases = Mutex<[Int64: Lease]>([:])
+
+    /// Adds claims whose leases end at a time, in milliseconds.
+    func add(_ claims: [(number: Int64, attempt: Int)], until end: Int64, now: Int64) {
+        leases.withLock { leases in
+            if leases.count > Self.sweep { leases = leases.filter { $0.value.end > now } }
+            for claim in claims { leases[claim.number] = Lease(attempt: Int64(claim.attempt), end: end) }
+        }
+    }
+
+    /// Forgets claims that are over.
+    func remove(_ numbers: some Sequence<Int64>) {
+        leases.withLock { leases in for number in numbers { leases[number] = nil } }
+    }
+
+    /// All of them, which it forgets.
+    func takeAll() -> [(number: Int64, attempt: Int64)] {
+        leases.withLock { leases in
+            defer { leases.removeAll() }
+            return leases.map { ($0.key, $0.value.attempt) }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+public import Foundation
+internal import Logging
+public import PushCore
+public import PushQueue
+
+/// The outbox: changes that are not planned yet, and entries that wait for their platforms, shared by all nodes.
+extension PostgresStore: OutboxStore {
+    private var now: Int64 { core.now }
+
+    /// Keeps entries.
+    public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
+        guard !entries.isEmpty else { return }
+        let now = now
+        let (added, isBehind) = try await transaction(on: registry) { (db) throws(PostgresError) in
+            let devices = Set(entries.map(\.device))
+            var locks = RegistryLocks(self.options)
+            locks.add(devices: devices)
+            try locks.take(db)
+            let holding = try OutboxChangeTable.holding(Array(devices), db)
+            if !holding.isEmpty { try OutboxChangeTable.requireRoom(db, self.options) }
+            let behind = entries.filter { holding.contains($0.device) }
+            try OutboxChangeTable.add(behind.map { (.operation($0), $0.at) }, db)
+            let added = try OutboxEntryTable.add(entries.filter { !holding.contains($0.device) }, now: now, db)
+            return (added, !behind.isEmpty)
+        }
+        outboxSignals.raise(changes: isBehind, entriesOf: added.keys)
+    }
+
+    /// Takes what is due, and waits for some when there is none.
+    public func claimEntries(
+        of backend: String,
+        limit: Int,
+        lease: Duration,
+        wait: Duration
+    ) async throws(StoreError) -> [ClaimedEntry] {
+        guard limit > 0 else { return [] }
+        let signal = outboxSignals.entries(of: backend)
+        return try await look(signal, within: wait) { (db) throws(PostgresError) in
+            let now = self.now
+            let end = now + lease.boundedMilliseconds
+            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: end, now: now, db)
+            self.outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: end, now: now)
+            guard claims.isEmpty, wait > .zero else { return (claims, nil) }
+            return ([], try OutboxEntryTable.nextDue(of: backend, db))
+        }
+    }
+
+    /// Writes what became of claimed entries.
+    public func record(_ results: [OutboxResult]) async throws(StoreError) {
+        guard !results.isEmpty else { return }
+        let now = now
+        let events = results.compactMap(\.event)
+        if !events.isEmpty { try await prepareDay(now) }
+        try await transaction(on: registry) { (db) throws(PostgresError) in
+            var locks = RegistryLocks(self.options)
+            locks.add(devices: results.map(\.claim.operation.device))
+            try locks.take(db)
+            try OutboxEntryTable.record(results, now: now, db)
+            try EventLog.append(events, now: now, db)
+        }
+        if !events.isEmpty { core.events.raise() }
+        outboxLeases.remove(results.map(\.claim.number))
+        outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
+    }
+
+    /// What waits for a device.
+    public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
+        guard limit > 0 else { return [] }
+        return try await session(on: registryReader) { (db) throws(PostgresError) in
+            try OutboxEntryTable.waiting(for: device, limit: limit, db)
+        }
+    }
+
+    /// Removes what waits for a backend now, in steps, between which other calls get their turn.
+    public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
+        let last = try await transaction(on: registry) { (db) throws(PostgresError) in
+            try OutboxChangeTable.skip(backend, device: device, db)
+            return try OutboxEntryTable.newestNumber(db)
+        }
+        var total = 0
+        while true {
+            let now = now
+            let (found, removed) = try await transaction(on: registry) { (db) throws(PostgresError) in
+                let found = try OutboxEntryTable.oldest(of: backend, device: device, upTo: last, db)
+                guard !found.isEmpty else { return (0, 0) }
+                var locks = RegistryLocks(self.options)
+                locks.add(devices: found.map(\.device))
+                try locks.take(db)
+                return (found.count, try OutboxEntryTable.remove(found.map(\.number), now: now, db))
+            }
+            if removed > 0 { outboxSignals.raise(entriesOf: [backend]) }
+            total += removed
+            if found < OutboxEntryTable.largestRemoval { return total }
+        }
+    }
+
+    /// How much waits at each backend, by sums that are kept along.
+    public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
+        try await session(on: registryReader) { (db) throws(PostgresError) in try OutboxEntryTable.depths(db) }
+    }
+
+    // MARK: Changes
+
+    /// The oldest changes, in order; waits for one when there is none.
+    public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
+        guard limit > 0 else { return [] }
+        return try await look(outboxSignals.changes, within: wait) { (db) throws(PostgresError) in
+            (try OutboxChangeTable.oldest(limit, db), nil)
+        }
+    }
+
+    /// Puts the entries of plans in the place of their changes.
+    public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
+        guard !plans.isEmpty else { return }
+        let now = now
+        let added = try await transaction(on: registry) { (db) throws(PostgresError) in
+            let devices = try OutboxChangeTable.devices(of: plans.map(\.change), db)
+            guard !devices.isEmpty else { return [String: Int]() }
+            var locks = RegistryLocks(self.options)
+            locks.add(devices: devices)
+            locks.add(devices: plans.flatMap { $0.operations.map(\.device) })
+            try locks.take(db)
+            var taken = try OutboxChangeTable.take(plans.map(\.change), db)
+            var entries: [OutboxEntry] = []
+            for plan in plans {
+                guard let skipped = taken.removeValue(forKey: plan.change) else { continue }
+                entries += plan.operations.filter { !skipped.contains($0.backend) }
+            }
+            return try OutboxEntryTable.add(entries, now: now, db)
+        }
+        outboxSignals.raise(entriesOf: added.keys)
+    }
+
+    /// How many changes wait, of one device or, about, of all.
+    public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
+        try await session(on: registryReader) { (db) throws(PostgresError) in
+            let rows =
+                if let device {
+                    try db.run("SELECT count(*) FROM chapar.outbox_changes WHERE device = $1", [.text(device)])
+                } else { try db.run(OutboxChangeTable.span) }
+            return Int(rows.integer(0, 0) ?? 0)
+        }
+    }
+
+    // MARK: Waiting
+
+    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
+    ///
+    /// A look is a statement or two without a transaction around them.
+    private func look<Found: Sendable>(
+        _ signal: WakeSignal,
+        within wait: Duration,
+        _ look: @Sendable (isolated PostgresConnection) throws(PostgresError) -> (found: [Found], due: Int64?)
+    ) async throws(StoreError) -> [Found] {
+        let until = now + wait.boundedMilliseconds
+        while !Task.isCancelled {
+            guard !isClosed else { throw .closed }
+            let seen = signal.generation
+            let (found, due) = try await session(on: registry, look)
+            let now = now
+            guard found.isEmpty, now < until else { return found }
+            let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))
+            await signal.wait(after: seen, for: min(left, OutboxSignals.poll), by: time)
+        }
+        return []
+    }
+
+    /// Gives back what this node has claimed and not finished; its other nodes need not wait for the leases.
+    func endLeases() async {
+        let claims = outboxLeases.takeAll()
+        guard !claims.isEmpty else { return }
+        let now = now
+        do throws(StoreError) {
+            try await session(on: registry) { (db) throws(PostgresError) in
+                try OutboxEntryTable.giveBack(claims, now: now, db)
+            }
+        } catch {
+            logger.warning("claimed entries are not given back", metadata: ["error": "\(error)"])
+        }
+    }
+}

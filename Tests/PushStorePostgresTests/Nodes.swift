@@ -1,0 +1,37 @@
+import PushCore
+
+@testable import PushStorePostgres
+
+/// Several stores on one schema, as several gateways have them.
+enum Nodes {
+    static func use(
+        _ count: Int = 1,
+        time: (any TimeSource)? = nil,
+        _ change: (inout PostgresOptions) -> Void = { _ in },
+        _ body: ([PostgresStore]) async throws -> Void
+    ) async throws {
+        var options = try await TestServer.shared.options()
+        change(&options)
+        var nodes: [PostgresStore] = []
+        for _ in 0..<count { nodes.append(try await PostgresStore.open(options, time: time)) }
+        do {
+            try await body(nodes)
+        } catch {
+            for node in nodes { await node.close() }
+            throw error
+        }
+        for node in nodes { await node.close() }
+    }
+}
+
+extension PostgresStore {
+    /// A number out of the database.
+    func number(_ query: String) async throws -> Int64 {
+        try await session(on: registryReader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }
+    }
+
+    /// How often transactions of the database waited for each other in a circle, once the server has counted what was before.
+    func deadlocks() async throws -> Int64 {
+        try await number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    }
+}

@@ -1,0 +1,257 @@
+import Foundation
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("The device registry over PostgreSQL", .timeLimit(.minutes(2)))
+struct PostgresDeviceTests {
+    private func token(_ name: String, _ service: TokenService = .iOSAPNs, at second: Double = 0) -> RegisteredToken {
+        RegisteredToken(DeviceToken(name, service: service), registeredAt: Date(timeIntervalSince1970: second))
+    }
+
+    private func device(_ id: String, _ tokens: [RegisteredToken], at second: Double = 0) -> Device {
+        Device(id: id, tokens: tokens, createdAt: Date(timeIntervalSince1970: second))
+    }
+
+    @Test("The store of several nodes keeps the contract", arguments: DeviceStoreConformance.cases)
+    func contract(_ check: DeviceStoreConformanceCase) async throws {
+        try await Nodes.use { try await check.run($0[0]) }
+    }
+
+    @Test("Lists and counts are the same when they take many steps", arguments: DeviceStoreConformance.cases)
+    func contractInSteps(_ check: DeviceStoreConformanceCase) async throws {
+        try await Nodes.use {
+            $0.rowsPerScan = 2
+        } _: {
+            try await check.run($0[0])
+        }
+    }
+
+    @Test("It is the same through a pooler, where no statement is prepared")
+    func unprepared() async throws {
+        try await Nodes.use {
+            $0.preparesStatements = false
+        } _: { nodes in
+            _ = try await nodes[0].put([device("a", [token("t")])])
+            #expect(try await nodes[0].device(having: DeviceToken("t", service: .iOSAPNs))?.id == "a")
+        }
+    }
+
+    @Test("Of two nodes that register a token for two devices at once, one device has it in the end")
+    func oneOwner() async throws {
+        try await Nodes.use(2) { nodes in
+            let deadlocks = try await nodes[0].deadlocks()
+            for round in 0..<100 {
+                let at = Double(round)
+                async let first = nodes[0].put([
+                    self.device("a", [self.token("t", at: at), self.token("a\(round)", .iOSFirebase, at: at)])
+                ])
+                async let second = nodes[1].put([
+                    self.device("b", [self.token("t", at: at), self.token("b\(round)", .iOSFirebase, at: at)])
+                ])
+                _ = try await (first, second)
+                let found = try await nodes[round % 2].devices(["a", "b"]).values
+                let owners = found.filter { $0.token(of: .iOSAPNs)?.token.value == "t" }
+                #expect(owners.count == 1, "round \(round)")
+                #expect(found.allSatisfy { $0.token(of: .iOSFirebase) != nil })
+                #expect(try await nodes[0].number("SELECT count(*) FROM chapar.device_tokens WHERE token = 't'") == 1)
+            }
+            #expect(try await nodes[0].deadlocks() == deadlocks)
+        }
+    }
+
+    @Test("A device that two nodes register at once is one device, and both registrations count")
+    func oneDevice() async throws {
+        try await Nodes.use(2) { nodes in
+            for round in 0..<50 {
+                async let first = nodes[0].put([self.device("d\(round)", [])])
+                async let second = nodes[1].put([self.device("d\(round)", [])])
+                let (one, other) = try await (first, second)
+                #expect((one + other).filter(\.isNew).count == 1)
+            }
+            #expect(try await nodes[0].number("SELECT count(*) FROM chapar.devices") == 50)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<60 {
+                    group.addTask { _ = try await nodes[number % 2].patch("d0") { $0.tags.append("t\(number)") } }
+                }
+                try await group.waitForAll()
+            }
+            #expect(Set(try await nodes[1].device("d0")?.tags ?? []).count == 60)
+        }
+    }
+
+    @Test("Nodes that change the same devices in all ways at once never wait in a circle, and no token has two owners")
+    func mixed() async throws {
+        try await Nodes.use(3) { nodes in
+            let deadlocks = try await nodes[0].deadlocks()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for (index, node) in nodes.enumerated() {
+                    group.addTask {
+                        var dice = SystemRandomNumberGenerator()
+                        for round in 0..<120 {
+                            let at = Double(round)
+                            let batch = (0..<8).map { _ in
+                                let tokens = (0..<2).map { service in
+                                    self.token(
+                                        "t\(Int.random(in: 0..<12, using: &dice))",
+                                        service == 0 ? .iOSAPNs : .iOSFirebase,
+                                        at: at
+                                    )
+                                }
+                                return self.device("d\(Int.random(in: 0..<10, using: &dice))", tokens, at: at)
+                            }
+                            let moment = Date(timeIntervalSince1970: at)
+                            switch (round + index) % 6 {
+                            case 0, 1: _ = try await node.put(batch, outbox: moment)
+                            case 2:
+                                _ = try await node.patch(batch[0].id, outbox: moment) { $0.tokens = batch[1].tokens }
+                            case 3:
+                                let refusals = batch.flatMap(\.tokens).map {
+                                    TokenRefusal($0.token, asOf: moment, at: moment, backend: "ios", reason: "Gone")
+                                }
+                                _ = try await node.invalidate(refusals, outbox: moment)
+                                _ = try await node.quarantine(tombstonesOf: "ios", since: moment)
+                            case 4:
+                                _ = try await node.invalidate(quarantinedOf: "ios", limit: 5, outbox: moment)
+                                _ = try await node.discard(quarantinedOf: "ios", limit: 5)
+                            default: _ = try await node.delete(batch[0].id, outbox: moment)
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await nodes[0].deadlocks() == deadlocks)
+            let shared = "SELECT count(*) FROM (SELECT 1 FROM chapar.device_tokens GROUP BY hash HAVING count(*) > 1) s"
+            #expect(try await nodes[0].number(shared) == 0)
+            let orphans = """
+                SELECT count(*) FROM chapar.device_tokens t
+                WHERE NOT EXISTS (SELECT FROM chapar.devices d WHERE d.number = t.device)
+                """
+            #expect(try await nodes[0].number(orphans) == 0)
+            // Each device's changes tell its story without a gap: each begins where the one before it ended.
+            var last: [String: Device?] = [:]
+            for change in try await nodes[1].unplannedChanges(limit: 10_000, wait: .zero) {
+                guard case .device(let old, let new) = change.content else { continue }
+                let id = change.content.device
+                #expect(self.known(last[id] ?? nil) == self.known(old), "change \(change.number) of \(id)")
+                last[id] = new
+            }
+            for (id, device) in last {
+                #expect(self.known(try await nodes[2].device(id)) == self.known(device), "\(id) at the end")
+            }
+        }
+    }
+
+    /// What a change is kept for: the tokens and whether they are alive, without what is not told of.
+    private func known(_ device: Device?) -> [String] {
+        device.map { $0.tokens.map { "\($0.token.service) \($0.token.value)" } } ?? ["none"]
+    }
+
+    @Test("A thousand devices are put, replaced and read at once")
+    func thousand() async throws {
+        try await Nodes.use { nodes in
+            func batch(_ at: Double) -> [Device] {
+                (0..<1_000).map { number in
+                    var device = self.device(
+                        "d\(number)",
+                        [
+                            self.token("t\((number + Int(at)) % 1_000)", at: at),
+                            self.token("f\(number)", .iOSFirebase, at: at),
+                        ],
+                        at: at
+                    )
+                    device.tags = ["all", "n\(number % 10)", "at\(Int(at))"]
+                    device.user = "u\(number % 100)"
+                    return device
+                }
+            }
+            for at in [1.0, 2.0] {
+                let puts = try await nodes[0].put(batch(at), outbox: Date(timeIntervalSince1970: at))
+                #expect(puts.count == 1_000)
+                #expect(puts.allSatisfy { $0.isNew == (at == 1) })
+                let found = try await nodes[0].devices(puts.map(\.device.id))
+                #expect(puts.allSatisfy { found[$0.device.id] == $0.device })
+                // A token that went to the next device of the call left the one that had it.
+                #expect(found.values.reduce(0) { $0 + $1.tokens.count } == 2_000)
+            }
+            #expect(try await nodes[0].number("SELECT count(*) FROM chapar.device_tags") == 3_000)
+            #expect(
+                try await nodes[0].devices(ofUsers: ["u7", "u3"], limit: 15).map(\.user).prefix(11) == [
+                    "u7", "u7", "u7", "u7", "u7", "u7", "u7", "u7", "u7", "u7", "u3",
+                ]
+            )
+            let page = try await nodes[0].list(DeviceQuery(tag: "n4"), after: nil, limit: 40)
+            #expect(page.devices.count == 40)
+            #expect(page.next != nil)
+        }
+    }
+
+    @Test("What a platform says may hold what PostgreSQL's texts cannot")
+    func nulInReason() async throws {
+        try await Nodes.use { nodes in
+            _ = try await nodes[0].put([device("a", [token("t")])])
+            let refusal = TokenRefusal(
+                DeviceToken("t", service: .iOSAPNs),
+                asOf: .now,
+                at: .now,
+                backend: "ios",
+                reason: "Go\0ne"
+            )
+            #expect(try await nodes[0].invalidate([refusal]).count == 1)
+            #expect(try await nodes[0].device("a")?.tokens.first?.tombstone?.reason == "Gone")
+        }
+    }
+
+    @Test(
+        "What runs for each call walks an index, in tables of some size",
+        arguments: [
+            """
+            SELECT number FROM chapar.devices WHERE number IN (
+                SELECT number FROM chapar.devices WHERE id = ANY ('{d5,d7}')
+                UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ('{5,7}')
+            ) ORDER BY number FOR UPDATE
+            """,
+            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE number = ANY ('{5,7}')) d"),
+            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ('{d5,d7}')) d"),
+            "SELECT number FROM chapar.devices WHERE user_key = 'u5' AND number > 9 ORDER BY number LIMIT 1000",
+            "SELECT device FROM chapar.device_tags WHERE tag = 'x5' AND device > 9 ORDER BY device LIMIT 1000",
+            "SELECT device FROM chapar.device_tokens WHERE held AND backend = 'ios' AND device > 5 ORDER BY device LIMIT 9",
+            """
+            SELECT device, slot FROM chapar.device_tokens WHERE refusals IS NOT NULL ORDER BY device, slot LIMIT 9
+            """,
+            """
+            SELECT DISTINCT device FROM chapar.device_tokens WHERE NOT held AND backend = 'ios' AND invalidated >= 19990
+            """,
+            """
+            SELECT device FROM chapar.device_tokens
+            WHERE strpos(slot, '/') > 0 AND substr(slot, strpos(slot, '/') + 1) = 'voip' ORDER BY device LIMIT 9
+            """,
+        ]
+    )
+    func plans(sql: String) async throws {
+        try await Nodes.use { nodes in
+            let plan = try await nodes[0].transaction(on: nodes[0].registry) { (db) throws(PostgresError) in
+                try db.perform(
+                    """
+                    INSERT INTO chapar.devices (id, user_key, created, updated)
+                    SELECT 'd' || n, 'u' || n % 1000, 0, 0 FROM generate_series(1, 20000) n;
+                    INSERT INTO chapar.device_tokens (device, slot, token, hash, registered, as_of, invalidated, backend, held, refusals)
+                    SELECT n, CASE WHEN n % 100 = 0 THEN 'ios-apns/voip' ELSE 'ios-apns' END, 't' || n, n, 0,
+                        CASE WHEN n % 10 = 0 THEN 0 END, CASE WHEN n % 10 = 0 THEN n END, CASE WHEN n % 10 = 0 THEN 'ios' END,
+                        CASE WHEN n % 10 = 0 THEN n % 20 = 0 END, CASE WHEN n % 500 = 0 THEN '[]' END
+                    FROM generate_series(1, 20000) n;
+                    INSERT INTO chapar.device_tags SELECT 'x' || n % 100, n FROM generate_series(1, 20000) n;
+                    ANALYZE chapar.devices; ANALYZE chapar.device_tokens; ANALYZE chapar.device_tags
+                    """
+                )
+                let rows = try db.run("EXPLAIN " + sql)
+                return (0..<rows.count).map { rows.text($0, 0) ?? "" }
+            }
+            #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+        }
+    }
+}

@@ -4,6 +4,7 @@ import PushCore
 import PushOAuth
 import PushGateway
 import PushHTTP
+import PushQueue
 import ServiceLifecycle
 
 /// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.

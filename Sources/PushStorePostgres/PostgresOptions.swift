@@ -36,6 +36,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var nodeName = ProcessInfo.processInfo.hostName
     /// After so long without a sign of life a node counts as dead, and others take over what it had claimed.
     public var nodeLease = Duration.seconds(15)
+    /// Whether other nodes' work is looked for each second only, without a connection that listens for notifications.
+    public var pollsOnly = false
     /// With so many waiting deliveries new work is refused.
     public var maximumWaiting = 5_000_000
     /// The schema that all tables are in; it is made when it is missing.

@@ -13,6 +13,7 @@ public final class PostgresStore: NotificationStore {
     let core: StoreCore
     /// For the device registry and the outbox.
     let registry: PostgresConnection
+    private let listener: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
     let outboxSignals = OutboxSignals()
@@ -25,8 +26,8 @@ public final class PostgresStore: NotificationStore {
     private struct Tasks {
         var enqueues: Task<Void, Never>
         var records: Task<Void, Never>
-        var claims: Task<Void, Never>
-        var keeper: Task<Void, Never>
+        /// Those that are cancelled at the end.
+        var others: [Task<Void, Never>]
     }
 
     /// Opens a store, and makes its tables when there are none.
@@ -56,26 +57,30 @@ public final class PostgresStore: NotificationStore {
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry")
+        listener = PostgresConnection(options, name: "listener")
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
-        let (core, enqueues, records) = (core, enqueues, records)
+        let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
             enqueues: Task {
                 var loop = EnqueueLoop(core, enqueues)
                 await loop.run()
             },
             records: Task { await RecordLoop(core: core, inbox: records).run() },
-            claims: Task {
-                var loop = ClaimLoop(core, core.claimer)
-                await loop.run()
-            },
-            keeper: Task {
-                var keeper = Keeper(core)
-                await keeper.run()
-            }
+            others: [
+                Task {
+                    var loop = ClaimLoop(core, core.claimer)
+                    await loop.run()
+                },
+                Task {
+                    var keeper = Keeper(core)
+                    await keeper.run()
+                },
+                Task { await core.announcer.tell(over: core.keeper) },
+            ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
         )
         self.tasks.withLock { $0 = tasks }
     }
@@ -166,9 +171,8 @@ public final class PostgresStore: NotificationStore {
         records.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
-            tasks.claims.cancel()
-            tasks.keeper.cancel()
-            for task in [tasks.enqueues, tasks.records, tasks.claims, tasks.keeper] { await task.value }
+            for task in tasks.others { task.cancel() }
+            for task in [tasks.enqueues, tasks.records] + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
@@ -190,9 +194,9 @@ public final class PostgresStore: NotificationStore {
 
     /// Lets the node's lease end, as if the process stood still; for tests.
     func pauseKeeper() async {
-        let keeper = tasks.withLock { $0?.keeper }
-        keeper?.cancel()
-        await keeper?.value
+        let others = tasks.withLock { $0?.others ?? [] }
+        for task in others.dropFirst() { task.cancel() }
+        for task in others.dropFirst() { await task.value }
     }
 
     // MARK: Transactions

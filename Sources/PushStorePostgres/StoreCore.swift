@@ -19,6 +19,7 @@ final class StoreCore: Sendable {
     let inHand = ClaimsInHand()
     /// Raised when there are new events.
     let events = WakeSignal()
+    let announcer = Announcer()
 
     /// For what keeps the store going: the node's lease, the clock, partitions, removal.
     let keeper: PostgresConnection
@@ -132,6 +133,20 @@ final class StoreCore: Sendable {
     func prepareDay(_ now: Int64, on connection: PostgresConnection) async throws(PostgresError) {
         let missing = partitions.missing([Partitions.day(now)])
         if !missing.isEmpty { try await partitions.make(missing, on: connection) }
+    }
+
+    // MARK: News
+
+    /// Something may be due at a backend, at once or at a time: for this node's callers and for the other nodes'.
+    func stir(_ backend: String, due: Int64? = nil) {
+        desk.stir(backend, due: due)
+        if due == nil { announcer.announce(.work(backend: backend)) }
+    }
+
+    /// There are new events.
+    func noteEvents() {
+        events.raise()
+        announcer.announce(.events)
     }
 
     // MARK: Observers and health

@@ -56,6 +56,8 @@ extension PostgresOptions {
         nodeName = store.postgres.node ?? nodeName
         nodeLease = store.postgres.nodeLease
         preparesStatements = !store.postgres.isPooled
+        // Who listens needs a session of its own, which such a pooler does not give.
+        pollsOnly = store.postgres.pollsOnly || store.postgres.isPooled
         maximumWaiting = store.maximumWaiting
     }
 }

@@ -249,7 +249,8 @@ struct ConfigurationReader {
         postgres.node = section.string("node")
         postgres.nodeLease = section.seconds("node_lease", in: 3...3600, default: postgres.nodeLease)
         postgres.isPooled = section.bool("pooled", default: postgres.isPooled)
-        let own = ["url", "password", "schema", "node", "node_lease", "pooled"]
+        postgres.pollsOnly = section.bool("poll_only", default: postgres.pollsOnly)
+        let own = ["url", "password", "schema", "node", "node_lease", "pooled", "poll_only"]
         for key in isMeant ? ["path", "durability", "min_free_bytes", "max_bytes"] : own where section.has(key) {
             section.reject(
                 key,

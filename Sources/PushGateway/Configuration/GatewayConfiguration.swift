@@ -143,6 +143,8 @@ public struct GatewayConfiguration: Sendable {
             public var nodeLease = Duration.seconds(15)
             /// `pooled`: a pooler that shares connections by the transaction stands before the database.
             public var isPooled = false
+            /// `poll_only`: other gateways' work is looked for each second, without a connection that listens.
+            public var pollsOnly = false
             /// Makes the defaults.
             public init() {}
         }

@@ -58,7 +58,7 @@ extension PostgresStore: OutboxStore {
             try OutboxEntryTable.record(results, now: now, db)
             try EventLog.append(events, now: now, db)
         }
-        if !events.isEmpty { core.events.raise() }
+        if !events.isEmpty { core.noteEvents() }
         outboxLeases.remove(results.map(\.claim.number))
         outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
     }

@@ -147,9 +147,9 @@ struct EnqueueLoop {
             core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
         let now = core.now
-        for (backend, due) in rows.stirred { core.desk.stir(backend, due: due > now ? due : nil) }
+        for (backend, due) in rows.stirred { core.stir(backend, due: due > now ? due : nil) }
         core.tell(change)
-        if !rows.events.isEmpty { core.events.raise() }
+        if !rows.events.isEmpty { core.noteEvents() }
     }
 
     private func giveBack(_ rows: EnqueueRows) {

@@ -49,9 +49,9 @@ extension PostgresStore {
             )
             return (cancellation, change, backends)
         }
-        for backend in backends { core.desk.stir(backend) }
+        for backend in backends { core.stir(backend) }
         core.tell(change)
-        core.events.raise()
+        core.noteEvents()
         return cancellation
     }
 
@@ -114,7 +114,7 @@ extension PostgresStore {
             return Int(rows.integer(0, 1) ?? 0)
         }
         try await readFlows()
-        if moved != nil { core.desk.stir(other) }
+        if moved != nil { core.stir(other) }
         return moved
     }
 
@@ -134,7 +134,7 @@ extension PostgresStore {
             try receiver.receive(receipts, db)
             return receiver.results
         }
-        core.events.raise()
+        core.noteEvents()
         return results
     }
 

@@ -112,9 +112,9 @@ struct RecordLoop {
                 return slow.outcome
             }
         }
-        for (backend, due) in outcome.stirred { core.desk.stir(backend, due: due > core.now ? due : nil) }
+        for (backend, due) in outcome.stirred { core.stir(backend, due: due > core.now ? due : nil) }
         core.tell(outcome.change)
-        if outcome.hasEvents { core.events.raise() }
+        if outcome.hasEvents { core.noteEvents() }
     }
 }
 

@@ -17,6 +17,7 @@ public final class PostgresStore: NotificationStore {
     let registryReader: PostgresConnection
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
+    let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
     private let records = Inbox<RecordRequest>()
     private let tasks = Mutex<Tasks?>(nil)
@@ -55,7 +56,7 @@ public final class PostgresStore: NotificationStore {
 
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
-        registry = PostgresConnection(options, name: "registry")
+        registry = PostgresConnection(options, name: "registry", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 

@@ -348,6 +348,30 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("A claim walks its index also when it was planned while nothing waited")
+    func planOfEmptyTable() async throws {
+        try await Nodes.use { nodes in
+            let connection = nodes[0].registry
+            try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
+                try db.perform("VACUUM ANALYZE chapar.outbox_entries")
+            }
+            for _ in 0..<10 {
+                let claims = try await nodes[0].claimEntries(of: "b1", limit: 9, lease: .seconds(9), wait: .zero)
+                #expect(claims.isEmpty)
+            }
+            let plan = try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
+                let rows = try db.run(
+                    "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'WITH ready%' AND generic_plans > 0"
+                )
+                guard let name = rows.text(0, 0) else { return ["no plan is kept"] }
+                let plan = try db.run("EXPLAIN EXECUTE \(name)('b1', 0, 9, 0)")
+                return (0..<plan.count).map { plan.text($0, 0) ?? "" }
+            }
+            #expect(plan.contains { $0.contains("outbox_entries_due") }, "\(plan.joined(separator: "\n"))")
+            #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+        }
+    }
+
     @Test(
         "What runs for each entry walks an index, in tables of some size",
         arguments: [

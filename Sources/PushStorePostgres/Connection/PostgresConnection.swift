@@ -10,6 +10,7 @@ internal import PushCore
 /// a transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
+    private let transactionSettings: String
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     private var isClosed = false
@@ -20,8 +21,12 @@ actor PostgresConnection {
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     /// Makes a connection that opens with its first call.
-    init(_ options: PostgresOptions, name: String) {
+    ///
+    /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are empty now and
+    /// large the next moment, since a plan is kept for as long as the server's statistics stay.
+    init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false) {
         self.options = options
+        transactionSettings = walksIndexes ? "; SET LOCAL enable_seqscan = off" : ""
         thread = PostgresThread(name: name)
     }
 
@@ -39,7 +44,8 @@ actor PostgresConnection {
         try connect()
         // One round trip, and gone with the transaction. The server's deadline is a little shorter than ours: it ends a statement
         // in good order.
-        try perform("BEGIN; SET LOCAL statement_timeout = \(Int(options.statementTimeout.inSeconds * 900))")
+        let timeout = Int(options.statementTimeout.inSeconds * 900)
+        try perform("BEGIN; SET LOCAL statement_timeout = \(timeout)\(transactionSettings)")
         let value: Value
         do throws(PostgresError) {
             value = try body(self)

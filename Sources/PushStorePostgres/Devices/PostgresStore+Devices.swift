@@ -7,12 +7,14 @@ extension PostgresStore: DeviceStore {
     /// Creates or replaces devices.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
         guard !devices.isEmpty else { return [] }
-        return try await change(
+        let results = try await change(
             devices.map(\.id),
             having: devices.flatMap { $0.tokens.map(\.token) },
             outbox: outbox,
             mayRefuse: true
         ) { $0.put(devices) }
+        if registryGrowth.add(results.count(where: \.isNew)) { await gatherStatistics() }
+        return results
     }
 
     /// Changes a device; `change` may be called more than once.

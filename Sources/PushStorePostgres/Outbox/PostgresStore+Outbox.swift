@@ -144,9 +144,8 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
-    ///
-    /// A look is a statement or two without a transaction around them.
+    /// Looks, each time in a transaction, until something is found, the wait is over or the task is cancelled; `look` may also say when
+    /// there will be more.
     private func look<Found: Sendable>(
         _ signal: WakeSignal,
         within wait: Duration,
@@ -156,7 +155,7 @@ extension PostgresStore: OutboxStore {
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.generation
-            let (found, due) = try await session(on: registry, look)
+            let (found, due) = try await transaction(on: registry, look)
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))

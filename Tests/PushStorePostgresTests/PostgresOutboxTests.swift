@@ -125,7 +125,7 @@ struct PostgresOutboxTests {
     @Test("Two nodes that claim at once never get the same entry, and each line goes in order, one at a time")
     func claimsOfTwo() async throws {
         try await Nodes.use(2) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             let devices = 40
             let perDevice = 5
             for number in 0..<perDevice {
@@ -158,7 +158,7 @@ struct PostgresOutboxTests {
             #expect(all.count == devices)
             #expect(all.values.allSatisfy { $0 == (0..<Int64(perDevice)).map { $0 } })
             #expect(try await nodes[0].outboxDepths().isEmpty)
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
@@ -186,7 +186,7 @@ struct PostgresOutboxTests {
     @Test("Two nodes that plan the same changes add each entry once, in the order of the changes")
     func planners() async throws {
         try await Nodes.use(3) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             let rounds = 40
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -224,14 +224,14 @@ struct PostgresOutboxTests {
                 #expect(entries.count { $0.due != nil } == 1, "one of \(id) can be claimed")
             }
             #expect(try await nodes[0].unplannedCount(ofDevice: nil) == 0)
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
     @Test("Lines that nodes add to, end and cancel at once keep one entry that can be claimed")
     func mixed() async throws {
         try await Nodes.use(3) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for (index, node) in nodes.enumerated() {
                     group.addTask {
@@ -263,7 +263,7 @@ struct PostgresOutboxTests {
             }
             let waiting = try await nodes[0].number("SELECT count(*) FROM chapar.outbox_entries")
             #expect(try await nodes[1].outboxDepths()["crm"]?.waiting ?? 0 == Int(waiting))
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 

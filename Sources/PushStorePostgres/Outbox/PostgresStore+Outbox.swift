@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 internal import Logging
 public import PushCore
 public import PushQueue
@@ -35,14 +35,16 @@ extension PostgresStore: OutboxStore {
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
         let signal = outboxSignals.entries(of: backend)
-        return try await look(signal, within: wait) { (db) throws(PostgresError) in
+        let span = lease.boundedMilliseconds
+        let claims = try await look(signal, within: wait) { (db) throws(PostgresError) in
             let now = self.now
-            let end = now + lease.boundedMilliseconds
-            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: end, now: now, db)
-            self.outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: end, now: now)
+            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: now + span, now: now, db)
             guard claims.isEmpty, wait > .zero else { return (claims, nil) }
             return ([], try OutboxEntryTable.nextDue(of: backend, db))
         }
+        // Only what is committed: another node's claim has the same number of tries as one that was taken back.
+        outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: now + span, now: now)
+        return claims
     }
 
     /// Writes what became of claimed entries.
@@ -51,6 +53,8 @@ extension PostgresStore: OutboxStore {
         let now = now
         let events = results.compactMap(\.event)
         if !events.isEmpty { try await prepareDay(now) }
+        // First: from the commit on another node may have one with as many tries.
+        outboxLeases.remove(results.map(\.claim.number))
         try await transaction(on: registry) { (db) throws(PostgresError) in
             var locks = RegistryLocks(self.options)
             locks.add(devices: results.map(\.claim.operation.device))
@@ -59,7 +63,6 @@ extension PostgresStore: OutboxStore {
             try EventLog.append(events, now: now, db)
         }
         if !events.isEmpty { core.events.raise() }
-        outboxLeases.remove(results.map(\.claim.number))
         outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
     }
 

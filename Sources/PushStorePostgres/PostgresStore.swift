@@ -189,6 +189,13 @@ public final class PostgresStore: NotificationStore {
         outboxSignals.close()
     }
 
+    /// Lets the node's lease end, as if the process stood still; for tests.
+    func pauseKeeper() async {
+        let keeper = tasks.withLock { $0?.keeper }
+        keeper?.cancel()
+        await keeper?.value
+    }
+
     // MARK: Transactions
 
     /// Runs a transaction, once more when it met another one.

@@ -1,0 +1,262 @@
+internal import Foundation
+public import PushCore
+public import PushQueue
+
+/// Removing what concerns one user: everything is searched in short reads, and changed in short transactions.
+extension PostgresStore: TraceStore {
+    /// So many rows are looked at by one statement.
+    private static let rowsPerSearch: Int64 = 20_000
+    /// So many deliveries are changed by one transaction.
+    private static let changesAtOnce = 500
+    /// So many blocks of events are read at a time.
+    private static let blocksPerRead: Int64 = 64
+
+    /// The newest delivery and the newest event.
+    public func tracesEnd() async throws(StoreError) -> UserTraces.End {
+        UserTraces.End(delivery: newestDelivery, event: try await lastEvent())
+    }
+
+    /// The highest number that any node can have given out by now.
+    private var newestDelivery: Int64 {
+        max(core.makeID(recipients: 1).rawValue, NotificationID(firstAt: core.time.steady + 0.001).rawValue - 1)
+    }
+
+    /// Cancels, removes and anonymises the deliveries of a user.
+    public func eraseDeliveries(
+        of traces: UserTraces,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
+        progress: (ErasedDeliveries) async throws(StoreError) -> Void
+    ) async throws(StoreError) {
+        let end = traces.end?.delivery ?? newestDelivery
+        let recipients = traces.recipients.sorted()
+        try await prepareDay(core.now)
+        var removed: Set<Int64> = []
+        // What waits first: where it ends meanwhile, the search among the results finds it.
+        for table in ["waiting", "results"] {
+            var position = Int64.min
+            while true {
+                let step = try await search(table, after: position, upTo: end, recipients)
+                for start in stride(from: 0, to: step.found.count, by: Self.changesAtOnce) {
+                    let ids = Array(step.found[start..<min(start + Self.changesAtOnce, step.found.count)])
+                    let erasing = ErasureStep(core, ids: ids, recipients: recipients, removed: removed, event, state)
+                    let part = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+                        try erasing.run(db)
+                    }
+                    removed.formUnion(part.notifications)
+                    core.events.raise()
+                    try await progress(part)
+                }
+                guard let last = step.last else { break }
+                position = last
+            }
+        }
+        core.heads.removeAll()
+    }
+
+    private func search(
+        _ table: String,
+        after start: Int64,
+        upTo end: Int64,
+        _ recipients: [String]
+    ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
+        try await session(on: core.reader) { (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                WITH looked AS MATERIALIZED (
+                    SELECT id, recipient FROM chapar.\(table) WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3
+                )
+                SELECT max(id), NULL::bigint FROM looked
+                UNION ALL SELECT NULL, id FROM looked WHERE recipient = ANY ($4)
+                """,
+                [.integer(start), .integer(end), .integer(Self.rowsPerSearch), .texts(recipients)]
+            )
+            var last: Int64?
+            var found: [Int64] = []
+            for row in 0..<rows.count {
+                if let id = rows.integer(row, 1) { found.append(id) } else { last = rows.integer(row, 0) }
+            }
+            return (found.sorted(), last)
+        }
+    }
+
+    /// Redacts the events that there are, block by block.
+    public func redactEvents(
+        _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
+    ) async throws(StoreError) -> Int {
+        let end = try await lastEvent()
+        var count = 0
+        var position = Int64.min
+        while true {
+            let start = position
+            let (changed, last) = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+                let rows = try db.run(
+                    """
+                    SELECT first, batch, at, texts FROM chapar.events WHERE first > $1 AND first <= $2
+                    ORDER BY first LIMIT $3 FOR UPDATE
+                    """,
+                    [.integer(start), .integer(end), .integer(Self.blocksPerRead)]
+                )
+                var changed = 0
+                for row in 0..<rows.count {
+                    let first = rows.integer(row, 0) ?? 0
+                    var texts = rows.byteArrays(row, 3)
+                    let before = changed
+                    for index in texts.indices {
+                        guard let other = redact(first + Int64(index), texts[index]) else { continue }
+                        texts[index] = other
+                        changed += 1
+                    }
+                    guard changed > before else { continue }
+                    try db.run(
+                        "UPDATE chapar.events SET texts = $3 WHERE batch = $1 AND at = $2",
+                        [.integer(rows.integer(row, 1)), .integer(rows.integer(row, 2)), .byteArrays(texts)]
+                    )
+                }
+                return (changed, rows.count > 0 ? rows.integer(rows.count - 1, 0) : nil)
+            }
+            count += changed
+            guard let last else { return count }
+            position = last
+        }
+    }
+
+    /// The names under which state is kept that begin with a prefix.
+    public func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String] {
+        try await session(on: core.reader) { (db) throws(PostgresError) in
+            let rows = try db.run(
+                "SELECT name FROM chapar.state WHERE starts_with(name, $1) ORDER BY name",
+                [.text(prefix)]
+            )
+            return (0..<rows.count).compactMap { rows.text($0, 0) }
+        }
+    }
+
+    /// Lets the server overwrite what removed rows held, table by table.
+    ///
+    /// What is in its write-ahead log and in backups goes with these.
+    public func clearRemoved() async throws(StoreError) {
+        let tables = try await session(on: core.reader) { (db) throws(PostgresError) in
+            var tables = ["waiting"]
+            for table in [Partitions.Table.notifications, .results, .awaited, .events] {
+                tables += try Partitions.days(of: table, db).map { table.name(of: $0) }
+            }
+            return tables
+        }
+        for table in tables {
+            try await session(on: core.reader) { (db) throws(PostgresError) in
+                do throws(PostgresError) {
+                    try db.perform("VACUUM (TRUNCATE false) chapar.\(table)")
+                } catch {
+                    // A partition may have been dropped meanwhile.
+                    guard case .refused(code: "42P01", _) = error else { throw error }
+                }
+            }
+        }
+    }
+}
+
+/// A part of an erasure: deliveries that were found, in one transaction.
+struct ErasureStep: Sendable {
+    private let core: StoreCore
+    private let ids: [Int64]
+    private let recipients: [String]
+    private let removed: Set<Int64>
+    private let event: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    private let state: @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8])
+
+    init(
+        _ core: StoreCore,
+        ids: [Int64],
+        recipients: [String],
+        removed: Set<Int64>,
+        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        _ state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8])
+    ) {
+        (self.core, self.ids, self.recipients, self.removed) = (core, ids, recipients, removed)
+        (self.event, self.state) = (event, state)
+    }
+
+    func run(_ db: isolated PostgresConnection) throws(PostgresError) -> ErasedDeliveries {
+        var result = ErasedDeliveries()
+        try cancelWaiting(&result, db)
+        try removeOwn(&result, db)
+        try anonymise(&result, db)
+        if !result.notifications.isEmpty {
+            let (name, value) = state(removed.union(result.notifications))
+            try db.run(
+                """
+                INSERT INTO chapar.state (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """,
+                [.text(name), .bytes(value)]
+            )
+        }
+        return result
+    }
+
+    /// Ends what waits; what is claimed ends with its attempt.
+    private func cancelWaiting(
+        _ result: inout ErasedDeliveries,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        let found = try db.run(
+            """
+            SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.id = ANY ($1) AND w.recipient = ANY ($2)
+            ORDER BY w.id FOR UPDATE
+            """,
+            [.integers(ids), .texts(recipients)]
+        )
+        var waiting: [DeliveryRow] = []
+        var claimed: [Int64] = []
+        for row in 0..<found.count {
+            guard let delivery = DeliveryRow(found, row) else { continue }
+            if delivery.isClaimed { claimed.append(delivery.id) } else { waiting.append(delivery) }
+        }
+        try db.run(
+            "UPDATE chapar.waiting SET flags = flags | $2 WHERE id = ANY ($1)",
+            [.integers(claimed), .integer(DeliveryRow.Flags.cancelled.rawValue)]
+        )
+        for delivery in claimed { core.inHand.noteCancellation(of: delivery, event) }
+        let heads = try core.heads.heads(of: Set(waiting.map(\.notification)), db)
+        let events = waiting.compactMap { row in
+            heads[row.notification].map { event(row.claimed($0), row.withdrawnState) }
+        }
+        try EndedDelivery.write(waiting.map { EndedDelivery($0, $0.withdrawnState) }, now: core.now, db)
+        try EventLog.append(events, now: core.now, db)
+        result.cancelled += waiting.count
+        result.inFlight += claimed.count
+    }
+
+    /// Removes notifications that went to nobody else and are over.
+    private func removeOwn(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
+        let heads = try db.run(
+            """
+            SELECT n.id, n.count FROM chapar.notifications n
+            WHERE n.id IN (SELECT notification FROM chapar.results WHERE id = ANY ($1) AND recipient = ANY ($2))
+            AND NOT EXISTS (SELECT FROM chapar.waiting w WHERE w.id >= n.id AND w.id < n.id + n.count)
+            AND NOT EXISTS (
+                SELECT FROM chapar.results r WHERE r.id >= n.id AND r.id < n.id + n.count
+                AND r.recipient <> ALL ($2) AND r.recipient <> $3
+            )
+            """,
+            [.integers(ids), .texts(recipients), .text(Recipient.erasedForm)]
+        )
+        for row in 0..<heads.count {
+            guard let id = heads.integer(row, 0), let count = heads.integer(row, 1) else { continue }
+            let span: [PostgresValue] = [.integer(id), .integer(id + count)]
+            result.removed += try db.run("DELETE FROM chapar.results WHERE id >= $1 AND id < $2", span).changed
+            try db.run("DELETE FROM chapar.awaited WHERE delivery >= $1 AND delivery < $2", span)
+            try db.run("DELETE FROM chapar.notifications WHERE id = $1", [.integer(id)])
+            result.notifications.insert(id)
+        }
+    }
+
+    /// Takes the recipient and the attempts out of what others got as well.
+    private func anonymise(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
+        result.anonymised += try db.run(
+            "UPDATE chapar.results SET recipient = $3, attempt_log = NULL WHERE id = ANY ($1) AND recipient = ANY ($2)",
+            [.integers(ids), .texts(recipients), .text(Recipient.erasedForm)]
+        ).changed
+        try db.run("DELETE FROM chapar.awaited WHERE delivery = ANY ($1)", [.integers(ids)])
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import PushComposition
+import PushCore
+import PushQueue
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("Erasing a user in PostgreSQL", .timeLimit(.minutes(1)))
+struct ErasureTests {
+    @Test("What went to the user alone is removed, the rest anonymised, what waits cancelled, what is claimed named")
+    func parts() async throws {
+        let options = try await TestServer.shared.options()
+        let store = try await PostgresStore.open(options)
+        let (ada, eve) = (Recipient.user("ada"), Recipient.user("eve"))
+        let own = try await store.accept(to: [ada], content: "own")
+        let shared = try await store.accept(to: [ada, eve])
+        try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
+        let waiting = try await store.accept(to: [ada])
+        let claimed = try await store.accept(to: [ada], backend: "fcm")
+        let held = try await store.claim(backend: "fcm", limit: 9, wait: .zero)
+        var traces = UserTraces(user: "ada")
+        traces.end = try await store.tracesEnd()
+        let later = try await store.accept(to: [ada])
+        let sum = Mutex(ErasedDeliveries())
+        try await store.eraseDeliveries(of: traces) { claim, state in
+            Array("\(state.rawValue) \(claim.id)".utf8)
+        } state: { removed in
+            ("erasure", Array("\(removed.count)".utf8))
+        } progress: { part in
+            sum.withLock { sum in
+                sum.cancelled += part.cancelled
+                sum.inFlight += part.inFlight
+                sum.removed += part.removed
+                sum.anonymised += part.anonymised
+                sum.notifications.formUnion(part.notifications)
+            }
+        }
+        let result = sum.withLock { $0 }
+        #expect((result.cancelled, result.inFlight, result.removed, result.anonymised) == (1, 1, 2, 1))
+        #expect(result.notifications == [own.rawValue, waiting.rawValue])
+        #expect(try await store.notification(own) == nil)
+        #expect(try await store.notification(waiting) == nil)
+        #expect(try await store.deliveries(of: shared, after: nil, limit: 9).map(\.recipient).last == eve)
+        #expect(try await store.notification(claimed)?.counts == [.sending: 1])
+        #expect(try await store.notification(later)?.counts == [.queued: 1])
+        #expect(try await store.loadState("erasure") == Array("2".utf8))
+        #expect(try await store.stateNames(beginningWith: "era") == ["erasure"])
+        // What was claimed does not wait again, and can be erased then.
+        try await store.record(held.map { Resolution(of: $0, .release) })
+        #expect(try await store.notification(claimed)?.counts == [.cancelled: 1])
+        let redacted = try await store.redactEvents { _, json in
+            String(decoding: json, as: UTF8.self).hasPrefix("accepted") ? Array("-".utf8) : nil
+        }
+        #expect(redacted == 5)
+        let texts = try await store.events(after: 0, limit: 99, wait: .zero).map {
+            String(decoding: $0.json, as: UTF8.self)
+        }
+        #expect(texts.filter { $0 == "-" }.count == 5)
+        #expect(texts.contains("cancelled \(waiting.rawValue)"))
+        try await store.clearRemoved()
+        let content = try await store.count("SELECT count(*) FROM chapar.notifications WHERE content = 'own'")
+        #expect(content == 0)
+        await store.close()
+    }
+}
+
+extension PostgresStore {
+    /// Accepts a plain notification.
+    @discardableResult
+    func accept(
+        to recipients: [Recipient],
+        backend: String = "apns",
+        content: String = "{}",
+        caller: String = "shop",
+        collapseID: String? = nil,
+        life: Double = 3_600
+    ) async throws -> NotificationID {
+        let id = makeID(recipients: recipients.count)
+        let new = NewNotification(
+            id: id,
+            notification: PushNotification(title: .plain("Hello"), priority: .high),
+            content: Array(content.utf8),
+            recipients: recipients,
+            plan: DeliveryPlan([backend]),
+            caller: caller,
+            acceptedAt: time.steady,
+            expiresAt: time.steady + life,
+            collapseID: collapseID,
+            event: Array("accepted \(id)".utf8)
+        )
+        #expect(try await enqueue(EnqueueBatch([new])) == .accepted)
+        return id
+    }
+
+    /// Ends claims as accepted by the platform.
+    func end(_ claims: [ClaimedDelivery]) async throws {
+        try await record(
+            claims.map {
+                Resolution(
+                    of: $0,
+                    .end(.acceptedByPlatform),
+                    attempt: [0x7B, 0x7D],
+                    event: Array("ended \($0.id)".utf8)
+                )
+            }
+        )
+    }
+
+    /// The number that a statement gives.
+    func count(_ statement: String) async throws -> Int {
+        try await session(on: core.reader) { (db) throws(PostgresError) in
+            Int(try db.run(statement).integer(0, 0) ?? -1)
+        }
+    }
+}

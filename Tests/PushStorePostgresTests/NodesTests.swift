@@ -1,0 +1,244 @@
+import Foundation
+import PushComposition
+import PushCore
+import PushQueue
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushStorePostgres
+
+/// Several gateways on one database.
+@Suite("Several nodes share a PostgreSQL store", .timeLimit(.minutes(2)))
+struct NodesTests {
+    private func nodes(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
+        var options = try await TestServer.shared.options()
+        options.nodeLease = lease
+        var nodes: [PostgresStore] = []
+        for number in 0..<count {
+            options.nodeName = "node-\(number)"
+            nodes.append(try await PostgresStore.open(options))
+        }
+        return nodes
+    }
+
+    @Test("Nodes that start together make the tables once")
+    func startTogether() async throws {
+        let options = try await TestServer.shared.options()
+        let nodes = try await withThrowingTaskGroup(of: PostgresStore.self) { group in
+            for _ in 0..<6 { group.addTask { try await PostgresStore.open(options) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(nodes.map(\.core.nodeNumber)).count == 6)
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.schema_steps") == Schema.steps.count)
+        for node in nodes { await node.close() }
+    }
+
+    @Test("What any accepts, one claims, once; numbers never meet")
+    func sharedWork() async throws {
+        let nodes = try await nodes(3)
+        let each = 300
+        let tally = Tally()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for node in nodes {
+                for _ in 0..<4 {
+                    group.addTask {
+                        for number in 0..<each / 4 { try await node.accept(to: [.user("\(number)")]) }
+                    }
+                    group.addTask {
+                        while tally.claimed.withLock({ $0.count }) < 3 * each {
+                            let claims = try await node.claim(backend: "apns", limit: 7, wait: .milliseconds(100))
+                            try await node.end(claims)
+                            tally.claimed.withLock { $0 += claims.map(\.id) }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let claimed = tally.claimed.withLock { $0 }
+        #expect(claimed.count == 3 * each)
+        #expect(Set(claimed).count == 3 * each)
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.waiting") == 0)
+        // Accepted and ended, each told once by every node, in the same order.
+        let events = try await nodes[1].events(after: 0, limit: 10_000, wait: .zero)
+        #expect(events.map(\.number) == Array(1...Int64(6 * each)))
+        #expect(Set(events.map(\.json)).count == 6 * each)
+        #expect(try await nodes[2].events(after: 0, limit: 10_000, wait: .zero) == events)
+        for node in nodes { await node.close() }
+    }
+
+    @Test("A key that several nodes get at the same time is accepted by one")
+    func idempotency() async throws {
+        let nodes = try await nodes(3)
+        for round in 0..<20 {
+            let results = try await withThrowingTaskGroup(of: EnqueueResult.self) { group in
+                for node in nodes {
+                    group.addTask {
+                        let id = node.makeID(recipients: 1)
+                        let new = NewNotification(
+                            id: id,
+                            notification: PushNotification(title: .plain("x")),
+                            content: [1],
+                            recipients: [.user("a")],
+                            plan: DeliveryPlan(["apns"]),
+                            caller: "shop",
+                            acceptedAt: node.time.steady,
+                            expiresAt: node.time.steady + 60,
+                            event: [1]
+                        )
+                        let entry = IdempotencyEntry(
+                            caller: "shop",
+                            key: "k\(round)",
+                            fingerprint: [1],
+                            answer: [7],
+                            keepUntil: node.time.steady + 86_400
+                        )
+                        return try await node.enqueue(EnqueueBatch([new], idempotency: entry))
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(results.filter { $0 == .accepted }.count == 1)
+            #expect(results.filter { $0 == .replayed(answer: [7]) }.count == 2)
+        }
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.waiting") == 20)
+        for node in nodes { await node.close() }
+    }
+
+    @Test("What a dead node had claimed is taken over within its lease, and its late answers undo nothing")
+    func deadNode() async throws {
+        let nodes = try await nodes(2, lease: .seconds(3))
+        try await nodes[0].accept(to: [.user("a"), .user("b"), .user("c")])
+        let former = try await nodes[0].claim(backend: "apns", limit: 9, wait: .zero)
+        #expect(former.count == 3)
+        await nodes[0].pauseKeeper()
+        let begin = ContinuousClock.now
+        var taken: [ClaimedDelivery] = []
+        while taken.count < 2, begin.duration(to: .now) < .seconds(20) {
+            taken += try await nodes[1].claim(backend: "apns", limit: 2 - taken.count, wait: .seconds(1))
+        }
+        #expect(begin.duration(to: .now) < .seconds(8))
+        #expect(taken.map(\.isRecovered) == [true, true])
+        #expect(taken.map(\.isReplay) == [true, true])
+        #expect(zip(taken, former).allSatisfy { $0.lease > $1.lease })
+        // The first node comes back with its answers.
+        try await nodes[0].record(former.map { Resolution(of: $0, .end(.failed), attempt: [49], event: [1]) })
+        let id = former[0].notificationID
+        #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
+        try await nodes[0].record([Resolution(of: former[1], .retry(at: nodes[0].time.steady + 99, step: 0))])
+        #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
+        // But that the platform has it is true whoever says so.
+        try await nodes[0].end([former[0]])
+        #expect(try await nodes[1].notification(id)?.counts == [.sending: 1, .queued: 1, .acceptedByPlatform: 1])
+        try await nodes[1].end(taken)
+        #expect(try await nodes[1].notification(id)?.counts == [.acceptedByPlatform: 2, .queued: 1])
+        for node in nodes { await node.close() }
+    }
+
+    @Test("A node that was taken for dead goes on under a new number")
+    func comesBack() async throws {
+        let nodes = try await nodes(2, lease: .seconds(3))
+        let number = nodes[0].core.nodeNumber
+        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
+            try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
+        }
+        let begin = ContinuousClock.now
+        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(10) {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(nodes[0].core.nodeNumber > number)
+        try await nodes[0].accept(to: [.user("a")])
+        #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero).count == 1)
+        for node in nodes { await node.close() }
+    }
+
+    @Test("A transaction that commits late, with an earlier place in the sequence, is not skipped by a reader")
+    func lateCommit() async throws {
+        let nodes = try await nodes(2)
+        let options = nodes[0].options
+        let late = PostgresConnection(options, name: "late")
+        let (isOpen, mayCommit) = (WakeSignal(), DispatchSemaphore(value: 0))
+        let now = nodes[0].core.now
+        let holding = Task {
+            try await late.transaction { (db) throws(PostgresError) in
+                try EventLog.append([Array("late".utf8)], now: now, db)
+                isOpen.raise()
+                mayCommit.wait()
+            }
+        }
+        await isOpen.wait(after: 0, for: .seconds(10), by: SystemTime())
+        try await nodes[1].publish([Array("early".utf8)])
+        let first = try await nodes[0].events(after: 0, limit: 9, wait: .seconds(5))
+        #expect(first.map { String(decoding: $0.json, as: UTF8.self) } == ["early"])
+        mayCommit.signal()
+        try await holding.value
+        let second = try await nodes[1].events(after: first[0].number, limit: 9, wait: .seconds(5))
+        #expect(second.map { String(decoding: $0.json, as: UTF8.self) } == ["late"])
+        #expect(second.map(\.number) == [2])
+        await late.close()
+        for node in nodes { await node.close() }
+    }
+
+    @Test("A cancellation reaches what another node holds")
+    func cancelElsewhere() async throws {
+        let nodes = try await nodes(2)
+        let id = try await nodes[0].accept(to: [.user("a"), .user("b")])
+        let claims = try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero)
+        let cancellation = try await nodes[1].cancel(id) { _, _ in [1] }
+        #expect(cancellation == Cancellation(cancelled: 1, tooLate: 0, inFlight: 1))
+        try await nodes[0].record(claims.map { Resolution(of: $0, .retry(at: nodes[0].time.steady, step: 0)) })
+        #expect(try await nodes[1].notification(id)?.counts == [.cancelled: 2])
+        for node in nodes { await node.close() }
+    }
+
+    @Test("Nodes that replace each other's messages by one collapse id leave one, and never send two at once")
+    func collapseAcross() async throws {
+        let nodes = try await nodes(3)
+        let tally = Tally()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await withThrowingTaskGroup(of: Void.self) { senders in
+                    for node in nodes {
+                        senders.addTask {
+                            for _ in 0..<40 { try await node.accept(to: [.user("a")], collapseID: "order") }
+                        }
+                    }
+                    try await senders.waitForAll()
+                }
+                tally.isDone.store(true, ordering: .releasing)
+            }
+            for node in nodes {
+                group.addTask {
+                    var idle = 0
+                    while idle < 3 {
+                        let claims = try await node.claim(backend: "apns", limit: 5, wait: .milliseconds(50))
+                        if claims.isEmpty {
+                            if tally.isDone.load(ordering: .acquiring) { idle += 1 }
+                            continue
+                        }
+                        tally.inFlight.withLock { inFlight in
+                            inFlight.now += claims.count
+                            inFlight.most = max(inFlight.most, inFlight.now)
+                        }
+                        try await Task.sleep(for: .milliseconds(2))
+                        tally.inFlight.withLock { $0.now -= claims.count }
+                        try await node.end(claims)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(tally.inFlight.withLock { $0.most } == 1)
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.waiting") == 0)
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.results") == 120)
+        for node in nodes { await node.close() }
+    }
+}
+
+/// What the tasks of a test count together.
+private final class Tally: Sendable {
+    let claimed = Mutex<[Int64]>([])
+    let inFlight = Mutex((now: 0, most: 0))
+    let isDone = Atomic(false)
+}

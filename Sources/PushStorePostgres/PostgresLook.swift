@@ -52,7 +52,9 @@ public struct PostgresLook: Sendable, Hashable {
         if hasTables {
             newest = Int(try db.run("SELECT max(number) FROM chapar.schema_steps").integer(0, 0) ?? 0)
             if newest > 0 {
-                let rows = try db.run("SELECT name FROM chapar.nodes WHERE lease_until > clock_timestamp() ORDER BY name")
+                let rows = try db.run(
+                    "SELECT name FROM chapar.nodes WHERE lease_until > clock_timestamp() ORDER BY name"
+                )
                 nodes = (0..<rows.count).compactMap { rows.text($0, 0) }
             }
         }

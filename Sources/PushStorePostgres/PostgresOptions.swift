@@ -65,6 +65,9 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
                 description: "?\(name)= is not known here; \(Self.keywords.sorted().joined(separator: ", ")) are"
             )
         }
+        for port in (found["port"] ?? "").split(separator: ",") where UInt16(port) == nil {
+            throw Mistake(description: "names the port \"\(port)\": write a number, as in :5432")
+        }
         guard found["dbname"] != nil else {
             throw Mistake(description: "names no database: write it behind the host, as in postgres://…/chapar")
         }

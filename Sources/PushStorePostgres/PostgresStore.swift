@@ -18,6 +18,7 @@ public final class PostgresStore: NotificationStore {
     let registryReader: PostgresConnection
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
+    let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
     private let records = Inbox<RecordRequest>()
     private let tasks = Mutex<Tasks?>(nil)
@@ -56,7 +57,7 @@ public final class PostgresStore: NotificationStore {
 
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
-        registry = PostgresConnection(options, name: "registry")
+        registry = PostgresConnection(options, name: "registry", walksIndexes: true)
         listener = PostgresConnection(options, name: "listener")
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
@@ -72,7 +73,7 @@ public final class PostgresStore: NotificationStore {
             records: Task { await RecordLoop(core: core, inbox: records).run() },
             others: [
                 Task {
-                    var loop = ClaimLoop(core, core.claimer)
+                    var loop = ClaimLoop(core)
                     await loop.run()
                 },
                 Task {
@@ -172,6 +173,7 @@ public final class PostgresStore: NotificationStore {
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
+            listener.interrupt()
             for task in [tasks.enqueues, tasks.records] + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()

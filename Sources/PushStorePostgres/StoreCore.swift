@@ -47,9 +47,9 @@ final class StoreCore: Sendable {
         self.databaseTime = databaseTime
         self.time = time ?? databaseTime ?? SystemTime()
         keeper = PostgresConnection(options, name: "keeper")
-        writer = PostgresConnection(options, name: "writer")
-        claimer = PostgresConnection(options, name: "claimer")
-        recorder = PostgresConnection(options, name: "recorder")
+        writer = PostgresConnection(options, name: "writer", walksIndexes: true)
+        claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)
+        recorder = PostgresConnection(options, name: "recorder", walksIndexes: true)
         reader = PostgresConnection(options, name: "reader")
     }
 
@@ -175,19 +175,22 @@ final class StoreCore: Sendable {
 
     // MARK: Rows
 
-    /// What was claimed, from the rows of a statement that gave ``DeliveryRow/columns``.
-    func claims(_ rows: borrowing PostgresRows, _ db: isolated PostgresConnection) throws(PostgresError) -> [Claim] {
-        var found: [DeliveryRow] = []
-        for row in 0..<rows.count {
-            if let delivery = DeliveryRow(rows, row) {
-                found.append(delivery)
-            } else {
-                logUnreadable(rows.integer(row, 0))
+    /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications' rows have.
+    func claim(_ statement: String, _ parameters: [PostgresValue]) async throws(PostgresError) -> [Claim] {
+        let found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
+            var found: [DeliveryRow] = []
+            for row in 0..<rows.count {
+                if let delivery = DeliveryRow(rows, row) {
+                    found.append(delivery)
+                } else {
+                    self.logUnreadable(rows.integer(row, 0))
+                }
             }
+            return found
         }
         guard !found.isEmpty else { return [] }
-        let heads = try heads.heads(of: Set(found.map(\.notification)), db)
-        return found.compactMap { row in
+        let heads = try await heads.heads(of: Set(found.map(\.notification)), on: claimer)
+        let claims: [Claim] = found.compactMap { row in
             guard let head = heads[row.notification] else {
                 logUnreadable(row.id)
                 return nil
@@ -200,6 +203,8 @@ final class StoreCore: Sendable {
                 collapse: row.collapse
             )
         }
+        inHand.add(claims)
+        return claims
     }
 
     func logUnreadable(_ delivery: Int64?) {

@@ -29,9 +29,17 @@ extension PostgresStore {
     func number(_ query: String) async throws -> Int64 {
         try await session(on: registryReader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }
     }
+}
 
-    /// How often transactions of the database waited for each other in a circle, once the server has counted what was before.
+extension [PostgresStore] {
+    /// How often transactions of the nodes waited for each other in a circle.
     func deadlocks() async throws -> Int64 {
-        try await number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        for node in self {
+            try await node.session(on: node.registry) { (db) throws(PostgresError) in
+                // Else the server says what it had counted up to a second ago.
+                try db.run("SELECT pg_stat_force_next_flush()")
+            }
+        }
+        return try await self[0].number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
     }
 }

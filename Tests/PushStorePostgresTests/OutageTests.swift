@@ -42,7 +42,7 @@ struct OutageTests {
             #expect(retryAfter == .seconds(5))
         }
         let health = await store.health()
-        #expect(!health.acceptsWork && health.detail?.contains("cannot be reached") == true)
+        #expect(!health.acceptsWork && health.detail?.contains("the database") == true)
         // What a worker has sent meanwhile is written once the database is there again.
         let recording = Task { try await store.end(held) }
         let waiting = Task { try await Self.claimPatiently(store) }
@@ -62,7 +62,9 @@ struct OutageTests {
     /// As a delivery worker does: asks again after an error.
     private static func claimPatiently(_ store: PostgresStore) async throws -> [ClaimedDelivery] {
         for _ in 0..<200 {
-            if let found = try? await store.claim(backend: "apns", limit: 9, wait: .milliseconds(200)), !found.isEmpty { return found }
+            if let found = try? await store.claim(backend: "apns", limit: 9, wait: .milliseconds(200)), !found.isEmpty {
+                return found
+            }
             try await Task.sleep(for: .milliseconds(50))
         }
         return []
@@ -70,7 +72,9 @@ struct OutageTests {
 
     @Test("A database that cannot be used is named in a sentence with the fix")
     func mistakes() async throws {
-        func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws -> String {
+        func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws
+            -> String
+        {
             var options = try await TestServer.shared.options()
             if let url { options = try PostgresOptions(url: url) }
             try change(&options)
@@ -85,7 +89,11 @@ struct OutageTests {
         let nowhere = try await sentence(url: "postgres://chapar@127.0.0.1:1/chapar")
         #expect(nowhere.hasPrefix("the database cannot be reached: ") && nowhere.contains("Connection refused"))
         let folder = try await TestServer.shared.options().parameters["host"] ?? ""
-        #expect(try await sentence(url: "postgres://chapar@/none?host=\(folder)").contains("database \"none\" does not exist"))
+        #expect(
+            try await sentence(url: "postgres://chapar@/none?host=\(folder)").contains(
+                "database \"none\" does not exist"
+            )
+        )
         // A user without rights.
         let admin = PostgresConnection(try await TestServer.shared.options(), name: "admin")
         try await admin.session { (db) throws(PostgresError) in
@@ -102,8 +110,9 @@ struct OutageTests {
         let store = try await PostgresStore.open(options)
         await store.close()
         let number = Schema.steps.count + 1
+        let schema = options.schema
         try await admin.session { (db) throws(PostgresError) in
-            try db.perform("INSERT INTO \(options.schema).schema_steps (number, name) VALUES (\(number), 'later')")
+            try db.perform("INSERT INTO \(schema).schema_steps (number, name) VALUES (\(number), 'later')")
         }
         let future = try await sentence { $0 = options }
         #expect(future.contains("was written by a newer version, whose step \(number) this one does not know"))
@@ -119,7 +128,7 @@ struct OutageTests {
         arguments: [
             ("mysql://a@b/c", "must begin with postgres://"), ("postgres://a:hush@b", "names no database"),
             ("postgres://a:hush@b/c?options=-csearch_path", "?options= is not known here"),
-            ("postgres://a:hush@b:port/c", ""),
+            ("postgres://a:hush@b:port/c", "names the port \"port\""),
         ]
     )
     func urls(_ url: String, _ words: String) throws {

@@ -43,7 +43,7 @@ struct PostgresDeviceTests {
     @Test("Of two nodes that register a token for two devices at once, one device has it in the end")
     func oneOwner() async throws {
         try await Nodes.use(2) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             for round in 0..<100 {
                 let at = Double(round)
                 async let first = nodes[0].put([
@@ -59,7 +59,7 @@ struct PostgresDeviceTests {
                 #expect(found.allSatisfy { $0.token(of: .iOSFirebase) != nil })
                 #expect(try await nodes[0].number("SELECT count(*) FROM chapar.device_tokens WHERE token = 't'") == 1)
             }
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
@@ -86,7 +86,7 @@ struct PostgresDeviceTests {
     @Test("Nodes that change the same devices in all ways at once never wait in a circle, and no token has two owners")
     func mixed() async throws {
         try await Nodes.use(3) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for (index, node) in nodes.enumerated() {
                     group.addTask {
@@ -124,7 +124,7 @@ struct PostgresDeviceTests {
                 }
                 try await group.waitForAll()
             }
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
             let shared = "SELECT count(*) FROM (SELECT 1 FROM chapar.device_tokens GROUP BY hash HAVING count(*) > 1) s"
             #expect(try await nodes[0].number(shared) == 0)
             let orphans = """
@@ -187,6 +187,25 @@ struct PostgresDeviceTests {
             let page = try await nodes[0].list(DeviceQuery(tag: "n4"), after: nil, limit: 40)
             #expect(page.devices.count == 40)
             #expect(page.next != nil)
+        }
+    }
+
+    @Test("A device whose id is the name of an app is not of that app")
+    func namedLikeAnApp() async throws {
+        try await Nodes.use { nodes in
+            let kind = TokenKind.liveActivityUpdate(activity: "order")
+            for (number, id) in ["shop", "shop/a", "shopper/b"].enumerated() {
+                var token = token("t\(number)")
+                token.kind = kind
+                _ = try await nodes[0].put([device(id, [token])])
+            }
+            for (app, ids) in [("shop", ["shop/a"]), ("shopper", ["shopper/b"]), ("default", ["shop"])] {
+                let app = AppName(rawValue: app)
+                let found = try await nodes[0].devices(withTokenOf: kind, in: app, limit: 9).map(\.id)
+                #expect(found == ids, "\(app)")
+                let listed = try await nodes[0].list(DeviceQuery(app: app), after: nil, limit: 9).devices.map(\.id)
+                #expect(listed == ids, "\(app)")
+            }
         }
     }
 

@@ -125,7 +125,7 @@ struct PostgresOutboxTests {
     @Test("Two nodes that claim at once never get the same entry, and each line goes in order, one at a time")
     func claimsOfTwo() async throws {
         try await Nodes.use(2) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             let devices = 40
             let perDevice = 5
             for number in 0..<perDevice {
@@ -158,7 +158,7 @@ struct PostgresOutboxTests {
             #expect(all.count == devices)
             #expect(all.values.allSatisfy { $0 == (0..<Int64(perDevice)).map { $0 } })
             #expect(try await nodes[0].outboxDepths().isEmpty)
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
@@ -186,7 +186,7 @@ struct PostgresOutboxTests {
     @Test("Two nodes that plan the same changes add each entry once, in the order of the changes")
     func planners() async throws {
         try await Nodes.use(3) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             let rounds = 40
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
@@ -224,14 +224,14 @@ struct PostgresOutboxTests {
                 #expect(entries.count { $0.due != nil } == 1, "one of \(id) can be claimed")
             }
             #expect(try await nodes[0].unplannedCount(ofDevice: nil) == 0)
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
     @Test("Lines that nodes add to, end and cancel at once keep one entry that can be claimed")
     func mixed() async throws {
         try await Nodes.use(3) { nodes in
-            let deadlocks = try await nodes[0].deadlocks()
+            let deadlocks = try await nodes.deadlocks()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for (index, node) in nodes.enumerated() {
                     group.addTask {
@@ -263,7 +263,7 @@ struct PostgresOutboxTests {
             }
             let waiting = try await nodes[0].number("SELECT count(*) FROM chapar.outbox_entries")
             #expect(try await nodes[1].outboxDepths()["crm"]?.waiting ?? 0 == Int(waiting))
-            #expect(try await nodes[0].deadlocks() == deadlocks)
+            #expect(try await nodes.deadlocks() == deadlocks)
         }
     }
 
@@ -345,6 +345,30 @@ struct PostgresOutboxTests {
                 try await nodes[0].record(changes.map { OutboxPlan(change: $0.number, []) })
             }
             #expect(seen == ["d0", "d1", "d2", "d3"])
+        }
+    }
+
+    @Test("A claim walks its index also when it was planned while nothing waited")
+    func planOfEmptyTable() async throws {
+        try await Nodes.use { nodes in
+            let connection = nodes[0].registry
+            try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
+                try db.perform("VACUUM ANALYZE chapar.outbox_entries")
+            }
+            for _ in 0..<10 {
+                let claims = try await nodes[0].claimEntries(of: "b1", limit: 9, lease: .seconds(9), wait: .zero)
+                #expect(claims.isEmpty)
+            }
+            let plan = try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
+                let rows = try db.run(
+                    "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'WITH ready%' AND generic_plans > 0"
+                )
+                guard let name = rows.text(0, 0) else { return ["no plan is kept"] }
+                let plan = try db.run("EXPLAIN EXECUTE \(name)('b1', 0, 9, 0)")
+                return (0..<plan.count).map { plan.text($0, 0) ?? "" }
+            }
+            #expect(plan.contains { $0.contains("outbox_entries_due") }, "\(plan.joined(separator: "\n"))")
+            #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
         }
     }
 

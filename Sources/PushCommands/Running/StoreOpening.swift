@@ -6,7 +6,7 @@ import PushQueue
 import PushStoreSQLite
 
 #if Postgres
-import PushStorePostgres
+    import PushStorePostgres
 #endif
 
 /// Opens the store that a configuration names.
@@ -20,12 +20,12 @@ enum StoreOpening {
         case .sqlite: return try SQLiteStore(SQLiteStoreOptions(store), logger: logger)
         case .postgres:
             #if Postgres
-            return try await PostgresStore.open(PostgresOptions(store), logger: logger)
+                return try await PostgresStore.open(PostgresOptions(store), logger: logger)
             #else
-            throw CommandFailure(
-                "store.kind: this program was built without PostgreSQL; build it with the trait Postgres",
-                .configuration
-            )
+                throw CommandFailure(
+                    "store.kind: this program was built without PostgreSQL; build it with the trait Postgres",
+                    .configuration
+                )
             #endif
         }
     }
@@ -44,21 +44,21 @@ extension SQLiteStoreOptions {
 }
 
 #if Postgres
-extension PostgresOptions {
-    /// The options that a configuration's section `store` asks for.
-    init(_ store: GatewayConfiguration.Store) throws(CommandFailure) {
-        do throws(Mistake) {
-            try self.init(url: store.postgres.url?.reveal() ?? "", password: store.postgres.password)
-        } catch {
-            throw CommandFailure("store.url \(error)", .configuration)
+    extension PostgresOptions {
+        /// The options that a configuration's section `store` asks for.
+        init(_ store: GatewayConfiguration.Store) throws(CommandFailure) {
+            do throws(Mistake) {
+                try self.init(url: store.postgres.url?.reveal() ?? "", password: store.postgres.password)
+            } catch {
+                throw CommandFailure("store.url \(error)", .configuration)
+            }
+            schema = store.postgres.schema
+            nodeName = store.postgres.node ?? nodeName
+            nodeLease = store.postgres.nodeLease
+            preparesStatements = !store.postgres.isPooled
+            // Who listens needs a session of its own, which such a pooler does not give.
+            pollsOnly = store.postgres.pollsOnly || store.postgres.isPooled
+            maximumWaiting = store.maximumWaiting
         }
-        schema = store.postgres.schema
-        nodeName = store.postgres.node ?? nodeName
-        nodeLease = store.postgres.nodeLease
-        preparesStatements = !store.postgres.isPooled
-        // Who listens needs a session of its own, which such a pooler does not give.
-        pollsOnly = store.postgres.pollsOnly || store.postgres.isPooled
-        maximumWaiting = store.maximumWaiting
     }
-}
 #endif

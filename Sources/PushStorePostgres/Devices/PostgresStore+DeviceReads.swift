@@ -45,14 +45,14 @@ extension PostgresStore {
                 (SELECT f.* FROM (
                     SELECT DISTINCT k.device FROM chapar.device_tokens k JOIN chapar.devices o ON o.number = k.device
                     WHERE strpos(k.slot, '/') > 0 AND substr(k.slot, strpos(k.slot, '/') + 1) = $1
-                    AND split_part(o.id, '/', CASE WHEN $3 = '' THEN 2 ELSE 1 END) = $3
+                    AND CASE WHEN $3 = '' THEN strpos(o.id, '/') = 0 ELSE starts_with(o.id, $3) END
                     ORDER BY k.device LIMIT $2
                 ) k JOIN chapar.devices f ON f.number = k.device) d
                 """
         )
         return try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(
-                try db.run(select, [.text(name), .integer(limit), .text(app == .default ? "" : app.rawValue)])
+                try db.run(select, [.text(name), .integer(limit), .text(app == .default ? "" : app.key(""))])
             ).map(\.device)
         }
     }

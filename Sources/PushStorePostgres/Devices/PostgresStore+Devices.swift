@@ -4,15 +4,20 @@ public import PushQueue
 
 /// The device registry: each change is one transaction, under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
+    /// So often what other nodes were faster with is looked for anew.
+    private static let mostLooks = 100
+
     /// Creates or replaces devices.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
         guard !devices.isEmpty else { return [] }
-        return try await change(
+        let results = try await change(
             devices.map(\.id),
             having: devices.flatMap { $0.tokens.map(\.token) },
             outbox: outbox,
             mayRefuse: true
         ) { $0.put(devices) }
+        if registryGrowth.add(results.count(where: \.isNew)) { await gatherStatistics() }
+        return results
     }
 
     /// Changes a device; `change` may be called more than once.
@@ -89,7 +94,7 @@ extension PostgresStore: DeviceStore {
     /// Forgets refusals of single backends.
     public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         guard limit > 0 else { return 0 }
-        while true {
+        for _ in 0..<Self.mostLooks {
             let (found, changed) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
@@ -114,6 +119,7 @@ extension PostgresStore: DeviceStore {
             // a new transaction, since locks are taken in order.
             if found == 0 || changed > 0 { return changed }
         }
+        return 0
     }
 
     /// Quarantines tombstones that are there.
@@ -169,7 +175,7 @@ extension PostgresStore: DeviceStore {
         _ change: @escaping @Sendable (RegisteredToken) -> RegisteredToken
     ) async throws(StoreError) -> [InvalidatedToken] {
         guard limit > 0 else { return [] }
-        while true {
+        for _ in 0..<Self.mostLooks {
             let (found, changed, isNoted) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
@@ -187,6 +193,7 @@ extension PostgresStore: DeviceStore {
             // As in ``forgetRefusals(limit:)``.
             if found == 0 || !changed.isEmpty { return changed }
         }
+        return []
     }
 
     // MARK: Changes

@@ -35,14 +35,16 @@ extension PostgresStore: OutboxStore {
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
         let signal = outboxSignals.entries(of: backend)
-        return try await look(signal, within: wait) { (db) throws(PostgresError) in
+        let span = lease.boundedMilliseconds
+        let claims = try await look(signal, within: wait) { (db) throws(PostgresError) in
             let now = self.now
-            let end = now + lease.boundedMilliseconds
-            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: end, now: now, db)
-            self.outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: end, now: now)
+            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: now + span, now: now, db)
             guard claims.isEmpty, wait > .zero else { return (claims, nil) }
             return ([], try OutboxEntryTable.nextDue(of: backend, db))
         }
+        // Only what is committed: another node's claim has the same number of tries as one that was taken back.
+        outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: now + span, now: now)
+        return claims
     }
 
     /// Writes what became of claimed entries.
@@ -51,6 +53,8 @@ extension PostgresStore: OutboxStore {
         let now = now
         let events = results.compactMap(\.event)
         if !events.isEmpty { try await prepareDay(now) }
+        // First: from the commit on another node may have one with as many tries.
+        outboxLeases.remove(results.map(\.claim.number))
         try await transaction(on: registry) { (db) throws(PostgresError) in
             var locks = RegistryLocks(self.options)
             locks.add(devices: results.map(\.claim.operation.device))
@@ -59,7 +63,6 @@ extension PostgresStore: OutboxStore {
             try EventLog.append(events, now: now, db)
         }
         if !events.isEmpty { core.noteEvents() }
-        outboxLeases.remove(results.map(\.claim.number))
         outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
     }
 
@@ -144,9 +147,8 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
-    ///
-    /// A look is a statement or two without a transaction around them.
+    /// Looks, each time in a transaction, until something is found, the wait is over or the task is cancelled; `look` may also say when
+    /// there will be more.
     private func look<Found: Sendable>(
         _ signal: WakeSignal,
         within wait: Duration,
@@ -156,7 +158,7 @@ extension PostgresStore: OutboxStore {
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.generation
-            let (found, due) = try await session(on: registry, look)
+            let (found, due) = try await transaction(on: registry, look)
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))

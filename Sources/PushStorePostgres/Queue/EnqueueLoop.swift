@@ -106,7 +106,10 @@ struct EnqueueLoop {
             var rows = EnqueueRows(core, lease: lease)
             do throws(PostgresError) {
                 for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
-                try await core.writer.session { [rows] (db) throws(PostgresError) in try rows.insert(db) }
+                if !rows.isEmpty {
+                    try await core.writer.single(EnqueueRows.insertion, rows.parameters) { (_) throws(PostgresError) in
+                    }
+                }
             } catch {
                 giveBack(rows)
                 throw error

@@ -33,8 +33,8 @@ final class Announcer: Sendable {
     }
 
     private static let interval = Duration.milliseconds(50)
-    /// So long one wait for a notification takes at most: the store can be closed in between.
-    private static let longestWait = Duration.milliseconds(500)
+    /// So long one wait for a notification takes at most; the end of the store interrupts it.
+    private static let longestWait = Duration.seconds(5)
 
     private struct State {
         var words: Set<String> = []

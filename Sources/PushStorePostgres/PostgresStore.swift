@@ -15,6 +15,7 @@ public final class PostgresStore: NotificationStore {
     let registry: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
+    let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
@@ -28,6 +29,7 @@ public final class PostgresStore: NotificationStore {
         var records: Task<Void, Never>
         var claims: Task<Void, Never>
         var keeper: Task<Void, Never>
+        var devices: Task<Void, Never>
     }
 
     /// Opens a store, and makes its tables when there are none.
@@ -63,6 +65,7 @@ public final class PostgresStore: NotificationStore {
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
         let (core, enqueues, records) = (core, enqueues, records)
+        let devices = DeviceChangeLoop(core: core, connection: registry, inbox: deviceChanges, signals: outboxSignals)
         let tasks = Tasks(
             enqueues: Task {
                 var loop = EnqueueLoop(core, enqueues)
@@ -76,7 +79,8 @@ public final class PostgresStore: NotificationStore {
             keeper: Task {
                 var keeper = Keeper(core)
                 await keeper.run()
-            }
+            },
+            devices: Task { await devices.run() }
         )
         self.tasks.withLock { $0 = tasks }
     }
@@ -165,11 +169,12 @@ public final class PostgresStore: NotificationStore {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
         records.close()
+        deviceChanges.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             tasks.claims.cancel()
             tasks.keeper.cancel()
-            for task in [tasks.enqueues, tasks.records, tasks.claims, tasks.keeper] { await task.value }
+            for task in [tasks.enqueues, tasks.records, tasks.claims, tasks.keeper, tasks.devices] { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {

@@ -30,13 +30,15 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test("It is the same through a pooler, where no statement is prepared")
-    func unprepared() async throws {
-        try await Nodes.use {
+    @Test(
+        "It is the same when each call goes to another node, and behind poolers where nothing is prepared",
+        arguments: DeviceStoreConformance.cases
+    )
+    func contractOfTwo(_ check: DeviceStoreConformanceCase) async throws {
+        try await Nodes.use(2) {
             $0.preparesStatements = false
-        } _: { nodes in
-            _ = try await nodes[0].put([device("a", [token("t")])])
-            #expect(try await nodes[0].device(having: DeviceToken("t", service: .iOSAPNs))?.id == "a")
+        } _: {
+            try await check.run(AlternatingStore($0))
         }
     }
 
@@ -88,10 +90,12 @@ struct PostgresDeviceTests {
         try await Nodes.use(3) { nodes in
             let deadlocks = try await nodes.deadlocks()
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for (index, node) in nodes.enumerated() {
+                // Several callers of each node, so that they share transactions as well.
+                for index in 0..<9 {
+                    let node = nodes[index % 3]
                     group.addTask {
                         var dice = SystemRandomNumberGenerator()
-                        for round in 0..<120 {
+                        for round in 0..<60 {
                             let at = Double(round)
                             let batch = (0..<8).map { _ in
                                 let tokens = (0..<2).map { service in
@@ -206,6 +210,106 @@ struct PostgresDeviceTests {
                 let listed = try await nodes[0].list(DeviceQuery(app: app), after: nil, limit: 9).devices.map(\.id)
                 #expect(listed == ids, "\(app)")
             }
+        }
+    }
+
+    @Test("A device that cannot be stored fails alone: what shares its transaction is committed")
+    func failsAlone() async throws {
+        try await Nodes.use { nodes in
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<60 {
+                    group.addTask {
+                        var device = self.device("d\(number)", [self.token("t\(number)")])
+                        let isBad = number % 10 == 7
+                        // PostgreSQL's texts have no such character.
+                        if isBad { device.locale = "f\0a" }
+                        do throws(StoreError) {
+                            _ = try await nodes[0].put([device], outbox: .now)
+                            return !isBad
+                        } catch {
+                            return isBad
+                        }
+                    }
+                }
+                for try await isAsWanted in group { #expect(isAsWanted) }
+            }
+            #expect(try await nodes[0].list(DeviceQuery(), after: nil, limit: 100).devices.count == 54)
+            #expect(try await nodes[0].unplannedChanges(limit: 100, wait: .zero).count == 54)
+        }
+    }
+
+    @Test("A device that goes and comes back in one transaction is a new one, and both are told")
+    func goesAndComes() async throws {
+        try await Nodes.use { nodes in
+            let other = PostgresConnection(nodes[0].options, name: "test")
+            _ = try await nodes[0].put([device("a", [token("t", at: 1)])])
+            // While the table is locked the calls gather behind the first one.
+            async let lock: Void = other.transaction { (db) throws(PostgresError) in
+                try db.run("LOCK TABLE chapar.devices IN EXCLUSIVE MODE")
+                try db.run("SELECT pg_sleep(0.3)")
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            async let first = nodes[0].put([device("x", [])])
+            try await Task.sleep(for: .milliseconds(20))
+            async let deleted = nodes[0].delete("a", outbox: .now)
+            try await Task.sleep(for: .milliseconds(20))
+            async let again = nodes[0].put([device("a", [token("t", at: 2)])], outbox: .now)
+            let results = (try await first, try await deleted, try await again)
+            try await lock
+            #expect(results.1)
+            #expect(results.2.map(\.isNew) == [true])
+            #expect(try await nodes[0].device(having: DeviceToken("t", service: .iOSAPNs))?.id == "a")
+            let changes = try await nodes[0].unplannedChanges(limit: 9, wait: .zero).map { change -> String in
+                guard case .device(let old, let new) = change.content else { return "?" }
+                return "\(old?.tokens.count ?? -1)>\(new?.tokens.count ?? -1)"
+            }
+            #expect(changes == ["1>-1", "-1>1"])
+            await other.close()
+        }
+    }
+
+    @Test("What was acknowledged is there, with its change, however often connections are cut")
+    func cuts() async throws {
+        try await Nodes.use(3) { nodes in
+            let acknowledged = try await withThrowingTaskGroup(of: [String].self) { group in
+                for index in 0..<4 {
+                    let node = nodes[index % 2]
+                    group.addTask {
+                        var done: [String] = []
+                        for round in 0..<150 {
+                            let id = "d\(index)-\(round)"
+                            do throws(StoreError) {
+                                _ = try await node.put([self.device(id, [self.token(id)])], outbox: .now)
+                                done.append(id)
+                            } catch {
+                                #expect(error != .closed)
+                                try await Task.sleep(for: .milliseconds(5))
+                            }
+                        }
+                        return done
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<25 {
+                        try await Task.sleep(for: .milliseconds(10))
+                        _ = try await nodes[2].number(
+                            """
+                            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).device%'
+                            """
+                        )
+                    }
+                    return []
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(acknowledged.count > 100)
+            let found = try await nodes[0].devices(acknowledged)
+            #expect(acknowledged.allSatisfy { found[$0]?.tokens.count == 1 })
+            let told = try await nodes[0].unplannedChanges(limit: 1_000, wait: .zero).map(\.content.device)
+            #expect(Set(told).isSuperset(of: acknowledged))
+            let all = try await nodes[0].number("SELECT count(*) FROM chapar.devices")
+            #expect(told.count == Int(all), "each device that is there is told once")
         }
     }
 

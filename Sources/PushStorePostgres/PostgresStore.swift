@@ -11,11 +11,15 @@ internal import Synchronization
 /// another takes over its work. It asks no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     let core: StoreCore
-    /// For the device registry and the outbox.
+    /// For changes of devices.
     let registry: PostgresConnection
+    /// For the outbox.
+    let outbox: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
     let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
+    let outboxEntries = Inbox<OutboxEntryRequest>(capacity: 50_000)
+    let outboxResults = Inbox<OutboxResultRequest>()
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
@@ -30,6 +34,8 @@ public final class PostgresStore: NotificationStore {
         var claims: Task<Void, Never>
         var keeper: Task<Void, Never>
         var devices: Task<Void, Never>
+        var outboxEntries: Task<Void, Never>
+        var outboxResults: Task<Void, Never>
     }
 
     /// Opens a store, and makes its tables when there are none.
@@ -59,13 +65,23 @@ public final class PostgresStore: NotificationStore {
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry", walksIndexes: true)
+        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
         let (core, enqueues, records) = (core, enqueues, records)
-        let devices = DeviceChangeLoop(core: core, connection: registry, inbox: deviceChanges, signals: outboxSignals)
+        let changes = DeviceChangeGroups(core: core, connection: registry, signals: outboxSignals)
+        let outbox = OutboxGroups(core: core, connection: outbox, signals: outboxSignals)
+        let devices = GroupLoop(
+            core: core,
+            inbox: deviceChanges,
+            largestGroup: DeviceChangeGroups.largest,
+            commit: changes.change
+        )
+        let entries = GroupLoop(core: core, inbox: outboxEntries, largestGroup: 2_000, commit: outbox.enqueue)
+        let results = GroupLoop(core: core, inbox: outboxResults, largestGroup: 2_000, commit: outbox.record)
         let tasks = Tasks(
             enqueues: Task {
                 var loop = EnqueueLoop(core, enqueues)
@@ -80,7 +96,9 @@ public final class PostgresStore: NotificationStore {
                 var keeper = Keeper(core)
                 await keeper.run()
             },
-            devices: Task { await devices.run() }
+            devices: Task { await devices.run() },
+            outboxEntries: Task { await entries.run() },
+            outboxResults: Task { await results.run() }
         )
         self.tasks.withLock { $0 = tasks }
     }
@@ -170,11 +188,17 @@ public final class PostgresStore: NotificationStore {
         enqueues.close()
         records.close()
         deviceChanges.close()
+        outboxEntries.close()
+        outboxResults.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             tasks.claims.cancel()
             tasks.keeper.cancel()
-            for task in [tasks.enqueues, tasks.records, tasks.claims, tasks.keeper, tasks.devices] { await task.value }
+            let all = [
+                tasks.enqueues, tasks.records, tasks.claims, tasks.keeper, tasks.devices, tasks.outboxEntries,
+                tasks.outboxResults,
+            ]
+            for task in all { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
@@ -190,6 +214,7 @@ public final class PostgresStore: NotificationStore {
         closed.store(true, ordering: .releasing)
         await core.disconnect()
         await registry.close()
+        await outbox.close()
         await registryReader.close()
         outboxSignals.close()
     }

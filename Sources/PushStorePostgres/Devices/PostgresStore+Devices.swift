@@ -2,7 +2,7 @@ public import Foundation
 public import PushCore
 public import PushQueue
 
-/// The device registry: changes share transactions (``DeviceChangeLoop``), under the locks of ``RegistryLocks``.
+/// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
     /// So often what other nodes were faster with is looked for anew.
     private static let mostLooks = 100
@@ -213,14 +213,7 @@ extension PostgresStore: DeviceStore {
             } fail: { error in
                 continuation.resume(returning: .failure(error))
             }
-            switch deviceChanges.add(request, weight: request.weight) {
-            case .admitted: break
-            case .closed: request.fail(.closed)
-            case .full:
-                request.fail(
-                    .full(reason: "devices change faster than the database can follow", retryAfter: .seconds(1))
-                )
-            }
+            deviceChanges.hand(in: request)
         }
         return try result.get()
     }

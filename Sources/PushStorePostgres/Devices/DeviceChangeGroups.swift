@@ -3,7 +3,7 @@ internal import PushCore
 internal import PushQueue
 
 /// A change of devices that somebody waits for.
-struct DeviceChangeRequest: Sendable {
+struct DeviceChangeRequest: GroupRequest {
     /// The devices that it names.
     var ids: [String] = []
     /// The tokens that it names: their devices are changed, or they go to one of ``ids``.
@@ -20,57 +20,20 @@ struct DeviceChangeRequest: Sendable {
     var weight: Int { ids.count + tokens.count }
 }
 
-/// Changes devices: one transaction for all that came while the one before was under way.
-///
-/// The locks of all of them are taken before anything is read (``RegistryLocks``). When the server refuses what one of several asks for,
-/// each is done alone.
-struct DeviceChangeLoop {
-    private static let largestGroup = 4_000
-    private static let mostAttempts = 8
+/// Changes devices for the callers of a ``GroupLoop``: the locks of all of them are taken before anything is read (``RegistryLocks``).
+struct DeviceChangeGroups: Sendable {
+    /// The most devices and tokens that are named in one transaction.
+    static let largest = 4_000
 
     let core: StoreCore
     let connection: PostgresConnection
-    let inbox: Inbox<DeviceChangeRequest>
     let signals: OutboxSignals
 
-    /// Works until the inbox is closed and empty.
-    func run() async {
-        while let requests = await inbox.take() {
-            var group: [DeviceChangeRequest] = []
-            var weight = 0
-            for request in requests {
-                if !group.isEmpty, weight + request.weight > Self.largestGroup {
-                    await change(group)
-                    (group, weight) = ([], 0)
-                }
-                group.append(request)
-                weight += request.weight
-            }
-            await change(group)
-        }
-    }
-
-    private func change(_ requests: [DeviceChangeRequest]) async {
-        var attempts = 0
-        while true {
-            do throws(PostgresError) {
-                let (answers, isNoted) = try await commit(requests)
-                core.noteSuccess()
-                signals.raise(changes: isNoted)
-                for answer in answers { answer() }
-                return
-            } catch {
-                attempts += 1
-                if error.isConflict, attempts < Self.mostAttempts { continue }
-                core.noteFailure(error)
-                if requests.count > 1, case .refused = error {
-                    for request in requests { await change([request]) }
-                } else {
-                    for request in requests { request.fail(error.storeError) }
-                }
-                return
-            }
-        }
+    /// Changes devices, and answers who waits for it.
+    func change(_ requests: [DeviceChangeRequest]) async throws(PostgresError) {
+        let (answers, isNoted) = try await commit(requests)
+        signals.raise(changes: isNoted)
+        for answer in answers { answer() }
     }
 
     /// Gives the callers' answers, and whether something went into the outbox.

@@ -329,35 +329,64 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test(
-        "What runs for each call walks an index, in tables of some size",
-        arguments: [
-            """
-            SELECT number FROM chapar.devices WHERE number IN (
-                SELECT number FROM chapar.devices WHERE id = ANY ('{d5,d7}')
-                UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ('{5,7}')
-            ) ORDER BY number FOR UPDATE
-            """,
-            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE number = ANY ('{5,7}')) d"),
-            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ('{d5,d7}')) d"),
-            "SELECT number FROM chapar.devices WHERE user_key = 'u5' AND number > 9 ORDER BY number LIMIT 1000",
-            "SELECT device FROM chapar.device_tags WHERE tag = 'x5' AND device > 9 ORDER BY device LIMIT 1000",
-            "SELECT device FROM chapar.device_tokens WHERE held AND backend = 'ios' AND device > 5 ORDER BY device LIMIT 9",
-            """
-            SELECT device, slot FROM chapar.device_tokens WHERE refusals IS NOT NULL ORDER BY device, slot LIMIT 9
-            """,
-            """
-            SELECT DISTINCT device FROM chapar.device_tokens WHERE NOT held AND backend = 'ios' AND invalidated >= 19990
-            """,
-            """
-            SELECT device FROM chapar.device_tokens
-            WHERE strpos(slot, '/') > 0 AND substr(slot, strpos(slot, '/') + 1) = 'voip' ORDER BY device LIMIT 9
-            """,
+    /// Statements with what they get.
+    private struct Statement {
+        var sql: String
+        var values: [PostgresValue]
+
+        init(_ sql: String, _ values: [PostgresValue]) { (self.sql, self.values) = (sql, values) }
+    }
+
+    private static let lookUps: [Statement] =
+        [
+            Statement(
+                """
+                SELECT number FROM chapar.devices WHERE number IN (
+                    SELECT number FROM chapar.devices WHERE id = ANY ($1)
+                    UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ($2)
+                ) ORDER BY number FOR UPDATE
+                """,
+                [.texts(["d5", "d7"]), .integers([5, 7])]
+            ),
+            Statement(
+                DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE number = ANY ($1)) d"),
+                [.integers([5, 7])]
+            ),
+            Statement(DeviceSelect.byID, [.texts(["d5", "d7"])]),
+            Statement(DeviceSelect.ofUsers, [.texts(["u5", "u7"]), .integer(100)]),
+            Statement(DeviceSelect.ofKind, [.text("voip"), .integer(100), .text("")]),
+            Statement(DeviceSelect.ofKind, [.text("live_activity_start/a"), .integer(100), .text("shop/")]),
+            Statement(DeviceSelect.havingToken, [.integer(5), .text("t5")]),
+            Statement(
+                "SELECT device FROM chapar.device_tokens WHERE held AND backend = $1 AND device > $2 ORDER BY device LIMIT $3",
+                [.text("ios"), .integer(5), .integer(9)]
+            ),
+            Statement(
+                "SELECT device, slot FROM chapar.device_tokens WHERE refusals IS NOT NULL ORDER BY device, slot LIMIT $1",
+                [.integer(9)]
+            ),
+            Statement(
+                """
+                SELECT DISTINCT device FROM chapar.device_tokens
+                WHERE NOT held AND backend = $1 AND invalidated >= $2 ORDER BY device
+                """,
+                [.text("ios"), .integer(19_990)]
+            ),
         ]
-    )
-    func plans(sql: String) async throws {
+
+    private static let searches: [Statement] = [
+        DeviceQuery(), DeviceQuery(user: "u5"), DeviceQuery(tag: "x5"),
+        DeviceQuery(app: .default, tag: "x5", platform: "ios", service: .iOSAPNs),
+        DeviceQuery(app: AppName(rawValue: "shop"), platform: "ios"),
+    ].map { query in
+        let scan = DeviceScan(query, rowsPerStep: 1_000)
+        return Statement(scan.sql, scan.parameters(after: 9, wanted: 100))
+    }
+
+    @Test("What is run for each call walks an index, in tables of some size")
+    func plans() async throws {
         try await Nodes.use { nodes in
-            let plan = try await nodes[0].transaction(on: nodes[0].registry) { (db) throws(PostgresError) in
+            let plans = try await nodes[0].transaction(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
                 try db.perform(
                     """
                     INSERT INTO chapar.devices (id, user_key, created, updated)
@@ -367,14 +396,23 @@ struct PostgresDeviceTests {
                         CASE WHEN n % 10 = 0 THEN 0 END, CASE WHEN n % 10 = 0 THEN n END, CASE WHEN n % 10 = 0 THEN 'ios' END,
                         CASE WHEN n % 10 = 0 THEN n % 20 = 0 END, CASE WHEN n % 500 = 0 THEN '[]' END
                     FROM generate_series(1, 20000) n;
+                    INSERT INTO chapar.device_tokens (device, slot, token, hash, registered)
+                    SELECT n, 'ios-apns/live_activity_start/a', 'l' || n, -n, 0 FROM generate_series(1, 20000) n;
                     INSERT INTO chapar.device_tags SELECT 'x' || n % 100, n FROM generate_series(1, 20000) n;
                     ANALYZE chapar.devices; ANALYZE chapar.device_tokens; ANALYZE chapar.device_tags
                     """
                 )
-                let rows = try db.run("EXPLAIN " + sql)
-                return (0..<rows.count).map { rows.text($0, 0) ?? "" }
+                var plans: [[String]] = []
+                for statement in Self.lookUps + Self.searches {
+                    let rows = try db.run("EXPLAIN " + statement.sql, statement.values)
+                    plans.append((0..<rows.count).map { rows.text($0, 0) ?? "" })
+                }
+                return plans
             }
-            #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+            #expect(plans.count == 15)
+            for plan in plans {
+                #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+            }
         }
     }
 }

@@ -15,7 +15,8 @@ struct DeviceScan: Sendable {
         var isOver: Bool
     }
 
-    private let sql: String
+    /// The statement of a step.
+    let sql: String
     private let rowsPerStep: Int
     /// The values of the query, behind those of a step.
     private let values: [PostgresValue]
@@ -80,16 +81,18 @@ struct DeviceScan: Sendable {
         self.values = values
     }
 
+    /// What ``sql`` gets.
+    func parameters(after position: Int64, wanted: Int) -> [PostgresValue] {
+        [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
+    }
+
     /// Looks at the rows after a place, until it has found as many devices as are wanted.
     func step(
         after position: Int64,
         wanted: Int,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Step {
-        let rows = try db.run(
-            sql,
-            [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
-        )
+        let rows = try db.run(sql, parameters(after: position, wanted: wanted))
         let found = DeviceRows.read(rows)
         if found.count >= wanted, let last = found.last {
             return Step(found: found, last: last.number, isOver: false)

@@ -68,11 +68,13 @@ struct DeviceScan: Sendable {
                 """
             )
         }
+        // Each row of the page is looked up (`OFFSET 0` keeps it so): whatever else the query asks for, a step looks at no other device.
         let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
         sql = """
             WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (
-                SELECT d.* FROM page JOIN chapar.devices d ON d.number = page.number \(condition)
-                ORDER BY d.number LIMIT $3
+                SELECT d.* FROM page CROSS JOIN LATERAL (
+                    SELECT * FROM chapar.devices WHERE number = page.number OFFSET 0
+                ) d \(condition) ORDER BY d.number LIMIT $3
             )
             SELECT \(DeviceRows.deviceColumns), \(DeviceRows.tokenColumns), b.last, b.count
             FROM (SELECT max(number) AS last, count(*) AS count FROM page) b LEFT JOIN fitting d ON true

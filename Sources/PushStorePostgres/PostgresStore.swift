@@ -101,7 +101,8 @@ public final class PostgresStore: NotificationStore {
                     var keeper = Keeper(core)
                     await keeper.run()
                 },
-                Task { await core.announcer.tell(over: core.keeper) },
+                Task { await core.announcer.tell(over: core.keeper, core) },
+                Task { await core.announcer.read(over: core.keeper, core) },
             ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
         )
         self.tasks.withLock { $0 = tasks }
@@ -215,6 +216,7 @@ public final class PostgresStore: NotificationStore {
         await core.disconnect()
         await registry.close()
         await outbox.close()
+        await listener.close()
         await registryReader.close()
         outboxSignals.close()
     }

@@ -64,6 +64,10 @@ let package = Package(
         .library(name: "PushSandbox", targets: ["PushSandbox"]),
         .library(name: "PushTesting", targets: ["PushTesting"]),
     ],
+    traits: [
+        .default(enabledTraits: ["Postgres"]),
+        .trait(name: "Postgres", description: "The commands can open a PostgreSQL store; links libpq."),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.1"),
@@ -247,6 +251,7 @@ let package = Package(
             dependencies: [
                 "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
                 "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

@@ -114,10 +114,10 @@ class Rig:
             yield Responder(port, stat, child.pid)
 
     @contextlib.contextmanager
-    def gateway(self, platform_port, fresh=True, extra="", chapar=None, store="", backend="", server="", key=None):
+    def gateway(self, platform_port, fresh=True, extra="", chapar=None, store="", backend="", server="", key=None, postgres=None):
         """A gateway whose backend `ios` is the responder, of the release build or of another binary.
 
-        `store`, `backend` and `server` are further keys of those sections, `extra` further backends and, after them, sections;
+        With `postgres`, a URL, the store is that database. `store`, `backend` and `server` are further keys of those sections, `extra` further backends and, after them, sections;
         `key` is an API key for what the rig itself asks.
         """
         database = self.path("bench.db")
@@ -126,8 +126,9 @@ class Rig:
                 name.unlink()
         port = free_port()
         config = self.path("chapar.yaml")
+        kind = f"kind: postgres, url: '{postgres}'" if postgres else f"kind: sqlite, path: {database}"
         Path(config).write_text(
-            f"server: {{ host: 127.0.0.1, port: {port}{server} }}\nstore: {{ kind: sqlite, path: {database}{store} }}\n"
+            f"server: {{ host: 127.0.0.1, port: {port}{server} }}\nstore: {{ {kind}{store} }}\n"
             f"log: {{ level: warning }}\nbackends:\n  ios: {{ kind: apns, team_id: {TEAM_ID}, key_id: {KEY_ID}, key_file: "
             f"AuthKey.p8, topic: {TOPIC}, environment: production, base_url: 'https://127.0.0.1:{platform_port}', "
             f"ca_file: ca.pem{backend} }}\n{extra}")

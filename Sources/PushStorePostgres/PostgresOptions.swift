@@ -36,6 +36,10 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var nodeName = ProcessInfo.processInfo.hostName
     /// After so long without a sign of life a node counts as dead, and others take over what it had claimed.
     public var nodeLease = Duration.seconds(15)
+    /// Whether other nodes' work is looked for each second only, without a connection that listens for notifications.
+    public var pollsOnly = false
+    /// With so many waiting deliveries new work is refused.
+    public var maximumWaiting = 5_000_000
     /// The schema that all tables are in; it is made when it is missing.
     public var schema = "chapar"
     /// So many changes of devices may wait for the planner; above it changes are refused.
@@ -60,6 +64,9 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
             throw Mistake(
                 description: "?\(name)= is not known here; \(Self.keywords.sorted().joined(separator: ", ")) are"
             )
+        }
+        for port in (found["port"] ?? "").split(separator: ",") where UInt16(port) == nil {
+            throw Mistake(description: "names the port \"\(port)\": write a number, as in :5432")
         }
         guard found["dbname"] != nil else {
             throw Mistake(description: "names no database: write it behind the host, as in postgres://…/chapar")

@@ -15,12 +15,10 @@ public final class PostgresStore: NotificationStore {
     let registry: PostgresConnection
     /// For the outbox.
     let outbox: PostgresConnection
+    private let listener: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
-    let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
-    let outboxEntries = Inbox<OutboxEntryRequest>(capacity: 50_000)
-    let outboxResults = Inbox<OutboxResultRequest>()
-    let outboxSignals = OutboxSignals()
+    let registryWork = RegistryWork()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
@@ -31,11 +29,9 @@ public final class PostgresStore: NotificationStore {
     private struct Tasks {
         var enqueues: Task<Void, Never>
         var records: Task<Void, Never>
-        var claims: Task<Void, Never>
-        var keeper: Task<Void, Never>
-        var devices: Task<Void, Never>
-        var outboxEntries: Task<Void, Never>
-        var outboxResults: Task<Void, Never>
+        var registry: [Task<Void, Never>]
+        /// Those that are cancelled at the end.
+        var others: [Task<Void, Never>]
     }
 
     /// Opens a store, and makes its tables when there are none.
@@ -66,39 +62,31 @@ public final class PostgresStore: NotificationStore {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry", walksIndexes: true)
         outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
+        listener = PostgresConnection(options, name: "listener")
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
-        let (core, enqueues, records) = (core, enqueues, records)
-        let changes = DeviceChangeGroups(core: core, connection: registry, signals: outboxSignals)
-        let outbox = OutboxGroups(core: core, connection: outbox, signals: outboxSignals)
-        let devices = GroupLoop(
-            core: core,
-            inbox: deviceChanges,
-            largestGroup: DeviceChangeGroups.largest,
-            commit: changes.change
-        )
-        let entries = GroupLoop(core: core, inbox: outboxEntries, largestGroup: 2_000, commit: outbox.enqueue)
-        let results = GroupLoop(core: core, inbox: outboxResults, largestGroup: 2_000, commit: outbox.record)
+        let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
             enqueues: Task {
                 var loop = EnqueueLoop(core, enqueues)
                 await loop.run()
             },
             records: Task { await RecordLoop(core: core, inbox: records).run() },
-            claims: Task {
-                var loop = ClaimLoop(core, core.claimer)
-                await loop.run()
-            },
-            keeper: Task {
-                var keeper = Keeper(core)
-                await keeper.run()
-            },
-            devices: Task { await devices.run() },
-            outboxEntries: Task { await entries.run() },
-            outboxResults: Task { await results.run() }
+            registry: registryWork.start(core, registry: registry, outbox: outbox),
+            others: [
+                Task {
+                    var loop = ClaimLoop(core)
+                    await loop.run()
+                },
+                Task {
+                    var keeper = Keeper(core)
+                    await keeper.run()
+                },
+                Task { await core.announcer.tell(over: core.keeper) },
+            ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
         )
         self.tasks.withLock { $0 = tasks }
     }
@@ -187,18 +175,12 @@ public final class PostgresStore: NotificationStore {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
         records.close()
-        deviceChanges.close()
-        outboxEntries.close()
-        outboxResults.close()
+        registryWork.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
-            tasks.claims.cancel()
-            tasks.keeper.cancel()
-            let all = [
-                tasks.enqueues, tasks.records, tasks.claims, tasks.keeper, tasks.devices, tasks.outboxEntries,
-                tasks.outboxResults,
-            ]
-            for task in all { await task.value }
+            for task in tasks.others { task.cancel() }
+            listener.interrupt()
+            for task in [tasks.enqueues, tasks.records] + tasks.registry + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
@@ -216,14 +198,14 @@ public final class PostgresStore: NotificationStore {
         await registry.close()
         await outbox.close()
         await registryReader.close()
-        outboxSignals.close()
+        core.outboxSignals.raiseAll()
     }
 
     /// Lets the node's lease end, as if the process stood still; for tests.
     func pauseKeeper() async {
-        let keeper = tasks.withLock { $0?.keeper }
-        keeper?.cancel()
-        await keeper?.value
+        let others = tasks.withLock { $0?.others ?? [] }
+        for task in others.dropFirst() { task.cancel() }
+        for task in others.dropFirst() { await task.value }
     }
 
     // MARK: Transactions

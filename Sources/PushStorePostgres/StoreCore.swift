@@ -19,6 +19,8 @@ final class StoreCore: Sendable {
     let inHand = ClaimsInHand()
     /// Raised when there are new events.
     let events = WakeSignal()
+    let announcer: Announcer
+    let outboxSignals: OutboxSignals
 
     /// For what keeps the store going: the node's lease, the clock, partitions, removal.
     let keeper: PostgresConnection
@@ -45,10 +47,12 @@ final class StoreCore: Sendable {
         let databaseTime = time == nil ? DatabaseTime() : nil
         self.databaseTime = databaseTime
         self.time = time ?? databaseTime ?? SystemTime()
+        announcer = Announcer()
+        outboxSignals = OutboxSignals(announcer)
         keeper = PostgresConnection(options, name: "keeper")
-        writer = PostgresConnection(options, name: "writer")
-        claimer = PostgresConnection(options, name: "claimer")
-        recorder = PostgresConnection(options, name: "recorder")
+        writer = PostgresConnection(options, name: "writer", walksIndexes: true)
+        claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)
+        recorder = PostgresConnection(options, name: "recorder", walksIndexes: true)
         reader = PostgresConnection(options, name: "reader")
     }
 
@@ -134,6 +138,20 @@ final class StoreCore: Sendable {
         if !missing.isEmpty { try await partitions.make(missing, on: connection) }
     }
 
+    // MARK: News
+
+    /// Something may be due at a backend, at once or at a time: for this node's callers and for the other nodes'.
+    func stir(_ backend: String, due: Int64? = nil) {
+        desk.stir(backend, due: due)
+        if due == nil { announcer.announce(.work(backend: backend)) }
+    }
+
+    /// There are new events.
+    func noteEvents() {
+        events.raise()
+        announcer.announce(.events)
+    }
+
     // MARK: Observers and health
 
     func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { observers.withLock { $0.append(observer) } }
@@ -160,19 +178,22 @@ final class StoreCore: Sendable {
 
     // MARK: Rows
 
-    /// What was claimed, from the rows of a statement that gave ``DeliveryRow/columns``.
-    func claims(_ rows: borrowing PostgresRows, _ db: isolated PostgresConnection) throws(PostgresError) -> [Claim] {
-        var found: [DeliveryRow] = []
-        for row in 0..<rows.count {
-            if let delivery = DeliveryRow(rows, row) {
-                found.append(delivery)
-            } else {
-                logUnreadable(rows.integer(row, 0))
+    /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications' rows have.
+    func claim(_ statement: String, _ parameters: [PostgresValue]) async throws(PostgresError) -> [Claim] {
+        let found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
+            var found: [DeliveryRow] = []
+            for row in 0..<rows.count {
+                if let delivery = DeliveryRow(rows, row) {
+                    found.append(delivery)
+                } else {
+                    self.logUnreadable(rows.integer(row, 0))
+                }
             }
+            return found
         }
         guard !found.isEmpty else { return [] }
-        let heads = try heads.heads(of: Set(found.map(\.notification)), db)
-        return found.compactMap { row in
+        let heads = try await heads.heads(of: Set(found.map(\.notification)), on: claimer)
+        let claims: [Claim] = found.compactMap { row in
             guard let head = heads[row.notification] else {
                 logUnreadable(row.id)
                 return nil
@@ -185,6 +206,8 @@ final class StoreCore: Sendable {
                 collapse: row.collapse
             )
         }
+        inHand.add(claims)
+        return claims
     }
 
     func logUnreadable(_ delivery: Int64?) {

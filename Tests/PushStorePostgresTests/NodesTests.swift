@@ -68,6 +68,23 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("What one node accepts wakes a call that waits on another, long before that would look")
+    func wakes() async throws {
+        let nodes = try await nodes(2, lease: .seconds(3))
+        while !nodes[0].core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) }
+        var spans: [Duration] = []
+        for number in 0..<9 {
+            let waiting = Task { try await nodes[1].claim(backend: "apns", limit: 1, wait: .seconds(20)) }
+            try await Task.sleep(for: .milliseconds(20))
+            let begin = ContinuousClock.now
+            try await nodes[0].accept(to: [.user("\(number)")])
+            try await nodes[1].end(try await waiting.value)
+            spans.append(begin.duration(to: .now))
+        }
+        #expect(spans.sorted()[4] < .milliseconds(300), "\(spans)")
+        for node in nodes { await node.close() }
+    }
+
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
         let nodes = try await nodes(3)

@@ -18,6 +18,7 @@ actor TestServer {
         var folder: String
         /// Keeps the server alive.
         var input: FileHandle
+        var output: FileHandle
     }
 
     /// Options of a database with a schema that nobody else uses.
@@ -29,6 +30,22 @@ actor TestServer {
         return options
     }
 
+    /// Ends the server as a crash of its machine would.
+    func crash() async throws { try await say("crash", expecting: "crashed") }
+
+    /// Starts it again.
+    func restart() async throws { try await say("start", expecting: "ready") }
+
+    /// Ends the server for good.
+    func end() async throws { try await started().input.close() }
+
+    private func say(_ word: String, expecting answer: String) async throws {
+        let started = try await started()
+        try started.input.write(contentsOf: Array((word + "\n").utf8))
+        let line = await Self.line(started.output)
+        guard line.hasPrefix(answer) else { throw ServerTrouble(description: "\(word): \(line)") }
+    }
+
     private func started() async throws -> Started {
         if let starting { return try await starting.value }
         let task = Task { try await Self.start() }
@@ -37,61 +54,35 @@ actor TestServer {
     }
 
     private static func start() async throws -> Started {
-        let folder =
-            FileManager.default.temporaryDirectory.path + "/chapar-pg-\(ProcessInfo.processInfo.processIdentifier)"
+        let number = Self.number.wrappingAdd(1, ordering: .relaxed).newValue
+        let name = "chapar-pg-\(ProcessInfo.processInfo.processIdentifier)-\(number)"
+        let folder = FileManager.default.temporaryDirectory.appending(path: name).path
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(path: "../..")
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/bash")
-        process.arguments = ["-c", script, "postgres", folder]
+        // Without `fsync`: what the tests kill are servers and clients, never the machine.
+        process.arguments = [
+            root.appending(path: "Examples/Cluster/postgres-server").path, folder, "fsync=off", "full_page_writes=off",
+            "max_connections=300", "shared_buffers=64MB",
+        ]
         let (input, output) = (Pipe(), Pipe())
         process.standardInput = input
         process.standardOutput = output
         try process.run()
-        // The script says one line: "ready", or what went wrong.
-        let line = await withCheckedContinuation { (continuation: CheckedContinuation<String, Never>) in
+        let line = await line(output.fileHandleForReading)
+        guard line.hasPrefix("ready") else { throw ServerTrouble(description: "PostgreSQL does not start: \(line)") }
+        return Started(folder: folder, input: input.fileHandleForWriting, output: output.fileHandleForReading)
+    }
+
+    private static func line(_ output: FileHandle) async -> String {
+        await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                let bytes = output.fileHandleForReading.availableData
-                continuation.resume(returning: String(decoding: bytes, as: UTF8.self))
+                continuation.resume(returning: String(decoding: output.availableData, as: UTF8.self))
             }
         }
-        guard line.hasPrefix("ready") else { throw ServerTrouble(description: "PostgreSQL does not start: \(line)") }
-        return Started(folder: folder, input: input.fileHandleForWriting)
     }
 
     struct ServerTrouble: Error, CustomStringConvertible {
         let description: String
     }
-
-    /// Starts a server in the folder that it is given, as an unprivileged user, and ends it when nobody holds its input open any more.
-    ///
-    /// Without `fsync`: what the tests kill are servers and clients, never the machine.
-    private static let script = #"""
-        folder=$1
-        as=()
-        mkdir -p "$folder"
-        if [ "$(id -u)" = 0 ]; then
-            as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
-            chown postgres "$folder"
-        fi
-        cd "$folder"
-        bin=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | sort -V | tail -1)
-        PATH=$bin:$PATH
-        fail() { echo "$1: $(tail -3 "$folder/log")"; rm -rf "$folder"; exit 1; }
-        "${as[@]}" initdb --pgdata="$folder/data" --username=chapar --auth=trust --encoding=UTF8 --locale=C --no-sync \
-            > log 2>&1 || fail initdb
-        "${as[@]}" postgres -D "$folder/data" -k "$folder" -c listen_addresses= -c fsync=off -c full_page_writes=off \
-            -c max_connections=300 -c shared_buffers=64MB -c log_min_messages=error >> log 2>&1 < /dev/null &
-        server=$!
-        for _ in $(seq 300); do
-            if pg_isready -q -h "$folder" -U chapar; then
-                echo ready
-                break
-            fi
-            kill -0 $server 2> /dev/null || fail postgres
-            sleep 0.1
-        done
-        cat > /dev/null
-        kill -INT $server
-        wait $server
-        rm -rf "$folder"
-        """#
 }

@@ -65,6 +65,7 @@ struct FileChecks {
 
     /// The database with its log, and what restorations left of it.
     private func database() -> [Diagnosis] {
+        guard loaded.configuration.store.kind == .sqlite else { return [] }
         let path = loaded.configuration.store.path
         var findings = FileModes.folderWarning(of: path).map { [Diagnosis("database", .warning, $0)] } ?? []
         let name = (path as NSString).lastPathComponent
@@ -121,7 +122,7 @@ struct FileChecks {
                 fix: "Mend store.encryption: the gateway does not start."
             )
         }
-        if FileModes.mode(of: store.path) != nil {
+        if store.kind == .sqlite, FileModes.mode(of: store.path) != nil {
             do throws(StoreFileError) {
                 let stored = try StoreLook.values(in: store.path, beginningWith: SealedState.prefix)
                 for (name, value) in stored.sorted(by: { $0.key < $1.key }) {
@@ -137,7 +138,10 @@ struct FileChecks {
         if let current = keys.current {
             return Diagnosis("encryption", .ok, "credentials in the store are encrypted with the key \(current.id)")
         }
-        let words = "no key: credentials in the store are protected by the mode of its file only"
+        let words =
+            store.kind == .sqlite
+            ? "no key: credentials in the store are protected by the mode of its file only"
+            : "no key: whoever may read the database can read the credentials in it"
         let isNeeded = loaded.settings.contains { $0.path.hasSuffix(".auth.kind") && $0.value == "oauth2_refresh" }
         return isNeeded
             ? Diagnosis("encryption", .warning, words, fix: "Give one: store.encryption, see the operations article.")

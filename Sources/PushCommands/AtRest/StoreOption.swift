@@ -15,6 +15,12 @@ struct StoreOption: ParsableArguments {
     func find() throws -> (path: String, minimumFreeBytes: Int64) {
         if let store { return (store, 0) }
         let settings = try file.load().configuration.store
+        guard settings.kind == .sqlite else {
+            throw CommandFailure(
+                "the store is a PostgreSQL database: copy it with its own tools, such as pg_dump --schema=\(settings.postgres.schema)",
+                .usage
+            )
+        }
         return (settings.path, settings.minimumFreeBytes)
     }
 }

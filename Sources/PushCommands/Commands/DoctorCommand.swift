@@ -43,7 +43,7 @@ struct DoctorCommand: AsyncParsableCommand {
                     Diagnosis("file", .ok, "\(file.path) is good, \(count) backend\(count == 1 ? "" : "s")")
                 )
             )
-            findings += HostChecks.run(loaded.configuration).map { ("host", $0) }
+            findings += await HostChecks.run(loaded.configuration).map { ("host", $0) }
             findings += FileChecks(path: file.path, loaded: loaded, backups: backups).run().map { ("files", $0) }
             findings += await BackendChecks.run(loaded.backends, within: .milliseconds(clamping: timeout * 1000))
         } catch let error as ConfigurationError {

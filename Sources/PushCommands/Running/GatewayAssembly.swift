@@ -4,7 +4,7 @@ import PushCore
 import PushOAuth
 import PushGateway
 import PushHTTP
-import PushStoreSQLite
+import PushQueue
 import ServiceLifecycle
 
 /// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.
@@ -57,7 +57,7 @@ struct GatewayAssembly: Sendable {
         } catch {
             throw CommandFailure("\(error)", .configuration)
         }
-        let store = try SQLiteStore(SQLiteStoreOptions(configuration.store), logger: logger)
+        let store = try await StoreOpening.open(configuration.store, logger: logger)
         state.bind(store)
         let sealed = SealedState(store, keys: keys)
         credentials.bind(sealed)
@@ -120,17 +120,5 @@ struct GatewayAssembly: Sendable {
             "some changes need a restart",
             metadata: ["sections": "\(sections.joined(separator: ", "))"]
         )
-    }
-}
-
-extension SQLiteStoreOptions {
-    /// The options that a configuration's section `store` asks for.
-    init(_ store: GatewayConfiguration.Store) {
-        self.init(path: store.path)
-        version = BuildInfo.current.version
-        durability = store.durability == .full ? .full : .normal
-        minimumFreeBytes = store.minimumFreeBytes
-        maximumWaiting = store.maximumWaiting
-        maximumBytes = store.maximumBytes
     }
 }

@@ -2,10 +2,16 @@ import Foundation
 import PushCore
 import PushGateway
 
+#if Postgres
+    import PushStorePostgres
+#endif
+
 /// Looks at the machine a gateway is to run on: disk, clock, file descriptors, port.
 enum HostChecks {
-    static func run(_ configuration: GatewayConfiguration) -> [Diagnosis] {
-        store(configuration.store) + [clock(Date()), descriptors(), port(configuration.server)]
+    static func run(_ configuration: GatewayConfiguration) async -> [Diagnosis] {
+        let store =
+            configuration.store.kind == .sqlite ? file(configuration.store) : await database(configuration.store)
+        return store + [clock(Date()), descriptors(), port(configuration.server)]
             + certificate(configuration.tls, at: Date())
     }
 
@@ -16,7 +22,71 @@ enum HostChecks {
         return [.certificate("The server's certificate", notAfter: end, at: now, renew: renew)]
     }
 
-    private static func store(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
+    /// A PostgreSQL store: whether it can be reached and used, and who keeps it from cleaning up.
+    private static func database(_ store: GatewayConfiguration.Store) async -> [Diagnosis] {
+        #if Postgres
+            let look: PostgresLook
+            let options: PostgresOptions
+            do {
+                options = try PostgresOptions(store)
+                look = try await PostgresLook.look(at: options)
+            } catch {
+                return [Diagnosis("store", .failure, "\(error)", fix: "Mend store.url or the database.")]
+            }
+            return Self.findings(look, "\(options), PostgreSQL \(look.version)", store.postgres.schema)
+        #else
+            return [Diagnosis("store", .failure, "this program was built without PostgreSQL")]
+        #endif
+    }
+
+    #if Postgres
+        private static func findings(_ look: PostgresLook, _ name: String, _ schema: String) -> [Diagnosis] {
+            guard look.isSupported else {
+                return [Diagnosis("store", .failure, "\(name) is too old", fix: "Upgrade the server to 14 or later.")]
+            }
+            guard !look.isNewer else {
+                return [
+                    Diagnosis(
+                        "store",
+                        .failure,
+                        "\(name): the schema \(schema) is from a newer version of this program",
+                        fix: "Start that version or a newer one."
+                    )
+                ]
+            }
+            var findings: [Diagnosis] = []
+            if look.missingSteps > 0, !look.mayChange {
+                findings.append(
+                    Diagnosis(
+                        "store",
+                        .failure,
+                        "\(name): \(look.missingSteps) steps of the schema \(schema) are missing, and the user may not make them",
+                        fix:
+                            "Let the database's owner run CREATE SCHEMA \(schema) AUTHORIZATION followed by the user's name."
+                    )
+                )
+            } else {
+                let nodes =
+                    look.nodes.isEmpty ? "no gateway uses it now" : "used by \(look.nodes.joined(separator: ", "))"
+                let steps =
+                    look.missingSteps > 0 ? ", \(look.missingSteps) steps of the schema are applied at the start" : ""
+                findings.append(Diagnosis("store", .ok, "\(name): \(nodes)\(steps)"))
+            }
+            if let snapshot = look.oldestSnapshot, snapshot.age > .seconds(300) {
+                findings.append(
+                    Diagnosis(
+                        "snapshots",
+                        .warning,
+                        "\(snapshot.holder) has held a snapshot for \(Int(snapshot.age.inSeconds)) s: dead rows stay until it ends",
+                        fix: "End that session, or let it read in shorter transactions."
+                    )
+                )
+            }
+            return findings
+        }
+    #endif
+
+    private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
         let folder = (store.path as NSString).deletingLastPathComponent
         let position = folder.isEmpty ? "." : folder
         let target = access(store.path, F_OK) == 0 ? store.path : position

@@ -214,7 +214,7 @@ struct ConfigurationReader {
 
     private func store(_ section: ConfigSection) -> GatewayConfiguration.Store {
         var store = GatewayConfiguration.Store()
-        store.kind = section.choice("kind", default: StoreKind.sqlite).rawValue
+        store.kind = section.choice("kind", default: store.kind)
         store.path = section.string("path", default: store.path)
         if store.path.isEmpty {
             section.reject("path", "is empty", fix: "Write the database file, such as ./chapar.db.")
@@ -223,6 +223,7 @@ struct ConfigurationReader {
         store.minimumFreeBytes = Int64(
             section.integer("min_free_bytes", in: 0...1 << 50, default: Int(store.minimumFreeBytes))
         )
+        store.postgres = postgres(section, isMeant: store.kind == .postgres)
         store.maximumWaiting = section.integer("max_waiting", in: 1...1_000_000_000, default: store.maximumWaiting)
         store.retention = section.seconds("retention", in: 60...366 * 86400, default: store.retention)
         store.eventRetention = section.seconds("event_retention", in: 60...366 * 86400, default: store.eventRetention)
@@ -232,9 +233,43 @@ struct ConfigurationReader {
         return store
     }
 
-    /// The stores there are.
-    private enum StoreKind: String, CaseIterable {
-        case sqlite
+    /// The keys of `kind: postgres`, and those that only the other kind has.
+    private func postgres(_ section: ConfigSection, isMeant: Bool) -> GatewayConfiguration.Store.Postgres {
+        var postgres = GatewayConfiguration.Store.Postgres()
+        postgres.url = section.secret("url")
+        postgres.password = section.secret("password")
+        postgres.schema = section.string("schema", default: postgres.schema)
+        if !Self.isSchemaName(postgres.schema) {
+            section.reject(
+                "schema",
+                "\"\(postgres.schema)\" is not a name that needs no quotes",
+                fix: "Begin with a letter a to z, and use a to z, 0 to 9 and _ only, 63 at most."
+            )
+        }
+        postgres.node = section.string("node")
+        postgres.nodeLease = section.seconds("node_lease", in: 3...3600, default: postgres.nodeLease)
+        postgres.isPooled = section.bool("pooled", default: postgres.isPooled)
+        postgres.pollsOnly = section.bool("poll_only", default: postgres.pollsOnly)
+        let own = ["url", "password", "schema", "node", "node_lease", "pooled", "poll_only"]
+        for key in isMeant ? ["path", "durability", "min_free_bytes", "max_bytes"] : own where section.has(key) {
+            section.reject(
+                key,
+                "is of no use with kind: \(isMeant ? "postgres" : "sqlite")",
+                fix: isMeant ? "Remove it." : "Remove it, or write kind: postgres."
+            )
+        }
+        if isMeant, !section.has("url") {
+            section.missing("url", "the database, as in postgres://chapar@db.example.org/chapar")
+        }
+        return postgres
+    }
+
+    private static func isSchemaName(_ text: String) -> Bool {
+        let letters = Set("abcdefghijklmnopqrstuvwxyz")
+        guard let first = text.first, letters.contains(first), text.utf8.count <= 63, !text.hasPrefix("pg_") else {
+            return false
+        }
+        return text.allSatisfy { letters.contains($0) || "0123456789_".contains($0) }
     }
 
     private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {

@@ -86,8 +86,12 @@ public struct GatewayConfiguration: Sendable {
 
     /// Where accepted notifications live.
     public struct Store: Sendable, Hashable {
-        /// `kind`, default `sqlite`.
-        public var kind = "sqlite"
+        /// `kind`: which store; with `postgres`, ``postgres`` says where it is.
+        ///
+        /// Default `sqlite`.
+        public var kind = Kind.sqlite
+        /// The keys of `kind: postgres`.
+        public var postgres = Postgres()
         /// `path`: the database file, relative to the configuration's folder.
         ///
         /// Default `./chapar.db`.
@@ -114,6 +118,36 @@ public struct GatewayConfiguration: Sendable {
         public var encryption = Encryption()
         /// Makes the defaults.
         public init() {}
+
+        /// The stores there are.
+        public enum Kind: String, Sendable, CaseIterable {
+            /// The embedded store: one file, one process.
+            case sqlite
+            /// A PostgreSQL database that several gateways share.
+            case postgres
+        }
+
+        /// Where a PostgreSQL database is, and how this gateway uses it.
+        public struct Postgres: Sendable, Hashable {
+            /// `url`: the database; it may hold the password.
+            public var url: Secret?
+            /// `password`: in place of the URL's.
+            public var password: Secret?
+            /// `schema`: where the tables are, default `chapar`.
+            public var schema = "chapar"
+            /// `node`: what this gateway is called among those that share the database; nil stands for the host's name.
+            public var node: String?
+            /// `node_lease`: after so long without a sign of life others take over this gateway's work.
+            ///
+            /// Default 15 s.
+            public var nodeLease = Duration.seconds(15)
+            /// `pooled`: a pooler that shares connections by the transaction stands before the database.
+            public var isPooled = false
+            /// `poll_only`: other gateways' work is looked for each second, without a connection that listens.
+            public var pollsOnly = false
+            /// Makes the defaults.
+            public init() {}
+        }
 
         /// What a commit survives.
         public enum Durability: String, Sendable, CaseIterable {

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+internal import PushCore
 
 /// The rules of registration and refusal, as every store applies them.
 extension RegisteredToken {

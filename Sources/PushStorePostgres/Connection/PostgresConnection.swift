@@ -1,6 +1,7 @@
 internal import CPostgres
 internal import Foundation
 internal import PushCore
+internal import Synchronization
 
 /// One connection to the database, on a thread of its own.
 ///
@@ -10,23 +11,29 @@ internal import PushCore
 /// a transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
-    private let transactionSettings: String
+    /// What each transaction begins with.
+    private let settings: [String]
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     private var isClosed = false
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
+    /// The socket, while it is open: for ``interrupt()``.
+    private nonisolated let socket = Mutex<Int32?>(nil)
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     /// Makes a connection that opens with its first call.
     ///
     /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are empty now and
-    /// large the next moment, since a plan is kept for as long as the server's statistics stay.
+    /// large the next moment, since a plan is kept for as long as the server's statistics stay. Where there is no index such a plan looks so
+    /// costly that the server would compile it.
     init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false) {
         self.options = options
-        transactionSettings = walksIndexes ? "; SET LOCAL enable_seqscan = off" : ""
+        // A little shorter than our own deadline, so that the server ends a statement in good order.
+        let timeout = "SET LOCAL statement_timeout = \(Int(options.statementTimeout.inSeconds * 900))"
+        settings = [timeout] + (walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : [])
         thread = PostgresThread(name: name)
     }
 
@@ -42,10 +49,7 @@ actor PostgresConnection {
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value {
         try connect()
-        // One round trip, and gone with the transaction. The server's deadline is a little shorter than ours: it ends a statement
-        // in good order.
-        let timeout = Int(options.statementTimeout.inSeconds * 900)
-        try perform("BEGIN; SET LOCAL statement_timeout = \(timeout)\(transactionSettings)")
+        try perform((["BEGIN"] + settings).joined(separator: "; "))
         let value: Value
         do throws(PostgresError) {
             value = try body(self)
@@ -60,6 +64,34 @@ actor PostgresConnection {
             throw error
         }
         return value
+    }
+
+    /// Runs a transaction of one statement with one round trip: everything is sent at once.
+    ///
+    /// - Throws: ``PostgresError``; after ``PostgresError/broken(_:)`` it is not known whether it took place.
+    func single<Value: Sendable>(
+        _ statement: String,
+        _ parameters: [PostgresValue],
+        _ read: @Sendable (borrowing PostgresRows) throws(PostgresError) -> Value
+    ) throws(PostgresError) -> Value {
+        try connect()
+        guard let connection else { throw .unavailable("there is no connection") }
+        let types = parameters.map { Oid($0.type.rawValue) }
+        let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
+        guard PQenterPipelineMode(connection) == 1 else { throw lost() }
+        for text in ["BEGIN"] + settings { try sendPlain(text, connection) }
+        try send(statement, name, types, parameters, connection)
+        try sendPlain("COMMIT", connection)
+        guard PQpipelineSync(connection) == 1 else { throw lost() }
+        let result: OpaquePointer
+        do throws(PostgresError) {
+            result = try finishPipeline(connection, wanted: settings.count + 1)
+        } catch {
+            if case .unavailable(let message) = error { throw .broken(message) }
+            if self.connection != nil { try? perform("ROLLBACK") }
+            throw error
+        }
+        return try read(PostgresRows(result))
     }
 
     /// Runs single statements, each a transaction of its own.
@@ -81,17 +113,7 @@ actor PostgresConnection {
         guard let connection else { throw .unavailable("there is no connection") }
         let types = parameters.map { Oid($0.type.rawValue) }
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
-        let statement = name == nil ? inSchema(statement) : statement
-        let count = Int32(parameters.count)
-        let formats = [Int32](repeating: 1, count: parameters.count)
-        let sent = PostgresValue.encode(parameters) { values, lengths in
-            if let name {
-                PQsendQueryPrepared(connection, name, count, values, lengths, formats, 1)
-            } else {
-                PQsendQueryParams(connection, statement, count, types, values, lengths, formats, 1)
-            }
-        }
-        guard sent == 1 else { throw lost() }
+        try send(statement, name, types, parameters, connection)
         return PostgresRows(try finish(connection))
     }
 
@@ -112,6 +134,9 @@ actor PostgresConnection {
 
     /// The version of the server, as 150018 for 15.18; 0 without a connection.
     var serverVersion: Int { connection.map { Int(PQserverVersion($0)) } ?? 0 }
+
+    /// Breaks the connection from outside, so that whoever waits on it stops waiting.
+    nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
 
     /// Closes it for good.
     func close() {
@@ -163,15 +188,42 @@ actor PostgresConnection {
             backOff.fail(error.description)
             throw error
         }
+        let descriptor = PQsocket(opened)
+        socket.withLock { $0 = descriptor }
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
         backOff = BackOff()
     }
 
     private func disconnect() {
+        socket.withLock { $0 = nil }
         if let connection { PQfinish(connection) }
         connection = nil
         prepared.removeAll()
+    }
+
+    /// Sends a statement, by its name where it is prepared.
+    private func send(
+        _ statement: String,
+        _ name: String?,
+        _ types: [Oid],
+        _ parameters: [PostgresValue],
+        _ connection: OpaquePointer
+    ) throws(PostgresError) {
+        let count = Int32(parameters.count)
+        let formats = [Int32](repeating: 1, count: parameters.count)
+        let sent = PostgresValue.encode(parameters) { values, lengths in
+            if let name {
+                PQsendQueryPrepared(connection, name, count, values, lengths, formats, 1)
+            } else {
+                PQsendQueryParams(connection, inSchema(statement), count, types, values, lengths, formats, 1)
+            }
+        }
+        guard sent == 1 else { throw lost() }
+    }
+
+    private func sendPlain(_ statement: String, _ connection: OpaquePointer) throws(PostgresError) {
+        guard PQsendQueryParams(connection, statement, 0, nil, nil, nil, nil, 1) == 1 else { throw lost() }
     }
 
     private func prepare(
@@ -216,6 +268,51 @@ actor PostgresConnection {
             throw failure ?? lost()
         }
         return last
+    }
+
+    /// Reads the answers to a pipeline, and gives that of one of its statements.
+    private func finishPipeline(_ connection: OpaquePointer, wanted: Int) throws(PostgresError) -> OpaquePointer {
+        let deadline = ContinuousClock.now + options.statementTimeout
+        var place = 0
+        var found: OpaquePointer?
+        var failure: PostgresError?
+        while true {
+            while PQisBusy(connection) == 1 {
+                guard try Self.waits(for: PQsocket(connection), until: deadline) else {
+                    PQclear(found)
+                    disconnect()
+                    throw .unavailable("no answer within \(options.statementTimeout)")
+                }
+                guard PQconsumeInput(connection) == 1 else {
+                    PQclear(found)
+                    throw lost()
+                }
+            }
+            guard let result = PQgetResult(connection) else {
+                // The end of a statement's results, or of the connection.
+                guard PQstatus(connection) == CONNECTION_OK else {
+                    PQclear(found)
+                    throw lost()
+                }
+                place += 1
+                continue
+            }
+            switch PQresultStatus(result) {
+            case PGRES_PIPELINE_SYNC:
+                PQclear(result)
+                guard PQexitPipelineMode(connection) == 1, let found, failure == nil else {
+                    PQclear(found)
+                    throw failure ?? lost()
+                }
+                return found
+            case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
+                if place == wanted { found = result } else { PQclear(result) }
+            case PGRES_PIPELINE_ABORTED: PQclear(result)
+            default:
+                if failure == nil { failure = Self.error(result) }
+                PQclear(result)
+            }
+        }
     }
 
     private static func error(_ result: OpaquePointer) -> PostgresError {

@@ -11,7 +11,7 @@ extension PostgresStore: OutboxStore {
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
-            outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
+            registryWork.outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
         }
         try result.get()
     }
@@ -24,7 +24,7 @@ extension PostgresStore: OutboxStore {
         wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
-        let signal = outboxSignals.entries(of: backend)
+        let signal = core.outboxSignals.entries(of: backend)
         let span = lease.boundedMilliseconds
         let claims = try await look(signal, within: wait) { (db) throws(PostgresError) in
             let now = self.now
@@ -43,7 +43,7 @@ extension PostgresStore: OutboxStore {
         // First: from the commit on another node may have one with as many tries.
         outboxLeases.remove(results.map(\.claim.number))
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
-            outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
+            registryWork.outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
         }
         try result.get()
     }
@@ -73,7 +73,7 @@ extension PostgresStore: OutboxStore {
                 try locks.take(db)
                 return (found.count, try OutboxEntryTable.remove(found.map(\.number), now: now, db))
             }
-            if removed > 0 { outboxSignals.raise(entriesOf: [backend]) }
+            if removed > 0 { core.outboxSignals.raise(entriesOf: [backend]) }
             total += removed
             if found < OutboxEntryTable.largestRemoval { return total }
         }
@@ -89,7 +89,7 @@ extension PostgresStore: OutboxStore {
     /// The oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        return try await look(outboxSignals.changes, within: wait) { (db) throws(PostgresError) in
+        return try await look(core.outboxSignals.changes, within: wait) { (db) throws(PostgresError) in
             (try OutboxChangeTable.oldest(limit, db), nil)
         }
     }
@@ -113,7 +113,7 @@ extension PostgresStore: OutboxStore {
             }
             return try OutboxEntryTable.add(entries, now: now, db)
         }
-        outboxSignals.raise(entriesOf: added.keys)
+        core.outboxSignals.raise(entriesOf: added.keys)
     }
 
     /// How many changes wait, of one device or, about, of all.

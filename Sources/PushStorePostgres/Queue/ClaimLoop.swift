@@ -8,14 +8,10 @@ struct ClaimLoop {
     private static let normalShare = 10
 
     let core: StoreCore
-    let connection: PostgresConnection
     /// What the normal priority of each backend has not had of its share, in tenths of deliveries.
     private var credits: [String: Int] = [:]
 
-    init(_ core: StoreCore, _ connection: PostgresConnection) {
-        self.core = core
-        self.connection = connection
-    }
+    init(_ core: StoreCore) { self.core = core }
 
     /// Works until the task is cancelled.
     mutating func run() async {
@@ -77,19 +73,14 @@ struct ClaimLoop {
     }
 
     private func claim(_ asked: ClaimRequest) async throws(PostgresError) -> [(place: Int, Claim)] {
-        let (now, node, core) = (core.now, core.nodeNumber, core)
-        let rows = try await connection.session { (db) throws(PostgresError) in
-            let rows = try db.run(
-                Self.statement,
-                [
-                    .integers(asked.flows), .integers(asked.limits), .integers(asked.classes), .integers(asked.totals),
-                    .integer(now), .integer(node),
-                ]
-            )
-            return try core.claims(rows, db)
-        }
-        core.inHand.add(rows)
-        return rows.compactMap { claim in asked.place(of: claim.flow).map { ($0, claim) } }
+        let claims = try await core.claim(
+            Self.statement,
+            [
+                .integers(asked.flows), .integers(asked.limits), .integers(asked.classes), .integers(asked.totals),
+                .integer(core.now), .integer(core.nodeNumber),
+            ]
+        )
+        return claims.compactMap { claim in asked.place(of: claim.flow).map { ($0, claim) } }
     }
 
     /// Takes the first of each flow, as many as its class may have in turns: `FOR UPDATE SKIP LOCKED` keeps two nodes off the same rows,

@@ -158,28 +158,51 @@ final class HeadCache: Sendable {
         }
     }
 
-    /// The heads of notifications: from memory, else by one statement.
+    /// The heads of notifications: from memory, else by one statement of a transaction.
     func heads(of ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: NotificationHead]
     {
-        var found = state.withLock { state in
-            var found: [Int64: NotificationHead] = [:]
-            for id in ids { found[id] = state.heads[id] }
-            return found
-        }
+        var found = known(ids)
         let missing = ids.filter { found[$0] == nil }
-        guard let lowest = missing.min(), let highest = missing.max() else { return found }
-        let rows = try db.run(
-            """
-            SELECT \(NotificationHead.columns) FROM chapar.notifications n
-            WHERE n.id = ANY ($1) AND n.id >= $2 AND n.id <= $3
-            """,
-            [.integers(Array(missing)), .integer(lowest), .integer(highest)]
-        )
+        guard !missing.isEmpty else { return found }
+        let rows = try db.run(Self.statement, Self.parameters(missing))
         for row in 0..<rows.count {
             let head = NotificationHead(rows, row)
             found[head.heads[0].id.rawValue] = head
         }
         return found
+    }
+
+    /// The heads of notifications: from memory, else by a transaction of its own.
+    func heads(
+        of ids: Set<Int64>,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) -> [Int64: NotificationHead] {
+        var found = known(ids)
+        let missing = ids.filter { found[$0] == nil }
+        guard !missing.isEmpty else { return found }
+        let read = try await connection.single(Self.statement, Self.parameters(missing)) {
+            (rows) throws(PostgresError) in
+            (0..<rows.count).map { NotificationHead(rows, $0) }
+        }
+        for head in read { found[head.heads[0].id.rawValue] = head }
+        return found
+    }
+
+    private func known(_ ids: Set<Int64>) -> [Int64: NotificationHead] {
+        state.withLock { state in
+            var found: [Int64: NotificationHead] = [:]
+            for id in ids { found[id] = state.heads[id] }
+            return found
+        }
+    }
+
+    /// The bounds let the server look into the partitions of these days only.
+    private static let statement = """
+        SELECT \(NotificationHead.columns) FROM chapar.notifications n WHERE n.id = ANY ($1) AND n.id >= $2 AND n.id <= $3
+        """
+
+    private static func parameters(_ ids: Set<Int64>) -> [PostgresValue] {
+        [.integers(Array(ids)), .integer(ids.min()), .integer(ids.max())]
     }
 
     /// Forgets everything, since the rows have changed.

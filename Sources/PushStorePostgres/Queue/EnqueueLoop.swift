@@ -106,7 +106,10 @@ struct EnqueueLoop {
             var rows = EnqueueRows(core, lease: lease)
             do throws(PostgresError) {
                 for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
-                try await core.writer.session { [rows] (db) throws(PostgresError) in try rows.insert(db) }
+                if !rows.isEmpty {
+                    try await core.writer.single(EnqueueRows.insertion, rows.parameters) { (_) throws(PostgresError) in
+                    }
+                }
             } catch {
                 giveBack(rows)
                 throw error
@@ -147,9 +150,9 @@ struct EnqueueLoop {
             core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
         let now = core.now
-        for (backend, due) in rows.stirred { core.desk.stir(backend, due: due > now ? due : nil) }
+        for (backend, due) in rows.stirred { core.stir(backend, due: due > now ? due : nil) }
         core.tell(change)
-        if !rows.events.isEmpty { core.events.raise() }
+        if !rows.events.isEmpty { core.noteEvents() }
     }
 
     private func giveBack(_ rows: EnqueueRows) {

@@ -145,31 +145,35 @@ struct EnqueueRows: Sendable {
     }
 
     /// Writes all rows with one statement.
-    func insert(_ db: isolated PostgresConnection) throws(PostgresError) {
-        guard !isEmpty else { return }
-        try db.run(
-            """
-            WITH notified AS (
-                INSERT INTO chapar.notifications
-                    (id, count, caller, accepted, scheduled, expires, collapse_id, plans, content)
-                SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-                    $7::text[], $8::text[], $9::bytea[])
-            ), told AS (
-                INSERT INTO chapar.events (at, count, texts)
-                SELECT $20, cardinality($21::bytea[]), $21 WHERE cardinality($21::bytea[]) > 0
-            )
-            INSERT INTO chapar.waiting
-                (id, notification, flow, due, expires, owner, lease, collapse, plan, recipient)
-            SELECT * FROM unnest($10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-                $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
-            """,
-            [
-                .integers(ids), .integers(counts), .texts(callers), .integers(accepted), .integers(scheduled),
-                .integers(expires), .texts(collapseIDs), .texts(plans), .byteArrays(contents), .integers(deliveries),
-                .integers(notifications), .integers(flows), .integers(dues), .integers(ends), .integers(owners),
-                .integers(leases), .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now),
-                .byteArrays(events),
-            ]
+    static let insertion = """
+        WITH notified AS (
+            INSERT INTO chapar.notifications
+                (id, count, caller, accepted, scheduled, expires, collapse_id, plans, content)
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
+                $7::text[], $8::text[], $9::bytea[])
+        ), told AS (
+            INSERT INTO chapar.events (at, count, texts)
+            SELECT $20, cardinality($21::bytea[]), $21 WHERE cardinality($21::bytea[]) > 0
         )
+        INSERT INTO chapar.waiting
+            (id, notification, flow, due, expires, owner, lease, collapse, plan, recipient)
+        SELECT * FROM unnest($10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+            $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
+        """
+
+    /// What ``insertion`` takes.
+    var parameters: [PostgresValue] {
+        [
+            .integers(ids), .integers(counts), .texts(callers), .integers(accepted), .integers(scheduled),
+            .integers(expires), .texts(collapseIDs), .texts(plans), .byteArrays(contents), .integers(deliveries),
+            .integers(notifications), .integers(flows), .integers(dues), .integers(ends), .integers(owners),
+            .integers(leases), .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now),
+            .byteArrays(events),
+        ]
+    }
+
+    /// Writes all rows as a part of a transaction.
+    func insert(_ db: isolated PostgresConnection) throws(PostgresError) {
+        if !isEmpty { try db.run(Self.insertion, parameters) }
     }
 }

@@ -49,9 +49,9 @@ extension PostgresStore {
             )
             return (cancellation, change, backends)
         }
-        for backend in backends { core.desk.stir(backend) }
+        for backend in backends { core.stir(backend) }
         core.tell(change)
-        core.events.raise()
+        core.noteEvents()
         return cancellation
     }
 
@@ -62,24 +62,24 @@ extension PostgresStore {
         } catch {
             throw error.storeError
         }
-        let (now, node) = (core.now, core.nodeNumber)
-        let claims = try await session(on: core.claimer) { [core] (db) throws(PostgresError) in
-            let rows = try db.run(
-                """
-                WITH found AS MATERIALIZED (
-                    SELECT ctid AS place FROM chapar.waiting WHERE owner IS NULL AND expires <= $1
-                    ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
-                )
-                UPDATE chapar.waiting AS w SET owner = $3, lease = (SELECT nextval('chapar.leases'))
-                WHERE w.ctid = ANY (ARRAY(SELECT place FROM found)) RETURNING \(DeliveryRow.columns)
-                """,
-                [.integer(now), .integer(max(0, limit)), .integer(node)]
-            )
-            return try core.claims(rows, db)
+        do throws(PostgresError) {
+            return try await core.claim(
+                Self.expiredClaim,
+                [.integer(core.now), .integer(max(0, limit)), .integer(core.nodeNumber)]
+            ).map(\.delivery)
+        } catch {
+            throw error.storeError
         }
-        core.inHand.add(claims)
-        return claims.map(\.delivery)
     }
+
+    private static let expiredClaim = """
+        WITH found AS MATERIALIZED (
+            SELECT ctid AS place FROM chapar.waiting WHERE owner IS NULL AND expires <= $1
+            ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
+        )
+        UPDATE chapar.waiting AS w SET owner = $3, lease = (SELECT nextval('chapar.leases'))
+        WHERE w.ctid = ANY (ARRAY(SELECT place FROM found)) RETURNING \(DeliveryRow.columns)
+        """
 
     /// Hands what waits for a backend to another one: a change of names alone, however much waits.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
@@ -114,7 +114,7 @@ extension PostgresStore {
             return Int(rows.integer(0, 1) ?? 0)
         }
         try await readFlows()
-        if moved != nil { core.desk.stir(other) }
+        if moved != nil { core.stir(other) }
         return moved
     }
 
@@ -134,7 +134,7 @@ extension PostgresStore {
             try receiver.receive(receipts, db)
             return receiver.results
         }
-        core.events.raise()
+        core.noteEvents()
         return results
     }
 

@@ -44,7 +44,7 @@ extension PostgresStore: TraceStore {
                         try erasing.run(db)
                     }
                     removed.formUnion(part.notifications)
-                    core.events.raise()
+                    core.noteEvents()
                     try await progress(part)
                 }
                 guard let last = step.last else { break }

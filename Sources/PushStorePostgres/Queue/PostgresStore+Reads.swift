@@ -168,7 +168,7 @@ extension PostgresStore {
         let now = core.now
         try await prepareDay(now)
         try await session(on: core.recorder) { (db) throws(PostgresError) in try EventLog.append(events, now: now, db) }
-        core.events.raise()
+        core.noteEvents()
     }
 
     // MARK: State

@@ -90,9 +90,7 @@ struct RecordLoop {
         let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
         let outcome: RecordOutcome
         if core.inHand.areSimple(all) {
-            let done = try await core.recorder.session { (db) throws(PostgresError) in
-                try simple.write(now: core.now, db)
-            }
+            let done = try await simple.write(now: core.now, on: core.recorder)
             var first = RecordOutcome(simple, done)
             if done.count < all.count {
                 // Another node took these over, or they were said twice.
@@ -112,9 +110,9 @@ struct RecordLoop {
                 return slow.outcome
             }
         }
-        for (backend, due) in outcome.stirred { core.desk.stir(backend, due: due > core.now ? due : nil) }
+        for (backend, due) in outcome.stirred { core.stir(backend, due: due > core.now ? due : nil) }
         core.tell(outcome.change)
-        if outcome.hasEvents { core.events.raise() }
+        if outcome.hasEvents { core.noteEvents() }
     }
 }
 
@@ -181,34 +179,35 @@ struct SimpleEnds: Sendable {
     }
 
     /// Ends the deliveries whose claims are in force; the places of these.
-    func write(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) -> Set<Int> {
-        let rows = try db.run(
-            """
-            WITH gone AS (
-                DELETE FROM chapar.waiting w
-                USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[])
-                    WITH ORDINALITY AS a(id, lease, state, attempt, event, message, token, place)
-                WHERE w.id = a.id AND w.lease = a.lease AND w.owner > 0 AND w.collapse IS NULL
-                RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.event, a.message,
-                    a.token, a.place
-            ), ended AS (
-                INSERT INTO chapar.results (id, notification, flow, changed, state, recipient, attempt_log)
-                SELECT id, notification, flow, $8, state, recipient, \(EndedDelivery.joinedLog) FROM gone
-            ), expected AS (
-                INSERT INTO chapar.awaited (delivery, message, token)
-                SELECT id, message, token FROM gone WHERE message IS NOT NULL
-            ), told AS (
-                INSERT INTO chapar.events (at, count, texts)
-                SELECT $8, count(*), array_agg(event ORDER BY place) FROM gone WHERE event IS NOT NULL HAVING count(*) > 0
-            )
-            SELECT place FROM gone
-            """,
-            [
-                .integers(ids), .integers(leases), .integers(states.map(\.code)), .byteArrays(attempts),
-                .byteArrays(events),
-                .integers(messages), .integers(tokens), .integer(now),
-            ]
-        )
-        return Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int($0) - 1 } })
+    func write(now: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Set<Int> {
+        let parameters: [PostgresValue] = [
+            .integers(ids), .integers(leases), .integers(states.map(\.code)), .byteArrays(attempts),
+            .byteArrays(events),
+            .integers(messages), .integers(tokens), .integer(now),
+        ]
+        return try await connection.single(Self.statement, parameters) { (rows) throws(PostgresError) in
+            Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int($0) - 1 } })
+        }
     }
+
+    private static let statement = """
+        WITH gone AS (
+            DELETE FROM chapar.waiting w
+            USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[])
+                WITH ORDINALITY AS a(id, lease, state, attempt, event, message, token, place)
+            WHERE w.id = a.id AND w.lease = a.lease AND w.owner > 0 AND w.collapse IS NULL
+            RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.event, a.message,
+                a.token, a.place
+        ), ended AS (
+            INSERT INTO chapar.results (id, notification, flow, changed, state, recipient, attempt_log)
+            SELECT id, notification, flow, $8, state, recipient, \(EndedDelivery.joinedLog) FROM gone
+        ), expected AS (
+            INSERT INTO chapar.awaited (delivery, message, token)
+            SELECT id, message, token FROM gone WHERE message IS NOT NULL
+        ), told AS (
+            INSERT INTO chapar.events (at, count, texts)
+            SELECT $8, count(*), array_agg(event ORDER BY place) FROM gone WHERE event IS NOT NULL HAVING count(*) > 0
+        )
+        SELECT place FROM gone
+        """
 }

@@ -23,7 +23,15 @@ struct Keeper {
         try await recover()
         try await core.followWallClock()
         try await makePartitions()
-        try await core.keeper.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+        try await lookAround()
+    }
+
+    /// Reads what other nodes have made, and whether there are any.
+    private func lookAround() async throws(PostgresError) {
+        try await core.keeper.session { [core] (db) throws(PostgresError) in
+            try core.flows.read(db)
+            core.announcer.hasPeers = try db.run("SELECT count(*) > 1 FROM chapar.nodes").bool(0, 0)
+        }
     }
 
     /// Works until the task is cancelled.
@@ -36,7 +44,7 @@ struct Keeper {
                 try await readClock()
                 if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
                 try await makePartitions()
-                try await core.keeper.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+                try await lookAround()
                 core.noteSuccess()
             } catch {
                 core.noteFailure(error)

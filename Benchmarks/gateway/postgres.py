@@ -1,0 +1,41 @@
+"""A private PostgreSQL server for a benchmark, with the server's own settings but for what is named, and what it counts."""
+import contextlib
+import subprocess
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "Examples/Cluster/postgres-server"
+
+
+class Postgres:
+    """A running server: reached by the socket in its folder."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+        self.url = f"postgres://chapar@/postgres?host={self.folder}"
+
+    def ask(self, statement):
+        """The value that a statement gives, as text."""
+        out = subprocess.run(["psql", "-h", self.folder, "-U", "chapar", "-d", "postgres", "-Atc", statement],
+                             check=True, capture_output=True, text=True)
+        return out.stdout.strip()
+
+    def counters(self):
+        """Commits and bytes of write-ahead log since the server began."""
+        # A session reports what it counted after a while only.
+        self.ask("SELECT pg_stat_force_next_flush()")
+        commits = self.ask("SELECT sum(xact_commit) FROM pg_stat_database")
+        return {"commits": int(commits), "wal": int(float(self.ask("SELECT pg_current_wal_insert_lsn() - '0/0'")))}
+
+
+@contextlib.contextmanager
+def postgres(folder, *settings):
+    """Starts a server in a folder that is not there yet; it ends with the context."""
+    child = subprocess.Popen([str(SCRIPT), str(folder), *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        line = child.stdout.readline().strip()
+        if line != "ready":
+            raise RuntimeError(f"PostgreSQL does not start: {line}")
+        yield Postgres(folder)
+    finally:
+        child.stdin.close()
+        child.wait()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Compares the two stores: delivered per second and CPU, in alternating pairs of runs, and what each delivery costs PostgreSQL.
+
+usage: bench.py [--chapar BINARY] [--pairs N] [--only NAME ...] [--quick] [--json FILE]
+
+The parts `single` and `hundred` of `Benchmarks/run gateway` with the embedded store and with a private PostgreSQL server beside the
+gateway (its settings are Debian's; `synchronous_commit` is on). What counts is the median of the pairs' ratios, PostgreSQL to
+embedded; the goals are at least 0.4 for `single` and 0.3 for `hundred`.
+"""
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from bench import throughput  # noqa: E402
+from postgres import postgres  # noqa: E402
+from rig import Rig, h2load_reference  # noqa: E402
+
+PARTS = {"single": (1, 60_000, 64), "hundred": (100, 3_000, 16)}  # Notifications a POST, POSTs, connections.
+GOALS = {"single": 0.4, "hundred": 0.3}
+
+
+def run(rig, reference, name, scale, chapar, store, number):
+    """One run with a store; on PostgreSQL with what it counted."""
+    per_post, posts, connections = PARTS[name]
+    if store == "sqlite":
+        return throughput(rig, reference, name, per_post, posts // scale, connections, chapar)
+    folder = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{number}"
+    with postgres(folder, "max_wal_size=4GB") as server:
+        before = server.counters()
+        figures = throughput(rig, reference, name, per_post, posts // scale, connections, chapar, postgres=server.url)
+        time.sleep(1)
+        after = server.counters()
+        figures["commits_a_delivery"] = round((after["commits"] - before["commits"]) / figures["delivered"], 4)
+        figures["wal_bytes_a_delivery"] = round((after["wal"] - before["wal"]) / figures["delivered"])
+        return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chapar", default=str(Path(__file__).resolve().parents[2] / ".build/release/chapar"))
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    parser.add_argument("--json", help="write every figure there as well")
+    arguments = parser.parse_args()
+    scale, figures = 10 if arguments.quick else 1, []
+    with tempfile.TemporaryDirectory(prefix="chapar-bench-") as folder, Rig(folder, arguments.chapar) as rig:
+        with rig.responder() as responder:
+            reference = h2load_reference(rig, responder, 400_000 // scale)
+        print(json.dumps({"benchmark": "h2load", **reference}), flush=True)
+        for name in arguments.only:
+            for number in range(arguments.pairs):
+                pair = {}
+                for store in ("sqlite", "postgres") if number % 2 == 0 else ("postgres", "sqlite"):
+                    pair[store] = run(rig, reference, name, scale, arguments.chapar, store, number)
+                ratios = {key: round(pair["postgres"][key] / pair["sqlite"][key], 3) for key in ("cpu_us", "delivered_per_s")}
+                figures.append({"part": name, "ratios": ratios, **pair})
+                print(json.dumps({"pair": number + 1, "part": name, "ratios": ratios, "postgres": pair["postgres"],
+                                  "sqlite_delivered_per_s": pair["sqlite"]["delivered_per_s"]}), flush=True)
+            median = {key: round(statistics.median(f["ratios"][key] for f in figures if f["part"] == name), 3)
+                      for key in ("cpu_us", "delivered_per_s")}
+            print(json.dumps({"benchmark": "stores", "part": name, "delivered_per_s_ratio": median["delivered_per_s"],
+                              "goal": GOALS[name], "cpu_ratio": median["cpu_us"]}), flush=True)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=2))
+
+
+if __name__ == "__main__":
+    main()

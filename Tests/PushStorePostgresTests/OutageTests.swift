@@ -1,0 +1,151 @@
+import Foundation
+import PushComposition
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("When the database is away", .timeLimit(.minutes(2)), .serialized)
+struct OutageTests {
+    @Test("New work is refused with a time to come again, what was sent is not forgotten, and work goes on by itself")
+    func outage() async throws {
+        let server = TestServer()
+        let store = try await PostgresStore.open(try await server.options())
+        let before = try await store.accept(to: [.user("a"), .user("b")])
+        let held = try await store.claim(backend: "apns", limit: 1, wait: .zero)
+        try await server.crash()
+        let new = NewNotification(
+            id: store.makeID(recipients: 1),
+            notification: PushNotification(title: .plain("x")),
+            content: [1],
+            recipients: [.user("c")],
+            plan: DeliveryPlan(["apns"]),
+            caller: "shop",
+            acceptedAt: store.time.steady,
+            expiresAt: store.time.steady + 60,
+            event: [1]
+        )
+        // The first may have been on its way when the connection broke; then nothing is sent any more.
+        var refusals: [StoreError] = []
+        for _ in 0..<5 {
+            do { _ = try await store.enqueue(EnqueueBatch([new])) } catch { refusals.append(error) }
+        }
+        #expect(refusals.count == 5)
+        for refusal in refusals.dropFirst() {
+            guard case .full(let reason, let retryAfter) = refusal else {
+                Issue.record("\(refusal)")
+                continue
+            }
+            #expect(reason.contains("cannot be reached"))
+            #expect(retryAfter == .seconds(5))
+        }
+        let health = await store.health()
+        #expect(!health.acceptsWork && health.detail?.contains("the database") == true)
+        // What a worker has sent meanwhile is written once the database is there again.
+        let recording = Task { try await store.end(held) }
+        let waiting = Task { try await Self.claimPatiently(store) }
+        try await Task.sleep(for: .milliseconds(600))
+        try await server.restart()
+        try await recording.value
+        let claimed = try await waiting.value
+        #expect(claimed.map(\.recipient) == [.user("b")])
+        try await store.end(claimed)
+        #expect(try await store.notification(before)?.counts == [.acceptedByPlatform: 2])
+        #expect(await store.health().acceptsWork)
+        #expect(try await store.enqueue(EnqueueBatch([new])) == .accepted)
+        await store.close()
+        try await server.end()
+    }
+
+    /// As a delivery worker does: asks again after an error.
+    private static func claimPatiently(_ store: PostgresStore) async throws -> [ClaimedDelivery] {
+        for _ in 0..<200 {
+            if let found = try? await store.claim(backend: "apns", limit: 9, wait: .milliseconds(200)), !found.isEmpty {
+                return found
+            }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        return []
+    }
+
+    @Test("A database that cannot be used is named in a sentence with the fix")
+    func mistakes() async throws {
+        func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws
+            -> String
+        {
+            var options = try await TestServer.shared.options()
+            if let url { options = try PostgresOptions(url: url) }
+            try change(&options)
+            do {
+                let store = try await PostgresStore.open(options)
+                await store.close()
+                return "opened"
+            } catch {
+                return "\(error)"
+            }
+        }
+        let nowhere = try await sentence(url: "postgres://chapar@127.0.0.1:1/chapar")
+        #expect(nowhere.hasPrefix("the database cannot be reached: ") && nowhere.contains("Connection refused"))
+        let folder = try await TestServer.shared.options().parameters["host"] ?? ""
+        #expect(
+            try await sentence(url: "postgres://chapar@/none?host=\(folder)").contains(
+                "database \"none\" does not exist"
+            )
+        )
+        // A user without rights.
+        let admin = PostgresConnection(try await TestServer.shared.options(), name: "admin")
+        try await admin.session { (db) throws(PostgresError) in
+            try db.perform("CREATE ROLE nobody LOGIN; REVOKE CREATE ON DATABASE postgres FROM PUBLIC")
+        }
+        let rights = try await sentence { options in
+            options = try PostgresOptions(url: "postgres://nobody@/postgres?host=\(folder)")
+            options.schema = "of_nobody"
+        }
+        #expect(rights.contains("permission denied"))
+        #expect(rights.contains("CREATE SCHEMA of_nobody AUTHORIZATION nobody"))
+        // A schema from the future: nothing is changed.
+        var options = try await TestServer.shared.options()
+        let store = try await PostgresStore.open(options)
+        await store.close()
+        let number = Schema.steps.count + 1
+        let schema = options.schema
+        try await admin.session { (db) throws(PostgresError) in
+            try db.perform("INSERT INTO \(schema).schema_steps (number, name) VALUES (\(number), 'later')")
+        }
+        let future = try await sentence { $0 = options }
+        #expect(future.contains("was written by a newer version, whose step \(number) this one does not know"))
+        #expect(try await PostgresLook.look(at: options).isNewer)
+        options.schema = "not_there"
+        let look = try await PostgresLook.look(at: options)
+        #expect(look.isSupported && !look.isNewer && look.mayChange && look.missingSteps == Schema.steps.count)
+        await admin.close()
+    }
+
+    @Test(
+        "A URL that is not to be used is refused with what to write, and never repeats the password",
+        arguments: [
+            ("mysql://a@b/c", "must begin with postgres://"), ("postgres://a:hush@b", "names no database"),
+            ("postgres://a:hush@b/c?options=-csearch_path", "?options= is not known here"),
+            ("postgres://a:hush@b:port/c", "names the port \"port\""),
+        ]
+    )
+    func urls(_ url: String, _ words: String) throws {
+        let error = try #require(throws: PostgresOptions.Mistake.self) { try PostgresOptions(url: url) }
+        #expect(error.description.contains(words))
+        #expect(!error.description.contains("hush"))
+    }
+
+    @Test("Off this machine the server's name is checked, and what is shown has no password")
+    func defaults() throws {
+        let far = try PostgresOptions(url: "postgres://chapar:hush@db.example.org/chapar")
+        #expect(far.parameters["sslmode"] == "verify-full")
+        #expect(far.parameters["password"] == nil)
+        #expect("\(far)" == "postgres://chapar@db.example.org/chapar")
+        let near = try PostgresOptions(url: "postgres://chapar@127.0.0.1/chapar")
+        #expect(near.parameters["sslmode"] == nil)
+        let said = try PostgresOptions(url: "postgres://chapar@db.example.org/chapar?sslmode=require")
+        #expect(said.parameters["sslmode"] == "require")
+    }
+}

@@ -13,9 +13,9 @@ public final class PostgresStore: NotificationStore {
     let core: StoreCore
     /// For changes of devices.
     let registry: PostgresConnection
+    private let listener: PostgresConnection
     /// For the outbox.
     let outbox: PostgresConnection
-    private let listener: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
     let registryWork = RegistryWork()
@@ -27,9 +27,8 @@ public final class PostgresStore: NotificationStore {
     private let closed = Atomic(false)
 
     private struct Tasks {
-        var enqueues: Task<Void, Never>
-        var records: Task<Void, Never>
-        var registry: [Task<Void, Never>]
+        /// Those that end with their inboxes.
+        var loops: [Task<Void, Never>]
         /// Those that are cancelled at the end.
         var others: [Task<Void, Never>]
     }
@@ -61,8 +60,8 @@ public final class PostgresStore: NotificationStore {
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry", walksIndexes: true)
-        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         listener = PostgresConnection(options, name: "listener")
+        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
@@ -70,12 +69,13 @@ public final class PostgresStore: NotificationStore {
     private func start() {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
-            enqueues: Task {
-                var loop = EnqueueLoop(core, enqueues)
-                await loop.run()
-            },
-            records: Task { await RecordLoop(core: core, inbox: records).run() },
-            registry: registryWork.start(core, registry: registry, outbox: outbox),
+            loops: [
+                Task {
+                    var loop = EnqueueLoop(core, enqueues)
+                    await loop.run()
+                },
+                Task { await RecordLoop(core: core, inbox: records).run() },
+            ] + registryWork.start(core, registry: registry, outbox: outbox),
             others: [
                 Task {
                     var loop = ClaimLoop(core)
@@ -180,7 +180,7 @@ public final class PostgresStore: NotificationStore {
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
-            for task in [tasks.enqueues, tasks.records] + tasks.registry + tasks.others { await task.value }
+            for task in tasks.loops + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {

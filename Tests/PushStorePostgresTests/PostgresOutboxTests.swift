@@ -170,7 +170,9 @@ struct PostgresOutboxTests {
 
     @Test("A change that one node commits is planned by another within its poll, and its entry claimed")
     func acrossNodes() async throws {
-        try await Nodes.use(2) { nodes in
+        try await Nodes.use(2) {
+            $0.pollsOnly = true
+        } _: { nodes in
             let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(30)) }
             let worker = Task {
                 try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(30))
@@ -186,6 +188,24 @@ struct PostgresOutboxTests {
             )
             #expect(try await worker.value.map(\.operation.device) == ["a"])
             #expect(ContinuousClock.now - start < .seconds(10))
+        }
+    }
+
+    @Test("Another node's waiting calls are woken by what is announced, before they would look by themselves")
+    func announced() async throws {
+        // Nobody moves this clock: no call looks again unless it is woken.
+        let time = ManualTime()
+        try await Nodes.use(2, time: time) { nodes in
+            for node in nodes { node.core.announcer.hasPeers = true }
+            let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(3_600)) }
+            let worker = Task {
+                try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(3_600))
+            }
+            while time.sleeping < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            _ = try await nodes[0].put([device("a")], outbox: time.now)
+            #expect(try await planner.value.map(\.content.device) == ["a"])
+            try await nodes[0].enqueue([entry("b")])
+            #expect(try await worker.value.map(\.operation.device) == ["b"])
         }
     }
 

@@ -18,12 +18,18 @@ final class Announcer: Sendable {
         case events
         /// There are new notes.
         case notes
+        /// Changes of devices are to be planned.
+        case changes
+        /// Entries of the outbox wait for a backend.
+        case entries(backend: String)
 
         var text: String {
             switch self {
             case .work(let backend): "w" + backend
             case .events: "e"
             case .notes: "n"
+            case .changes: "c"
+            case .entries(let backend): "o" + backend
             }
         }
 
@@ -32,6 +38,8 @@ final class Announcer: Sendable {
             case "w": self = .work(backend: String(text.dropFirst()))
             case "e": self = .events
             case "n": self = .notes
+            case "c": self = .changes
+            case "o": self = .entries(backend: String(text.dropFirst()))
             default: return nil
             }
         }
@@ -134,6 +142,7 @@ final class Announcer: Sendable {
                 for backend in core.flows.backends { core.desk.stir(backend) }
                 core.events.raise()
                 noted.raise()
+                core.outboxSignals.raiseAll()
                 while !Task.isCancelled {
                     let texts = try await connection.session { (db) throws(PostgresError) in
                         try db.notifications(within: Self.longestWait)
@@ -143,6 +152,8 @@ final class Announcer: Sendable {
                         case .work(let backend): core.desk.stir(backend)
                         case .events: core.events.raise()
                         case .notes: noted.raise()
+                        case .changes: core.outboxSignals.changes.raise()
+                        case .entries(let backend): core.outboxSignals.entries(of: backend).raise()
                         }
                     }
                 }

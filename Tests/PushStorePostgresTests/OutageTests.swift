@@ -70,6 +70,40 @@ struct OutageTests {
         return []
     }
 
+    @Test("A claim whose answer was lost is made again, and so is what was given out as it was accepted")
+    func lostAnswers() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        try await store.accept(to: [.user("a")])
+        await store.core.claimer.loseNextAnswer()
+        await #expect(throws: StoreError.self) { try await store.claim(backend: "apns", limit: 1, wait: .zero) }
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
+        let claimed = try await Self.claimPatiently(store)
+        #expect(claimed.map(\.recipient) == [.user("a")])
+        #expect(claimed.map(\.isReplay) == [false])
+        // While one waits, what is accepted is given to it in the same transaction.
+        let waiting = Task { try await store.claim(backend: "apns", limit: 1, wait: .seconds(30)) }
+        try await Task.sleep(for: .milliseconds(100))
+        await store.core.writer.loseNextAnswer()
+        let id = store.makeID(recipients: 1)
+        let new = NewNotification(
+            id: id,
+            notification: PushNotification(title: .plain("x")),
+            content: [1],
+            recipients: [.user("b")],
+            plan: DeliveryPlan(["apns"]),
+            caller: "shop",
+            acceptedAt: store.time.steady,
+            expiresAt: store.time.steady + 60,
+            event: [1]
+        )
+        await #expect(throws: StoreError.self) { try await store.enqueue(EnqueueBatch([new])) }
+        let second = try await waiting.value
+        #expect(second.map(\.recipient) == [.user("b")])
+        try await store.end(claimed + second)
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
+        await store.close()
+    }
+
     @Test("A database that cannot be used is named in a sentence with the fix")
     func mistakes() async throws {
         func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws

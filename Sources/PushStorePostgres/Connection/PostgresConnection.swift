@@ -19,6 +19,7 @@ actor PostgresConnection {
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
+    private var losesNextAnswer = false
     /// The socket, while it is open: for ``interrupt()``.
     private nonisolated let socket = Mutex<Int32?>(nil)
 
@@ -138,6 +139,9 @@ actor PostgresConnection {
     /// Breaks the connection from outside, so that whoever waits on it stops waiting.
     nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
 
+    /// Lets the next single transaction take place and its answer get lost; for tests.
+    func loseNextAnswer() { losesNextAnswer = true }
+
     /// Closes it for good.
     func close() {
         isClosed = true
@@ -185,7 +189,7 @@ actor PostgresConnection {
         connection = opened
         guard let opened, PQstatus(opened) == CONNECTION_OK else {
             let error = lost(or: "out of memory")
-            backOff.fail(error.description)
+            if case .unavailable(let message) = error { backOff.fail(message) }
             throw error
         }
         let descriptor = PQsocket(opened)
@@ -300,6 +304,11 @@ actor PostgresConnection {
             switch PQresultStatus(result) {
             case PGRES_PIPELINE_SYNC:
                 PQclear(result)
+                if losesNextAnswer {
+                    losesNextAnswer = false
+                    PQclear(found)
+                    throw lost(or: "the answer was lost")
+                }
                 guard PQexitPipelineMode(connection) == 1, let found, failure == nil else {
                     PQclear(found)
                     throw failure ?? lost()

@@ -106,12 +106,14 @@ struct EnqueueLoop {
             var rows = EnqueueRows(core, lease: lease)
             do throws(PostgresError) {
                 for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
+                for assignment in rows.assignments { core.inHand.add(assignment.claims) }
                 if !rows.isEmpty {
                     try await core.writer.single(EnqueueRows.insertion, rows.parameters) { (_) throws(PostgresError) in
                     }
                 }
             } catch {
                 giveBack(rows)
+                if case .broken = error, !rows.assignments.isEmpty { core.noteDoubt() }
                 throw error
             }
             finish(rows, StoreChange(accepted: rows.count))
@@ -146,7 +148,6 @@ struct EnqueueLoop {
     private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
         for (id, head) in rows.heads { core.heads.add(head, id) }
         for assignment in rows.assignments {
-            core.inHand.add(assignment.claims)
             core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
         let now = core.now
@@ -156,6 +157,7 @@ struct EnqueueLoop {
     }
 
     private func giveBack(_ rows: EnqueueRows) {
+        for assignment in rows.assignments { core.inHand.remove(assignment.claims) }
         core.desk.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
     }
 }

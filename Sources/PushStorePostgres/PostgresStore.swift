@@ -11,11 +11,16 @@ internal import Synchronization
 /// another takes over its work. It asks no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     let core: StoreCore
-    /// For the device registry and the outbox.
+    /// For changes of devices.
     let registry: PostgresConnection
     private let listener: PostgresConnection
+    /// For the outbox.
+    let outbox: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
+    let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
+    let outboxEntries = Inbox<OutboxEntryRequest>(capacity: 50_000)
+    let outboxResults = Inbox<OutboxResultRequest>()
     let outboxSignals = OutboxSignals()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
@@ -25,8 +30,8 @@ public final class PostgresStore: NotificationStore {
     private let closed = Atomic(false)
 
     private struct Tasks {
-        var enqueues: Task<Void, Never>
-        var records: Task<Void, Never>
+        /// Those that end with their inboxes.
+        var loops: [Task<Void, Never>]
         /// Those that are cancelled at the end.
         var others: [Task<Void, Never>]
     }
@@ -59,18 +64,34 @@ public final class PostgresStore: NotificationStore {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry", walksIndexes: true)
         listener = PostgresConnection(options, name: "listener")
+        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
+        let changes = DeviceChangeGroups(core: core, connection: registry, signals: outboxSignals)
+        let outbox = OutboxGroups(core: core, connection: outbox, signals: outboxSignals)
+        let devices = GroupLoop(
+            core: core,
+            inbox: deviceChanges,
+            largestGroup: DeviceChangeGroups.largest,
+            commit: changes.change
+        )
+        let entries = GroupLoop(core: core, inbox: outboxEntries, largestGroup: 2_000, commit: outbox.enqueue)
+        let results = GroupLoop(core: core, inbox: outboxResults, largestGroup: 2_000, commit: outbox.record)
         let tasks = Tasks(
-            enqueues: Task {
-                var loop = EnqueueLoop(core, enqueues)
-                await loop.run()
-            },
-            records: Task { await RecordLoop(core: core, inbox: records).run() },
+            loops: [
+                Task {
+                    var loop = EnqueueLoop(core, enqueues)
+                    await loop.run()
+                },
+                Task { await RecordLoop(core: core, inbox: records).run() },
+                Task { await devices.run() },
+                Task { await entries.run() },
+                Task { await results.run() },
+            ],
             others: [
                 Task {
                     var loop = ClaimLoop(core)
@@ -170,11 +191,14 @@ public final class PostgresStore: NotificationStore {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
         records.close()
+        deviceChanges.close()
+        outboxEntries.close()
+        outboxResults.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
-            for task in [tasks.enqueues, tasks.records] + tasks.others { await task.value }
+            for task in tasks.loops + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
@@ -190,6 +214,7 @@ public final class PostgresStore: NotificationStore {
         closed.store(true, ordering: .releasing)
         await core.disconnect()
         await registry.close()
+        await outbox.close()
         await registryReader.close()
         outboxSignals.close()
     }

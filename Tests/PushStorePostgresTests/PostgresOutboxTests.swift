@@ -148,7 +148,13 @@ struct PostgresOutboxTests {
                             guard !claims.isEmpty else { return }
                             await tally.begin(claims)
                             await tally.end(claims)
-                            try await node.record(claims.map { OutboxResult($0, .end) })
+                            // One call for each, as workers do it.
+                            try await withThrowingTaskGroup(of: Void.self) { group in
+                                for claim in claims {
+                                    group.addTask { try await node.record([OutboxResult(claim, .end)]) }
+                                }
+                                try await group.waitForAll()
+                            }
                         }
                     }
                 }
@@ -351,7 +357,7 @@ struct PostgresOutboxTests {
     @Test("A claim walks its index also when it was planned while nothing waited")
     func planOfEmptyTable() async throws {
         try await Nodes.use { nodes in
-            let connection = nodes[0].registry
+            let connection = nodes[0].outbox
             try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
                 try db.perform("VACUUM ANALYZE chapar.outbox_entries")
             }
@@ -400,7 +406,7 @@ struct PostgresOutboxTests {
     )
     func plans(sql: String) async throws {
         try await Nodes.use { nodes in
-            let plan = try await nodes[0].transaction(on: nodes[0].registry) { (db) throws(PostgresError) in
+            let plan = try await nodes[0].transaction(on: nodes[0].outbox) { (db) throws(PostgresError) in
                 try db.perform(
                     """
                     INSERT INTO chapar.outbox_entries (id, backend, device, kind, at, due)

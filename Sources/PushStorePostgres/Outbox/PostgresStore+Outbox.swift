@@ -10,20 +10,10 @@ extension PostgresStore: OutboxStore {
     /// Keeps entries.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
-        let now = now
-        let (added, isBehind) = try await transaction(on: registry) { (db) throws(PostgresError) in
-            let devices = Set(entries.map(\.device))
-            var locks = RegistryLocks(self.options)
-            locks.add(devices: devices)
-            try locks.take(db)
-            let holding = try OutboxChangeTable.holding(Array(devices), db)
-            if !holding.isEmpty { try OutboxChangeTable.requireRoom(db, self.options) }
-            let behind = entries.filter { holding.contains($0.device) }
-            try OutboxChangeTable.add(behind.map { (.operation($0), $0.at) }, db)
-            let added = try OutboxEntryTable.add(entries.filter { !holding.contains($0.device) }, now: now, db)
-            return (added, !behind.isEmpty)
+        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
+            outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
         }
-        outboxSignals.raise(changes: isBehind, entriesOf: added.keys)
+        try result.get()
     }
 
     /// Takes what is due, and waits for some when there is none.
@@ -50,20 +40,12 @@ extension PostgresStore: OutboxStore {
     /// Writes what became of claimed entries.
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
-        let now = now
-        let events = results.compactMap(\.event)
-        if !events.isEmpty { try await prepareDay(now) }
         // First: from the commit on another node may have one with as many tries.
         outboxLeases.remove(results.map(\.claim.number))
-        try await transaction(on: registry) { (db) throws(PostgresError) in
-            var locks = RegistryLocks(self.options)
-            locks.add(devices: results.map(\.claim.operation.device))
-            try locks.take(db)
-            try OutboxEntryTable.record(results, now: now, db)
-            try EventLog.append(events, now: now, db)
+        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
+            outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
         }
-        if !events.isEmpty { core.noteEvents() }
-        outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
+        try result.get()
     }
 
     /// What waits for a device.
@@ -76,14 +58,14 @@ extension PostgresStore: OutboxStore {
 
     /// Removes what waits for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
-        let last = try await transaction(on: registry) { (db) throws(PostgresError) in
+        let last = try await transaction(on: outbox) { (db) throws(PostgresError) in
             try OutboxChangeTable.skip(backend, device: device, db)
             return try OutboxEntryTable.newestNumber(db)
         }
         var total = 0
         while true {
             let now = now
-            let (found, removed) = try await transaction(on: registry) { (db) throws(PostgresError) in
+            let (found, removed) = try await transaction(on: outbox) { (db) throws(PostgresError) in
                 let found = try OutboxEntryTable.oldest(of: backend, device: device, upTo: last, db)
                 guard !found.isEmpty else { return (0, 0) }
                 var locks = RegistryLocks(self.options)
@@ -116,7 +98,7 @@ extension PostgresStore: OutboxStore {
     public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let now = now
-        let added = try await transaction(on: registry) { (db) throws(PostgresError) in
+        let added = try await transaction(on: outbox) { (db) throws(PostgresError) in
             let devices = try OutboxChangeTable.devices(of: plans.map(\.change), db)
             guard !devices.isEmpty else { return [String: Int]() }
             var locks = RegistryLocks(self.options)
@@ -158,7 +140,7 @@ extension PostgresStore: OutboxStore {
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.generation
-            let (found, due) = try await transaction(on: registry, look)
+            let (found, due) = try await transaction(on: outbox, look)
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))
@@ -173,7 +155,7 @@ extension PostgresStore: OutboxStore {
         guard !claims.isEmpty else { return }
         let now = now
         do throws(StoreError) {
-            try await session(on: registry) { (db) throws(PostgresError) in
+            try await session(on: outbox) { (db) throws(PostgresError) in
                 try OutboxEntryTable.giveBack(claims, now: now, db)
             }
         } catch {

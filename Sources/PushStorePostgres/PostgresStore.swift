@@ -18,10 +18,7 @@ public final class PostgresStore: NotificationStore {
     let outbox: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
-    let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
-    let outboxEntries = Inbox<OutboxEntryRequest>(capacity: 50_000)
-    let outboxResults = Inbox<OutboxResultRequest>()
-    let outboxSignals = OutboxSignals()
+    let registryWork = RegistryWork()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
@@ -71,16 +68,6 @@ public final class PostgresStore: NotificationStore {
     /// Starts the tasks, which ``close()`` ends and waits for.
     private func start() {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
-        let changes = DeviceChangeGroups(core: core, connection: registry, signals: outboxSignals)
-        let outbox = OutboxGroups(core: core, connection: outbox, signals: outboxSignals)
-        let devices = GroupLoop(
-            core: core,
-            inbox: deviceChanges,
-            largestGroup: DeviceChangeGroups.largest,
-            commit: changes.change
-        )
-        let entries = GroupLoop(core: core, inbox: outboxEntries, largestGroup: 2_000, commit: outbox.enqueue)
-        let results = GroupLoop(core: core, inbox: outboxResults, largestGroup: 2_000, commit: outbox.record)
         let tasks = Tasks(
             loops: [
                 Task {
@@ -88,10 +75,7 @@ public final class PostgresStore: NotificationStore {
                     await loop.run()
                 },
                 Task { await RecordLoop(core: core, inbox: records).run() },
-                Task { await devices.run() },
-                Task { await entries.run() },
-                Task { await results.run() },
-            ],
+            ] + registryWork.start(core, registry: registry, outbox: outbox),
             others: [
                 Task {
                     var loop = ClaimLoop(core)
@@ -101,7 +85,8 @@ public final class PostgresStore: NotificationStore {
                     var keeper = Keeper(core)
                     await keeper.run()
                 },
-                Task { await core.announcer.tell(over: core.keeper) },
+                Task { await core.announcer.tell(over: core.keeper, core) },
+                Task { await core.announcer.read(over: core.keeper, core) },
             ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
         )
         self.tasks.withLock { $0 = tasks }
@@ -191,9 +176,7 @@ public final class PostgresStore: NotificationStore {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
         records.close()
-        deviceChanges.close()
-        outboxEntries.close()
-        outboxResults.close()
+        registryWork.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
@@ -215,8 +198,9 @@ public final class PostgresStore: NotificationStore {
         await core.disconnect()
         await registry.close()
         await outbox.close()
+        await listener.close()
         await registryReader.close()
-        outboxSignals.close()
+        core.outboxSignals.raiseAll()
     }
 
     /// Lets the node's lease end, as if the process stood still; for tests.

@@ -117,6 +117,17 @@ struct PostgresOutboxTests {
             }
         }
 
+        /// Notes claims that may come again.
+        func note(_ claims: [ClaimedEntry]) {
+            for claim in claims {
+                seen[claim.operation.device, default: []].append(claim.operation.body["n"]?.integerValue ?? -1)
+            }
+        }
+
+        private(set) var finished = 0
+
+        func finish() { finished += 1 }
+
         func end(_ claims: [ClaimedEntry]) {
             for claim in claims { inHand.remove(claim.operation.device) }
         }
@@ -170,7 +181,9 @@ struct PostgresOutboxTests {
 
     @Test("A change that one node commits is planned by another within its poll, and its entry claimed")
     func acrossNodes() async throws {
-        try await Nodes.use(2) { nodes in
+        try await Nodes.use(2) {
+            $0.pollsOnly = true
+        } _: { nodes in
             let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(30)) }
             let worker = Task {
                 try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(30))
@@ -186,6 +199,24 @@ struct PostgresOutboxTests {
             )
             #expect(try await worker.value.map(\.operation.device) == ["a"])
             #expect(ContinuousClock.now - start < .seconds(10))
+        }
+    }
+
+    @Test("Another node's waiting calls are woken by what is announced, before they would look by themselves")
+    func announced() async throws {
+        // Nobody moves this clock: no call looks again unless it is woken.
+        let time = ManualTime()
+        try await Nodes.use(2, time: time) { nodes in
+            for node in nodes { node.core.announcer.hasPeers = true }
+            let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(3_600)) }
+            let worker = Task {
+                try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(3_600))
+            }
+            while time.sleeping < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            _ = try await nodes[0].put([device("a")], outbox: time.now)
+            #expect(try await planner.value.map(\.content.device) == ["a"])
+            try await nodes[0].enqueue([entry("b")])
+            #expect(try await worker.value.map(\.operation.device) == ["b"])
         }
     }
 
@@ -270,6 +301,81 @@ struct PostgresOutboxTests {
             let waiting = try await nodes[0].number("SELECT count(*) FROM chapar.outbox_entries")
             #expect(try await nodes[1].outboxDepths()["crm"]?.waiting ?? 0 == Int(waiting))
             #expect(try await nodes.deadlocks() == deadlocks)
+        }
+    }
+
+    @Test("What was accepted is carried out in order, however often connections are cut")
+    func cuts() async throws {
+        try await Nodes.use(3) { nodes in
+            let (devices, perDevice) = (8, 12)
+            let tally = Tally()
+            /// As the gateway does it: until it is written.
+            @Sendable func insist(_ body: () async throws(StoreError) -> Void) async throws {
+                while true {
+                    do throws(StoreError) {
+                        return try await body()
+                    } catch {
+                        try await Task.sleep(for: .milliseconds(5))
+                    }
+                }
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    for _ in 0..<60 {
+                        try await Task.sleep(for: .milliseconds(10))
+                        _ = try await nodes[2].number(
+                            """
+                            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).outbox%'
+                            """
+                        )
+                    }
+                }
+                for device in 0..<devices {
+                    group.addTask {
+                        for number in 0..<perDevice {
+                            // One whose commit is in doubt is there twice.
+                            try await insist { () throws(StoreError) in
+                                try await nodes[device % 2].enqueue([
+                                    self.entry("d\(device)", body: ["n": .integer(Int64(number))])
+                                ])
+                            }
+                        }
+                        await tally.finish()
+                    }
+                }
+                for index in 0..<4 {
+                    let node = nodes[index % 2]
+                    group.addTask {
+                        while true {
+                            // The lease of a claim that was lost in its commit lapses soon.
+                            let claims =
+                                (try? await node.claimEntries(
+                                    of: "crm",
+                                    limit: 3,
+                                    lease: .seconds(2),
+                                    wait: .milliseconds(100)
+                                )) ?? []
+                            await tally.note(claims)
+                            for claim in claims {
+                                try await insist { () throws(StoreError) in
+                                    try await node.record([OutboxResult(claim, .end)])
+                                }
+                            }
+                            let isOver = try await nodes[2].number("SELECT count(*) FROM chapar.outbox_entries") == 0
+                            if isOver, await tally.finished == devices { return }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let seen = await tally.seen
+            for device in 0..<devices {
+                let numbers = seen["d\(device)"] ?? []
+                #expect(numbers == numbers.sorted(), "d\(device) in order")
+                #expect(Set(numbers) == Set((0..<Int64(perDevice)).map { $0 }), "all of d\(device)")
+            }
+            #expect(try await nodes[2].outboxDepths().isEmpty)
         }
     }
 

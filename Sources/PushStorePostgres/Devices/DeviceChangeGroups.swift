@@ -22,17 +22,13 @@ struct DeviceChangeRequest: GroupRequest {
 
 /// Changes devices for the callers of a ``GroupLoop``: the locks of all of them are taken before anything is read (``RegistryLocks``).
 struct DeviceChangeGroups: Sendable {
-    /// The most devices and tokens that are named in one transaction.
-    static let largest = 4_000
-
     let core: StoreCore
     let connection: PostgresConnection
-    let signals: OutboxSignals
 
     /// Changes devices, and answers who waits for it.
     func change(_ requests: [DeviceChangeRequest]) async throws(PostgresError) {
         let (answers, isNoted) = try await commit(requests)
-        signals.raise(changes: isNoted)
+        core.outboxSignals.raise(changes: isNoted)
         for answer in answers { answer() }
     }
 

@@ -58,7 +58,7 @@ extension PostgresStore: DeviceStore {
             try OutboxChangeTable.add(contents, at: moment, db)
             return contents.count
         }
-        outboxSignals.raise(changes: count > 0)
+        core.outboxSignals.raise(changes: count > 0)
         return count
     }
 
@@ -186,7 +186,7 @@ extension PostgresStore: DeviceStore {
                 let changed = batch.change(quarantinedOf: backend, limit: limit, change)
                 return (rows.count, changed, try Self.write(&batch, outbox: moment, db))
             }
-            outboxSignals.raise(changes: isNoted)
+            core.outboxSignals.raise(changes: isNoted)
             // As in ``forgetRefusals(limit:)``.
             if found == 0 || !changed.isEmpty { return changed }
         }
@@ -213,7 +213,7 @@ extension PostgresStore: DeviceStore {
             } fail: { error in
                 continuation.resume(returning: .failure(error))
             }
-            deviceChanges.hand(in: request)
+            registryWork.deviceChanges.hand(in: request)
         }
         return try result.get()
     }

@@ -24,7 +24,6 @@ struct OutboxResultRequest: GroupRequest {
 struct OutboxGroups: Sendable {
     let core: StoreCore
     let connection: PostgresConnection
-    let signals: OutboxSignals
 
     /// Keeps entries; those of a device with a change that is not planned go behind it, and are refused when there is no room for them.
     func enqueue(_ requests: [OutboxEntryRequest]) async throws(PostgresError) {
@@ -55,7 +54,7 @@ struct OutboxGroups: Sendable {
             try OutboxChangeTable.add(behind, db)
             return (refused, try OutboxEntryTable.add(new, now: now, db), !behind.isEmpty)
         }
-        signals.raise(changes: isBehind, entriesOf: added.keys)
+        core.outboxSignals.raise(changes: isBehind, entriesOf: added.keys)
         for (place, request) in requests.enumerated() {
             if let error = refused[place] {
                 request.fail(error)
@@ -80,7 +79,7 @@ struct OutboxGroups: Sendable {
             try EventLog.append(events, now: now, db)
         }
         if !events.isEmpty { core.noteEvents() }
-        signals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
+        core.outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
         for request in requests { request.continuation.resume(returning: .success(())) }
     }
 }

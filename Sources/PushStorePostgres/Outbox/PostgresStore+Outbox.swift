@@ -11,7 +11,7 @@ extension PostgresStore: OutboxStore {
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
-            outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
+            registryWork.outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
         }
         try result.get()
     }
@@ -24,13 +24,19 @@ extension PostgresStore: OutboxStore {
         wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
-        let signal = outboxSignals.entries(of: backend)
+        let signal = core.outboxSignals.entries(of: backend)
         let span = lease.boundedMilliseconds
-        let claims = try await look(signal, within: wait) { (db) throws(PostgresError) in
-            let now = self.now
-            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: now + span, now: now, db)
+        let claims = try await look(signal, within: wait) { () throws(PostgresError) in
+            let now = now
+            let claims = try await OutboxEntryTable.claim(
+                of: backend,
+                limit: limit,
+                until: now + span,
+                now: now,
+                on: outbox
+            )
             guard claims.isEmpty, wait > .zero else { return (claims, nil) }
-            return ([], try OutboxEntryTable.nextDue(of: backend, db))
+            return ([], try await OutboxEntryTable.nextDue(of: backend, on: outbox))
         }
         // Only what is committed: another node's claim has the same number of tries as one that was taken back.
         outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: now + span, now: now)
@@ -43,7 +49,7 @@ extension PostgresStore: OutboxStore {
         // First: from the commit on another node may have one with as many tries.
         outboxLeases.remove(results.map(\.claim.number))
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
-            outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
+            registryWork.outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
         }
         try result.get()
     }
@@ -73,7 +79,7 @@ extension PostgresStore: OutboxStore {
                 try locks.take(db)
                 return (found.count, try OutboxEntryTable.remove(found.map(\.number), now: now, db))
             }
-            if removed > 0 { outboxSignals.raise(entriesOf: [backend]) }
+            if removed > 0 { core.outboxSignals.raise(entriesOf: [backend]) }
             total += removed
             if found < OutboxEntryTable.largestRemoval { return total }
         }
@@ -89,8 +95,8 @@ extension PostgresStore: OutboxStore {
     /// The oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        return try await look(outboxSignals.changes, within: wait) { (db) throws(PostgresError) in
-            (try OutboxChangeTable.oldest(limit, db), nil)
+        return try await look(core.outboxSignals.changes, within: wait) { () throws(PostgresError) in
+            (try await OutboxChangeTable.oldest(limit, on: outbox), nil)
         }
     }
 
@@ -113,7 +119,7 @@ extension PostgresStore: OutboxStore {
             }
             return try OutboxEntryTable.add(entries, now: now, db)
         }
-        outboxSignals.raise(entriesOf: added.keys)
+        core.outboxSignals.raise(entriesOf: added.keys)
     }
 
     /// How many changes wait, of one device or, about, of all.
@@ -129,18 +135,23 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks, each time in a transaction, until something is found, the wait is over or the task is cancelled; `look` may also say when
-    /// there will be more.
+    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
     private func look<Found: Sendable>(
         _ signal: WakeSignal,
         within wait: Duration,
-        _ look: @Sendable (isolated PostgresConnection) throws(PostgresError) -> (found: [Found], due: Int64?)
+        _ look: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
         let until = now + wait.boundedMilliseconds
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.generation
-            let (found, due) = try await transaction(on: outbox, look)
+            let (found, due): ([Found], Int64?)
+            do throws(PostgresError) {
+                (found, due) = try await look()
+            } catch {
+                if error.isConflict { continue }
+                throw error.storeError
+            }
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))

@@ -118,11 +118,11 @@ actor PostgresConnection {
         return PostgresRows(try finish(connection))
     }
 
-    /// Runs statements without parameters and rows, with semicolons between.
-    func perform(_ statements: String) throws(PostgresError) {
+    /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may take long.
+    func perform(_ statements: String, within span: Duration? = nil) throws(PostgresError) {
         guard let connection else { throw .unavailable("there is no connection") }
         guard PQsendQuery(connection, inSchema(statements)) == 1 else { throw lost() }
-        PQclear(try finish(connection))
+        PQclear(try finish(connection, within: span ?? options.statementTimeout))
     }
 
     /// A statement with the configured schema in place of `chapar`.
@@ -244,8 +244,11 @@ actor PostgresConnection {
     }
 
     /// Reads the answers to what was sent, and gives the last one.
-    private func finish(_ connection: OpaquePointer) throws(PostgresError) -> OpaquePointer {
-        let deadline = ContinuousClock.now + options.statementTimeout
+    private func finish(
+        _ connection: OpaquePointer,
+        within span: Duration? = nil
+    ) throws(PostgresError) -> OpaquePointer {
+        let deadline = ContinuousClock.now + (span ?? options.statementTimeout)
         var last: OpaquePointer?
         var failure: PostgresError?
         while true {

@@ -56,9 +56,12 @@ enum Schema {
         guard try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0) else { return }
         try lock(db)
         do throws(PostgresError) {
+            // `IF NOT EXISTS` asks for the right to make schemas even where there is one.
+            if try db.run("SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL").bool(0, 0) {
+                try db.perform("CREATE SCHEMA IF NOT EXISTS chapar")
+            }
             try db.perform(
                 """
-                CREATE SCHEMA IF NOT EXISTS chapar;
                 CREATE TABLE IF NOT EXISTS chapar.schema_steps (
                     number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now()
                 )

@@ -73,6 +73,30 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("Of many changes at once no more are taken than the outbox has room for")
+    func boundedAtOnce() async throws {
+        try await Nodes.use {
+            $0.maximumUnplannedChanges = 20
+        } _: { nodes in
+            let taken = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<100 {
+                    group.addTask {
+                        do throws(StoreError) {
+                            _ = try await nodes[0].put([self.device("d\(number)")], outbox: .now)
+                            return true
+                        } catch {
+                            return false
+                        }
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(taken == 20)
+            #expect(try await nodes[0].unplannedCount(ofDevice: nil) == 20)
+            #expect(try await nodes[0].number("SELECT count(*) FROM chapar.devices") == 20)
+        }
+    }
+
     @Test("How much waits is known of what all nodes add and end, also after the sums were drawn")
     func depths() async throws {
         try await Nodes.use(2) { nodes in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushStorePostgres
 
-@Suite("The outbox over PostgreSQL", .timeLimit(.minutes(2)))
+@Suite("The outbox over PostgreSQL", .serialized, .timeLimit(.minutes(2)))
 struct PostgresOutboxTests {
     private func device(_ id: String) -> Device {
         let token = RegisteredToken(

@@ -35,6 +35,7 @@ final class StoreCore: Sendable {
         var number: Int64 = 0
         var numbers = NodeNumbers(slot: 0, above: 0)
         var ahead: Int64 = 0
+        var waiting: Int64 = 0
     }
 
     private let node = Mutex(Node())
@@ -75,6 +76,12 @@ final class StoreCore: Sendable {
             $0.number = number
             $0.numbers = NodeNumbers(slot: slot, above: highest)
         }
+    }
+
+    /// About how many deliveries wait or are claimed, as ``Keeper`` last looked.
+    var waiting: Int64 {
+        get { node.withLock { $0.waiting } }
+        set { node.withLock { $0.waiting = newValue } }
     }
 
     // MARK: Clocks

@@ -9,7 +9,7 @@ import Testing
 @testable import PushStorePostgres
 
 /// Several gateways on one database.
-@Suite("Several nodes share a PostgreSQL store", .timeLimit(.minutes(2)))
+@Suite("Several nodes share a PostgreSQL store", .serialized, .timeLimit(.minutes(2)))
 struct NodesTests {
     private func nodes(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
         var options = try await TestServer.shared.options()

@@ -70,6 +70,26 @@ struct OutageTests {
         return []
     }
 
+    @Test("Above max_waiting new work is refused until there is less")
+    func maximumWaiting() async throws {
+        var options = try await TestServer.shared.options()
+        options.maximumWaiting = 10
+        options.nodeLease = .seconds(3)
+        let store = try await PostgresStore.open(options)
+        try await store.accept(to: (0..<10).map { .user("\($0)") })
+        while store.core.waiting < 10 { try await Task.sleep(for: .milliseconds(20)) }
+        let error = await #expect(throws: StoreError.self) { try await store.accept(to: [.user("x")]) }
+        guard case .full(let reason, _)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(reason.contains("max_waiting is 10"))
+        try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
+        while store.core.waiting > 1 { try await Task.sleep(for: .milliseconds(20)) }
+        try await store.accept(to: [.user("x")])
+        await store.close()
+    }
+
     @Test("A claim whose answer was lost is made again, and so is what was given out as it was accepted")
     func lostAnswers() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())

@@ -36,8 +36,17 @@ struct EnqueueLoop {
         }
     }
 
-    private mutating func commit(_ requests: [EnqueueRequest]) async {
+    private mutating func commit(_ all: [EnqueueRequest]) async {
         var answers = EnqueueAnswers()
+        let bound = Int64(core.options.maximumWaiting)
+        let waiting = core.waiting
+        let requests = all.filter { waiting + Int64($0.batch.deliveries) <= bound }
+        if requests.count < all.count {
+            let reason = "about \(waiting) deliveries wait already, and max_waiting is \(bound)"
+            for request in all where waiting + Int64(request.batch.deliveries) > bound {
+                answers.add(request, .failure(.full(reason: reason, retryAfter: .seconds(10))))
+            }
+        }
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {
             if case .declined = refused {

@@ -148,7 +148,6 @@ extension PostgresStore: TraceStore {
         }
         // Over a connection of its own, for as long as each takes: everything else goes on meanwhile.
         let cleaner = PostgresConnection(core.options, name: "cleaner")
-        defer { cleaner.interrupt() }
         for table in tables {
             try await session(on: cleaner) { (db) throws(PostgresError) in
                 do throws(PostgresError) {
@@ -159,6 +158,7 @@ extension PostgresStore: TraceStore {
                 }
             }
         }
+        await cleaner.close()
     }
 }
 

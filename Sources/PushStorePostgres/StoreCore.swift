@@ -193,7 +193,11 @@ final class StoreCore: Sendable {
             found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
                 var found: [DeliveryRow] = []
                 for row in 0..<rows.count {
-                    if let delivery = DeliveryRow(rows, row) { found.append(delivery) } else { self.logUnreadable(rows.integer(row, 0)) }
+                    if let delivery = DeliveryRow(rows, row) {
+                        found.append(delivery)
+                    } else {
+                        self.logUnreadable(rows.integer(row, 0))
+                    }
                 }
                 // Here, where no other statement of this connection comes in between: see ``releaseUnknown()``.
                 self.inHand.add(found)
@@ -297,7 +301,9 @@ final class ClaimsInHand: Sendable {
     }
 
     /// Takes back what was added and not accepted.
-    func remove(_ claims: [Claim]) { hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } } }
+    func remove(_ claims: [Claim]) {
+        hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } }
+    }
 
     /// Those of some claims, by number and lease, that this node knows nothing of.
     func lacking(_ claims: [(Int64, Int64)]) -> [(Int64, Int64)] {

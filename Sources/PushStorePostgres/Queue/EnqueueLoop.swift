@@ -12,7 +12,7 @@ struct EnqueueLoop {
 
     let core: StoreCore
     let inbox: Inbox<EnqueueRequest>
-    /// Leases for what is given out as it comes. Whoever claims it later has a higher one.
+    /// Leases for what is given out as it comes; whoever claims it later has a higher one.
     private var leases: Range<Int64> = 0..<0
 
     init(_ core: StoreCore, _ inbox: Inbox<EnqueueRequest>) {

@@ -152,7 +152,7 @@ struct Keeper {
         }
         let instant = before + before.duration(to: .now) / 2
         let steady = wall - ahead
-        let expected = core.now - Int64(instant.duration(to: .now).inSeconds * 1_000)
+        let expected = core.now - instant.duration(to: .now).inMilliseconds
         let jump = steady - expected
         if core.nodeNumber != 0, abs(jump) >= StoreCore.smallestJump {
             try await core.shiftScheduled(to: ahead + jump)

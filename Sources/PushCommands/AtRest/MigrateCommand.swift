@@ -28,7 +28,7 @@ struct MigrateCommand: AsyncParsableCommand {
             steps = try await place.plan()
             if !plan, !steps.isEmpty { try await place.migrate() }
         } catch let error as StoreError {
-            throw CommandFailure("\(error)", error.isTemporary ? .tryLater : .failure)
+            throw CommandFailure(atRest: error)
         }
         show(steps, place.name)
         if plan, !steps.isEmpty { throw ExitStatus.failure }
@@ -45,14 +45,13 @@ struct MigrateCommand: AsyncParsableCommand {
             return Shell.print(["store": .string(store), "applied": .bool(!plan), "steps": .array(list)])
         }
         for step in steps {
-            Shell.print("\(plan ? "missing" : "applied")  \(step.name)\(step.isCompatible ? "  (older gateways can go on)" : "")")
+            Shell.print(
+                "\(plan ? "missing" : "applied")  \(step.name)\(step.isCompatible ? "  (older gateways can go on)" : "")"
+            )
             if plan, let statements = step.statements { Shell.print(statements + ";\n") }
         }
-        Shell.print(steps.isEmpty ? "\(store) is up to date." : "\(store) \(plan ? "lacks" : "has got") \(steps.count) steps.")
+        Shell.print(
+            steps.isEmpty ? "\(store) is up to date." : "\(store) \(plan ? "lacks" : "has got") \(steps.count) steps."
+        )
     }
-}
-
-extension StoreError {
-    /// Whether the same call may succeed later.
-    fileprivate var isTemporary: Bool { if case .full = self { true } else { false } }
 }

@@ -47,6 +47,14 @@ struct StoreCopyCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
+        do {
+            try await copy()
+        } catch let error as StoreError {
+            throw CommandFailure(atRest: error)
+        }
+    }
+
+    private func copy() async throws {
         let interruption = await Interruption()
         let (source, target) = (try StorePlace(from, schema: fromSchema), try StorePlace(to, schema: toSchema))
         let from = try await source.open(isTarget: false)
@@ -90,8 +98,6 @@ struct StoreCopyCommand: AsyncParsableCommand {
             }
         } catch is CancellationError {
             throw CommandFailure("stopped: the same command goes on where it was", .tryLater)
-        } catch let error as StoreError {
-            throw CommandFailure("\(error)")
         }
         show(counts, copy)
     }
@@ -107,6 +113,13 @@ struct StoreCopyCommand: AsyncParsableCommand {
         for (kind, count) in counts { table.add(kind.rawValue, "\(count)") }
         table.print()
         Shell.print("\(copy.target.name) has everything of \(copy.source.name), compared record by record.")
+    }
+}
+
+extension CommandFailure {
+    /// What is wrong with a store that no gateway uses: only a database that is away may be there later.
+    init(atRest error: StoreError) {
+        if case .full = error { self.init("\(error)", .tryLater) } else { self.init("\(error)") }
     }
 }
 

@@ -132,10 +132,14 @@ package struct StoreCopy: Sendable {
     ) async throws -> [(kind: CopyKind, count: Int)] {
         var counts: [(kind: CopyKind, count: Int)] = []
         for kind in CopyKind.allCases {
-            let (wanted, found) = (try await sum(kind, source, &work, progress), try await sum(kind, target, &work, progress))
+            let (wanted, found) = (
+                try await sum(kind, source, &work, progress), try await sum(kind, target, &work, progress)
+            )
             guard wanted == found else {
                 let kinds = "\(wanted.count) in \(source.name), \(found.count) in \(target.name)"
-                throw Self.difference("\(kind.rawValue): \(kinds)\(wanted.count == found.count ? ", of other content" : "")")
+                throw Self.difference(
+                    "\(kind.rawValue): \(kinds)\(wanted.count == found.count ? ", of other content" : "")"
+                )
             }
             counts.append((kind, wanted.count))
         }

@@ -88,7 +88,9 @@ package final class PostgresCopyStore: CopyStore {
             var records: [CopyRecord] = []
             for row in 0..<rows.count {
                 var record: CopyRecord = []
-                for (place, field) in kind.fields.enumerated() { record.append(Self.value(rows, row, place, field.type)) }
+                for (place, field) in kind.fields.enumerated() {
+                    record.append(Self.value(rows, row, place, field.type))
+                }
                 records.append(record)
             }
             return records
@@ -114,7 +116,11 @@ package final class PostgresCopyStore: CopyStore {
     package func mark() async throws(StoreError) -> CopyMark? {
         let name = name
         return try await session { (db) throws(PostgresError) in
-            guard let stored = try db.run("SELECT value FROM chapar.state WHERE name = $1", [.text(CopyMark.name)]).bytes(0, 0)
+            guard
+                let stored = try db.run("SELECT value FROM chapar.state WHERE name = $1", [.text(CopyMark.name)]).bytes(
+                    0,
+                    0
+                )
             else { return nil }
             guard let mark = CopyMark(stored: stored) else { throw .declined(CopyMark.refusal(name)) }
             return mark
@@ -133,7 +139,8 @@ package final class PostgresCopyStore: CopyStore {
                         try db.run(
                             "INSERT INTO chapar.events (first, at, count, texts) VALUES ($1, $2, $3, $4)",
                             [
-                                .integer(record[0].integer), .integer(record[1].integer), .integer(record[2].list.count),
+                                .integer(record[0].integer), .integer(record[1].integer),
+                                .integer(record[2].list.count),
                                 .byteArrays(record[2].list),
                             ]
                         )

@@ -93,7 +93,8 @@ package final class SQLiteCopyStore: CopyStore {
     }
 
     /// Deliveries that ended without ever having a row, unless they got one since.
-    private static func archivePage(_ kind: CopyKind, after: Int64, _ db: OpaquePointer) throws(StoreError) -> CopyPage {
+    private static func archivePage(_ kind: CopyKind, after: Int64, _ db: OpaquePointer) throws(StoreError) -> CopyPage
+    {
         let blocks = try SQLStatement(
             db,
             "SELECT number, at, packed FROM archive WHERE number > ?1 ORDER BY number LIMIT \(blocksOfPage)"
@@ -114,7 +115,9 @@ package final class SQLiteCopyStore: CopyStore {
                     row.reset()
                     continue
                 }
-                records.append(kind == .notifications ? delivery.notificationRecord : delivery.resultRecord(blocks.integer(1)))
+                records.append(
+                    kind == .notifications ? delivery.notificationRecord : delivery.resultRecord(blocks.integer(1))
+                )
             }
         }
         return CopyPage(records, next: count == blocksOfPage ? next.map { [archive, .integer($0)] } : nil)
@@ -159,7 +162,9 @@ package final class SQLiteCopyStore: CopyStore {
             if try lost.next() {
                 let number = lost.integer(0)
                 lost.reset()
-                throw .failed("the notification \(number) has lost a delivery in \(mark.source), which cannot be copied")
+                throw .failed(
+                    "the notification \(number) has lost a delivery in \(mark.source), which cannot be copied"
+                )
             }
             // Numbers of events go on behind the last, also when it is no longer kept.
             let events = try SQLStatement(
@@ -173,7 +178,10 @@ package final class SQLiteCopyStore: CopyStore {
             events.bind(2, wall)
             events.bind(3, blob: EventPacking.pack([]))
             try events.run()
-            let clock = try SQLStatement(db, "INSERT OR REPLACE INTO marks (name, value) VALUES ('wall', ?1), ('steady', ?2)")
+            let clock = try SQLStatement(
+                db,
+                "INSERT OR REPLACE INTO marks (name, value) VALUES ('wall', ?1), ('steady', ?2)"
+            )
             clock.bind(1, wall)
             clock.bind(2, wall - header.ahead)
             try clock.run()
@@ -213,7 +221,9 @@ package final class SQLiteCopyStore: CopyStore {
         }
     }
 
-    private func transaction(_ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Void) async throws(StoreError) {
+    private func transaction(_ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Void)
+        async throws(StoreError)
+    {
         try await use { (db) throws(StoreError) in
             try SQLStatement(db, "BEGIN IMMEDIATE").run()
             do throws(StoreError) {
@@ -237,7 +247,8 @@ extension ArchivedDelivery {
     fileprivate var notificationRecord: CopyRecord {
         [
             .integer(id), .integer(1), .init(text: String(decoding: caller, as: UTF8.self)), .integer(accepted),
-            .init(scheduled), .integer(expires), .null, .init(text: String(decoding: plan, as: UTF8.self)), .bytes(content),
+            .init(scheduled), .integer(expires), .null, .init(text: String(decoding: plan, as: UTF8.self)),
+            .bytes(content),
         ]
     }
 

@@ -11,12 +11,14 @@ internal import Synchronization
 /// another takes over its work. It asks no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     let core: StoreCore
-    /// For the device registry and the outbox.
+    /// For changes of devices.
     let registry: PostgresConnection
     private let listener: PostgresConnection
+    /// For the outbox.
+    let outbox: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
-    let outboxSignals = OutboxSignals()
+    let registryWork = RegistryWork()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
@@ -25,8 +27,8 @@ public final class PostgresStore: NotificationStore {
     private let closed = Atomic(false)
 
     private struct Tasks {
-        var enqueues: Task<Void, Never>
-        var records: Task<Void, Never>
+        /// Those that end with their inboxes.
+        var loops: [Task<Void, Never>]
         /// Those that are cancelled at the end.
         var others: [Task<Void, Never>]
     }
@@ -68,6 +70,7 @@ public final class PostgresStore: NotificationStore {
         core = StoreCore(options, time: time, logger: logger)
         registry = PostgresConnection(options, name: "registry", walksIndexes: true)
         listener = PostgresConnection(options, name: "listener")
+        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
     }
 
@@ -75,11 +78,13 @@ public final class PostgresStore: NotificationStore {
     private func start() {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
-            enqueues: Task {
-                var loop = EnqueueLoop(core, enqueues)
-                await loop.run()
-            },
-            records: Task { await RecordLoop(core: core, inbox: records).run() },
+            loops: [
+                Task {
+                    var loop = EnqueueLoop(core, enqueues)
+                    await loop.run()
+                },
+                Task { await RecordLoop(core: core, inbox: records).run() },
+            ] + registryWork.start(core, registry: registry, outbox: outbox),
             others: [
                 Task {
                     var loop = ClaimLoop(core)
@@ -89,7 +94,8 @@ public final class PostgresStore: NotificationStore {
                     var keeper = Keeper(core)
                     await keeper.run()
                 },
-                Task { await core.announcer.tell(over: core.keeper) },
+                Task { await core.announcer.tell(over: core.keeper, core) },
+                Task { await core.announcer.read(over: core.keeper, core) },
             ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
         )
         self.tasks.withLock { $0 = tasks }
@@ -179,11 +185,12 @@ public final class PostgresStore: NotificationStore {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
         records.close()
+        registryWork.close()
         core.desk.close()
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
-            for task in [tasks.enqueues, tasks.records] + tasks.others { await task.value }
+            for task in tasks.loops + tasks.others { await task.value }
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
@@ -199,8 +206,10 @@ public final class PostgresStore: NotificationStore {
         closed.store(true, ordering: .releasing)
         await core.disconnect()
         await registry.close()
+        await outbox.close()
+        await listener.close()
         await registryReader.close()
-        outboxSignals.close()
+        core.outboxSignals.raiseAll()
     }
 
     /// Lets the node's lease end, as if the process stood still; for tests.

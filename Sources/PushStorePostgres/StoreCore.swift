@@ -19,7 +19,8 @@ final class StoreCore: Sendable {
     let inHand = ClaimsInHand()
     /// Raised when there are new events.
     let events = WakeSignal()
-    let announcer = Announcer()
+    let announcer: Announcer
+    let outboxSignals: OutboxSignals
 
     /// For what keeps the store going: the node's lease, the clock, partitions, removal.
     let keeper: PostgresConnection
@@ -46,6 +47,8 @@ final class StoreCore: Sendable {
         let databaseTime = time == nil ? DatabaseTime() : nil
         self.databaseTime = databaseTime
         self.time = time ?? databaseTime ?? SystemTime()
+        announcer = Announcer()
+        outboxSignals = OutboxSignals(announcer)
         keeper = PostgresConnection(options, name: "keeper")
         writer = PostgresConnection(options, name: "writer", walksIndexes: true)
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)

@@ -35,9 +35,11 @@ extension [PostgresStore] {
     /// How often transactions of the nodes waited for each other in a circle.
     func deadlocks() async throws -> Int64 {
         for node in self {
-            try await node.session(on: node.registry) { (db) throws(PostgresError) in
-                // Else the server says what it had counted up to a second ago.
-                try db.run("SELECT pg_stat_force_next_flush()")
+            for connection in [node.registry, node.outbox] {
+                try await node.session(on: connection) { (db) throws(PostgresError) in
+                    // Else the server says what it had counted up to a second ago.
+                    try db.run("SELECT pg_stat_force_next_flush()")
+                }
             }
         }
         return try await self[0].number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")

@@ -85,6 +85,41 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("What a node tells, each other one hears once, in order", arguments: [false, true])
+    func notes(pollsOnly: Bool) async throws {
+        var options = try await TestServer.shared.options()
+        options.nodeLease = .seconds(3)
+        options.pollsOnly = pollsOnly
+        var nodes: [PostgresStore] = []
+        let heard = Heard()
+        for number in 0..<3 {
+            options.nodeName = "node-\(number)"
+            let node = try await PostgresStore.open(options)
+            node.hear { note in heard.notes.withLock { $0[number, default: []].append(note.topic) } }
+            nodes.append(node)
+        }
+        #expect(try await nodes[1].nodes().map(\.name) == ["node-0", "node-1", "node-2"])
+        #expect(try await nodes[1].nodes().map(\.isSelf) == [false, true, false])
+        for node in nodes { while !node.core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) } }
+        for number in 0..<20 {
+            nodes[0].tell(NodeNote(topic: "a\(number)", body: [1]))
+            if number % 7 == 0 { try await Task.sleep(for: .milliseconds(70)) }
+        }
+        nodes[2].tell(NodeNote(topic: "b", body: []))
+        let begin = ContinuousClock.now
+        while heard.notes.withLock({ ($0[1]?.count ?? 0) < 21 || ($0[2]?.count ?? 0) < 20 }), begin.duration(to: .now) < .seconds(10) {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try await Task.sleep(for: .milliseconds(1_200))
+        let all = heard.notes.withLock { $0 }
+        #expect(all[0] == ["b"])
+        #expect(all[1]?.filter { $0 != "b" } == (0..<20).map { "a\($0)" })
+        #expect(all[1]?.count == 21)
+        #expect(all[2] == (0..<20).map { "a\($0)" })
+        for node in nodes { await node.close() }
+        #expect(all.count == 3)
+    }
+
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
         let nodes = try await nodes(3)
@@ -251,6 +286,10 @@ struct NodesTests {
         #expect(try await nodes[0].count("SELECT count(*) FROM chapar.results") == 120)
         for node in nodes { await node.close() }
     }
+}
+
+private final class Heard: Sendable {
+    let notes = Mutex<[Int: [String]]>([:])
 }
 
 /// What the tasks of a test count together.

@@ -30,13 +30,15 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test("It is the same through a pooler, where no statement is prepared")
-    func unprepared() async throws {
-        try await Nodes.use {
+    @Test(
+        "It is the same when each call goes to another node, and behind poolers where nothing is prepared",
+        arguments: DeviceStoreConformance.cases
+    )
+    func contractOfTwo(_ check: DeviceStoreConformanceCase) async throws {
+        try await Nodes.use(2) {
             $0.preparesStatements = false
-        } _: { nodes in
-            _ = try await nodes[0].put([device("a", [token("t")])])
-            #expect(try await nodes[0].device(having: DeviceToken("t", service: .iOSAPNs))?.id == "a")
+        } _: {
+            try await check.run(AlternatingStore($0))
         }
     }
 
@@ -88,10 +90,12 @@ struct PostgresDeviceTests {
         try await Nodes.use(3) { nodes in
             let deadlocks = try await nodes.deadlocks()
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for (index, node) in nodes.enumerated() {
+                // Several callers of each node, so that they share transactions as well.
+                for index in 0..<9 {
+                    let node = nodes[index % 3]
                     group.addTask {
                         var dice = SystemRandomNumberGenerator()
-                        for round in 0..<120 {
+                        for round in 0..<60 {
                             let at = Double(round)
                             let batch = (0..<8).map { _ in
                                 let tokens = (0..<2).map { service in
@@ -209,6 +213,106 @@ struct PostgresDeviceTests {
         }
     }
 
+    @Test("A device that cannot be stored fails alone: what shares its transaction is committed")
+    func failsAlone() async throws {
+        try await Nodes.use { nodes in
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<60 {
+                    group.addTask {
+                        var device = self.device("d\(number)", [self.token("t\(number)")])
+                        let isBad = number % 10 == 7
+                        // PostgreSQL's texts have no such character.
+                        if isBad { device.locale = "f\0a" }
+                        do throws(StoreError) {
+                            _ = try await nodes[0].put([device], outbox: .now)
+                            return !isBad
+                        } catch {
+                            return isBad
+                        }
+                    }
+                }
+                for try await isAsWanted in group { #expect(isAsWanted) }
+            }
+            #expect(try await nodes[0].list(DeviceQuery(), after: nil, limit: 100).devices.count == 54)
+            #expect(try await nodes[0].unplannedChanges(limit: 100, wait: .zero).count == 54)
+        }
+    }
+
+    @Test("A device that goes and comes back in one transaction is a new one, and both are told")
+    func goesAndComes() async throws {
+        try await Nodes.use { nodes in
+            let other = PostgresConnection(nodes[0].options, name: "test")
+            _ = try await nodes[0].put([device("a", [token("t", at: 1)])])
+            // While the table is locked the calls gather behind the first one.
+            async let lock: Void = other.transaction { (db) throws(PostgresError) in
+                try db.run("LOCK TABLE chapar.devices IN EXCLUSIVE MODE")
+                try db.run("SELECT pg_sleep(0.3)")
+            }
+            try await Task.sleep(for: .milliseconds(100))
+            async let first = nodes[0].put([device("x", [])])
+            try await Task.sleep(for: .milliseconds(20))
+            async let deleted = nodes[0].delete("a", outbox: .now)
+            try await Task.sleep(for: .milliseconds(20))
+            async let again = nodes[0].put([device("a", [token("t", at: 2)])], outbox: .now)
+            let results = (try await first, try await deleted, try await again)
+            try await lock
+            #expect(results.1)
+            #expect(results.2.map(\.isNew) == [true])
+            #expect(try await nodes[0].device(having: DeviceToken("t", service: .iOSAPNs))?.id == "a")
+            let changes = try await nodes[0].unplannedChanges(limit: 9, wait: .zero).map { change -> String in
+                guard case .device(let old, let new) = change.content else { return "?" }
+                return "\(old?.tokens.count ?? -1)>\(new?.tokens.count ?? -1)"
+            }
+            #expect(changes == ["1>-1", "-1>1"])
+            await other.close()
+        }
+    }
+
+    @Test("What was acknowledged is there, with its change, however often connections are cut")
+    func cuts() async throws {
+        try await Nodes.use(3) { nodes in
+            let acknowledged = try await withThrowingTaskGroup(of: [String].self) { group in
+                for index in 0..<4 {
+                    let node = nodes[index % 2]
+                    group.addTask {
+                        var done: [String] = []
+                        for round in 0..<150 {
+                            let id = "d\(index)-\(round)"
+                            do throws(StoreError) {
+                                _ = try await node.put([self.device(id, [self.token(id)])], outbox: .now)
+                                done.append(id)
+                            } catch {
+                                #expect(error != .closed)
+                                try await Task.sleep(for: .milliseconds(5))
+                            }
+                        }
+                        return done
+                    }
+                }
+                group.addTask {
+                    for _ in 0..<25 {
+                        try await Task.sleep(for: .milliseconds(10))
+                        _ = try await nodes[2].number(
+                            """
+                            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).device%'
+                            """
+                        )
+                    }
+                    return []
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(acknowledged.count > 100)
+            let found = try await nodes[0].devices(acknowledged)
+            #expect(acknowledged.allSatisfy { found[$0]?.tokens.count == 1 })
+            let told = try await nodes[0].unplannedChanges(limit: 1_000, wait: .zero).map(\.content.device)
+            #expect(Set(told).isSuperset(of: acknowledged))
+            let all = try await nodes[0].number("SELECT count(*) FROM chapar.devices")
+            #expect(told.count == Int(all), "each device that is there is told once")
+        }
+    }
+
     @Test("What a platform says may hold what PostgreSQL's texts cannot")
     func nulInReason() async throws {
         try await Nodes.use { nodes in
@@ -225,35 +329,64 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test(
-        "What runs for each call walks an index, in tables of some size",
-        arguments: [
-            """
-            SELECT number FROM chapar.devices WHERE number IN (
-                SELECT number FROM chapar.devices WHERE id = ANY ('{d5,d7}')
-                UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ('{5,7}')
-            ) ORDER BY number FOR UPDATE
-            """,
-            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE number = ANY ('{5,7}')) d"),
-            DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ('{d5,d7}')) d"),
-            "SELECT number FROM chapar.devices WHERE user_key = 'u5' AND number > 9 ORDER BY number LIMIT 1000",
-            "SELECT device FROM chapar.device_tags WHERE tag = 'x5' AND device > 9 ORDER BY device LIMIT 1000",
-            "SELECT device FROM chapar.device_tokens WHERE held AND backend = 'ios' AND device > 5 ORDER BY device LIMIT 9",
-            """
-            SELECT device, slot FROM chapar.device_tokens WHERE refusals IS NOT NULL ORDER BY device, slot LIMIT 9
-            """,
-            """
-            SELECT DISTINCT device FROM chapar.device_tokens WHERE NOT held AND backend = 'ios' AND invalidated >= 19990
-            """,
-            """
-            SELECT device FROM chapar.device_tokens
-            WHERE strpos(slot, '/') > 0 AND substr(slot, strpos(slot, '/') + 1) = 'voip' ORDER BY device LIMIT 9
-            """,
+    /// Statements with what they get.
+    private struct Statement {
+        var sql: String
+        var values: [PostgresValue]
+
+        init(_ sql: String, _ values: [PostgresValue]) { (self.sql, self.values) = (sql, values) }
+    }
+
+    private static let lookUps: [Statement] =
+        [
+            Statement(
+                """
+                SELECT number FROM chapar.devices WHERE number IN (
+                    SELECT number FROM chapar.devices WHERE id = ANY ($1)
+                    UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ($2)
+                ) ORDER BY number FOR UPDATE
+                """,
+                [.texts(["d5", "d7"]), .integers([5, 7])]
+            ),
+            Statement(
+                DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE number = ANY ($1)) d"),
+                [.integers([5, 7])]
+            ),
+            Statement(DeviceSelect.byID, [.texts(["d5", "d7"])]),
+            Statement(DeviceSelect.ofUsers, [.texts(["u5", "u7"]), .integer(100)]),
+            Statement(DeviceSelect.ofKind, [.text("voip"), .integer(100), .text("")]),
+            Statement(DeviceSelect.ofKind, [.text("live_activity_start/a"), .integer(100), .text("shop/")]),
+            Statement(DeviceSelect.havingToken, [.integer(5), .text("t5")]),
+            Statement(
+                "SELECT device FROM chapar.device_tokens WHERE held AND backend = $1 AND device > $2 ORDER BY device LIMIT $3",
+                [.text("ios"), .integer(5), .integer(9)]
+            ),
+            Statement(
+                "SELECT device, slot FROM chapar.device_tokens WHERE refusals IS NOT NULL ORDER BY device, slot LIMIT $1",
+                [.integer(9)]
+            ),
+            Statement(
+                """
+                SELECT DISTINCT device FROM chapar.device_tokens
+                WHERE NOT held AND backend = $1 AND invalidated >= $2 ORDER BY device
+                """,
+                [.text("ios"), .integer(19_990)]
+            ),
         ]
-    )
-    func plans(sql: String) async throws {
+
+    private static let searches: [Statement] = [
+        DeviceQuery(), DeviceQuery(user: "u5"), DeviceQuery(tag: "x5"),
+        DeviceQuery(app: .default, tag: "x5", platform: "ios", service: .iOSAPNs),
+        DeviceQuery(app: AppName(rawValue: "shop"), platform: "ios"),
+    ].map { query in
+        let scan = DeviceScan(query, rowsPerStep: 1_000)
+        return Statement(scan.sql, scan.parameters(after: 9, wanted: 100))
+    }
+
+    @Test("What is run for each call walks an index, in tables of some size")
+    func plans() async throws {
         try await Nodes.use { nodes in
-            let plan = try await nodes[0].transaction(on: nodes[0].registry) { (db) throws(PostgresError) in
+            let plans = try await nodes[0].transaction(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
                 try db.perform(
                     """
                     INSERT INTO chapar.devices (id, user_key, created, updated)
@@ -263,14 +396,23 @@ struct PostgresDeviceTests {
                         CASE WHEN n % 10 = 0 THEN 0 END, CASE WHEN n % 10 = 0 THEN n END, CASE WHEN n % 10 = 0 THEN 'ios' END,
                         CASE WHEN n % 10 = 0 THEN n % 20 = 0 END, CASE WHEN n % 500 = 0 THEN '[]' END
                     FROM generate_series(1, 20000) n;
+                    INSERT INTO chapar.device_tokens (device, slot, token, hash, registered)
+                    SELECT n, 'ios-apns/live_activity_start/a', 'l' || n, -n, 0 FROM generate_series(1, 20000) n;
                     INSERT INTO chapar.device_tags SELECT 'x' || n % 100, n FROM generate_series(1, 20000) n;
                     ANALYZE chapar.devices; ANALYZE chapar.device_tokens; ANALYZE chapar.device_tags
                     """
                 )
-                let rows = try db.run("EXPLAIN " + sql)
-                return (0..<rows.count).map { rows.text($0, 0) ?? "" }
+                var plans: [[String]] = []
+                for statement in Self.lookUps + Self.searches {
+                    let rows = try db.run("EXPLAIN " + statement.sql, statement.values)
+                    plans.append((0..<rows.count).map { rows.text($0, 0) ?? "" })
+                }
+                return plans
             }
-            #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+            #expect(plans.count == 15)
+            for plan in plans {
+                #expect(!plan.contains { $0.contains("Seq Scan on") }, "\(plan.joined(separator: "\n"))")
+            }
         }
     }
 }

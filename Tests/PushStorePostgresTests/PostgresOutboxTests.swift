@@ -117,6 +117,17 @@ struct PostgresOutboxTests {
             }
         }
 
+        /// Notes claims that may come again.
+        func note(_ claims: [ClaimedEntry]) {
+            for claim in claims {
+                seen[claim.operation.device, default: []].append(claim.operation.body["n"]?.integerValue ?? -1)
+            }
+        }
+
+        private(set) var finished = 0
+
+        func finish() { finished += 1 }
+
         func end(_ claims: [ClaimedEntry]) {
             for claim in claims { inHand.remove(claim.operation.device) }
         }
@@ -148,7 +159,13 @@ struct PostgresOutboxTests {
                             guard !claims.isEmpty else { return }
                             await tally.begin(claims)
                             await tally.end(claims)
-                            try await node.record(claims.map { OutboxResult($0, .end) })
+                            // One call for each, as workers do it.
+                            try await withThrowingTaskGroup(of: Void.self) { group in
+                                for claim in claims {
+                                    group.addTask { try await node.record([OutboxResult(claim, .end)]) }
+                                }
+                                try await group.waitForAll()
+                            }
                         }
                     }
                 }
@@ -164,7 +181,9 @@ struct PostgresOutboxTests {
 
     @Test("A change that one node commits is planned by another within its poll, and its entry claimed")
     func acrossNodes() async throws {
-        try await Nodes.use(2) { nodes in
+        try await Nodes.use(2) {
+            $0.pollsOnly = true
+        } _: { nodes in
             let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(30)) }
             let worker = Task {
                 try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(30))
@@ -180,6 +199,24 @@ struct PostgresOutboxTests {
             )
             #expect(try await worker.value.map(\.operation.device) == ["a"])
             #expect(ContinuousClock.now - start < .seconds(10))
+        }
+    }
+
+    @Test("Another node's waiting calls are woken by what is announced, before they would look by themselves")
+    func announced() async throws {
+        // Nobody moves this clock: no call looks again unless it is woken.
+        let time = ManualTime()
+        try await Nodes.use(2, time: time) { nodes in
+            for node in nodes { node.core.announcer.hasPeers = true }
+            let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(3_600)) }
+            let worker = Task {
+                try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(3_600))
+            }
+            while time.sleeping < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            _ = try await nodes[0].put([device("a")], outbox: time.now)
+            #expect(try await planner.value.map(\.content.device) == ["a"])
+            try await nodes[0].enqueue([entry("b")])
+            #expect(try await worker.value.map(\.operation.device) == ["b"])
         }
     }
 
@@ -267,6 +304,81 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("What was accepted is carried out in order, however often connections are cut")
+    func cuts() async throws {
+        try await Nodes.use(3) { nodes in
+            let (devices, perDevice) = (8, 12)
+            let tally = Tally()
+            /// As the gateway does it: until it is written.
+            @Sendable func insist(_ body: () async throws(StoreError) -> Void) async throws {
+                while true {
+                    do throws(StoreError) {
+                        return try await body()
+                    } catch {
+                        try await Task.sleep(for: .milliseconds(5))
+                    }
+                }
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    for _ in 0..<60 {
+                        try await Task.sleep(for: .milliseconds(10))
+                        _ = try await nodes[2].number(
+                            """
+                            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).outbox%'
+                            """
+                        )
+                    }
+                }
+                for device in 0..<devices {
+                    group.addTask {
+                        for number in 0..<perDevice {
+                            // One whose commit is in doubt is there twice.
+                            try await insist { () throws(StoreError) in
+                                try await nodes[device % 2].enqueue([
+                                    self.entry("d\(device)", body: ["n": .integer(Int64(number))])
+                                ])
+                            }
+                        }
+                        await tally.finish()
+                    }
+                }
+                for index in 0..<4 {
+                    let node = nodes[index % 2]
+                    group.addTask {
+                        while true {
+                            // The lease of a claim that was lost in its commit lapses soon.
+                            let claims =
+                                (try? await node.claimEntries(
+                                    of: "crm",
+                                    limit: 3,
+                                    lease: .seconds(2),
+                                    wait: .milliseconds(100)
+                                )) ?? []
+                            await tally.note(claims)
+                            for claim in claims {
+                                try await insist { () throws(StoreError) in
+                                    try await node.record([OutboxResult(claim, .end)])
+                                }
+                            }
+                            let isOver = try await nodes[2].number("SELECT count(*) FROM chapar.outbox_entries") == 0
+                            if isOver, await tally.finished == devices { return }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let seen = await tally.seen
+            for device in 0..<devices {
+                let numbers = seen["d\(device)"] ?? []
+                #expect(numbers == numbers.sorted(), "d\(device) in order")
+                #expect(Set(numbers) == Set((0..<Int64(perDevice)).map { $0 }), "all of d\(device)")
+            }
+            #expect(try await nodes[2].outboxDepths().isEmpty)
+        }
+    }
+
     @Test("A node that ends in good order gives back what it has claimed, and only that")
     func givesBack() async throws {
         try await Nodes.use(2) { nodes in
@@ -351,7 +463,7 @@ struct PostgresOutboxTests {
     @Test("A claim walks its index also when it was planned while nothing waited")
     func planOfEmptyTable() async throws {
         try await Nodes.use { nodes in
-            let connection = nodes[0].registry
+            let connection = nodes[0].outbox
             try await nodes[0].session(on: connection) { (db) throws(PostgresError) in
                 try db.perform("VACUUM ANALYZE chapar.outbox_entries")
             }
@@ -400,7 +512,7 @@ struct PostgresOutboxTests {
     )
     func plans(sql: String) async throws {
         try await Nodes.use { nodes in
-            let plan = try await nodes[0].transaction(on: nodes[0].registry) { (db) throws(PostgresError) in
+            let plan = try await nodes[0].transaction(on: nodes[0].outbox) { (db) throws(PostgresError) in
                 try db.perform(
                     """
                     INSERT INTO chapar.outbox_entries (id, backend, device, kind, at, due)

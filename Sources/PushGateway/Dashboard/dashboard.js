@@ -209,6 +209,9 @@ function drawGateway() {
   drawTotals();
   drawPulse();
   sync($("backends"), gateway.backends.map(backendRow));
+  const nodes = (gateway.nodes || []).map((one) => one.lease_seconds < 0 ? text("backends.lost_node", { name: one.name }) : one.name);
+  $("nodes").hidden = nodes.length < 2;
+  setText($("nodes"), text("backends.nodes", { count: number(nodes.length), names: nodes.join(text("backends.comma")) }));
 }
 function drawTotals() {
   const waiting = gateway.backends.reduce((sum, one) => sum + one.lane.waiting + one.lane.claimed, 0);

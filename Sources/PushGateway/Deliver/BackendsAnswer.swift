@@ -3,6 +3,11 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
+extension GatewayState {
+    /// The gateways that share the store; nil where none can.
+    func storeNodes() async throws(StoreError) -> [StoreNode]? { try await (store as? any NodeExchange)?.nodes() }
+}
+
 /// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its worker flows.
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
@@ -14,6 +19,8 @@ struct BackendsAnswer {
     /// When the gateway's own credentials end, as far as the caller gets to see it.
     let expiries: [String: Date]
     let now: TimeReading
+    /// The gateways that share the store; nil where none can.
+    let nodes: [StoreNode]?
 
     init(
         _ state: GatewayState,
@@ -21,8 +28,10 @@ struct BackendsAnswer {
         depths: [String: QueueDepth],
         operations: [String: OutboxDepth],
         expiries: [String: Date],
+        nodes: [StoreNode]?,
         for caller: Caller
     ) {
+        self.nodes = nodes
         self.operations = operations
         self.expiries = expiries
         self.caller = caller
@@ -54,6 +63,23 @@ struct BackendsAnswer {
         writer.endArray()
         write(expiries: expiries, to: &writer)
         writer.field("credential_warning_days", BackendHealth.credentialWarningDays)
+        if let nodes { write(nodes: nodes, to: &writer) }
+    }
+
+    private func write(nodes: [StoreNode], to writer: inout JSONWriter) {
+        writer.name("nodes")
+        writer.beginArray()
+        for node in nodes {
+            writer.beginObject()
+            writer.field("name", node.name)
+            writer.field("number", Int(node.number))
+            writer.name("started_at")
+            RFC3339.write(node.startedAt, to: &writer)
+            writer.field("lease_seconds", node.leaseLeft.inSeconds)
+            writer.field("self", node.isSelf)
+            writer.endObject()
+        }
+        writer.endArray()
     }
 
     /// Backends that are not configured any more and for which deliveries wait.

@@ -28,6 +28,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let devices: (any DeviceStore)?
     private let operations: (any OutboxStore)?
     private let tokenInvalidation: TokenInvalidation
+    private let nodes: (any NodeExchange)?
     let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
@@ -37,12 +38,13 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the
-    /// outbox; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
+    /// outbox; `nodes` leads to other gateways on the same store; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
     /// a device that loses a token gets; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
         operations: (any OutboxStore)? = nil,
+        nodes: (any NodeExchange)? = nil,
         time: any TimeSource,
         clock: WallClock? = nil,
         observer: any DispatchObserver = SilentObserver(),
@@ -58,6 +60,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.decode = decode
         self.devices = devices
         self.operations = operations
+        self.nodes = nodes
         let outcomeWriter = OutcomeWriter(store: store, time: time, logger: logger)
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
@@ -73,7 +76,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
             time: time,
             observer: observer,
             logger: logger,
-            outbox: outbox
+            outbox: outbox,
+            tell: { nodes?.tell($0.note) }
         ) {
             outcomeWriter.append([], events: $0)
         }
@@ -98,6 +102,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         beforeClosing: @escaping @Sendable () async -> Void = {}
     ) async throws(StoreError) {
         let instance = try await instanceNumber()
+        nodes?.hear { [weak self] note in if let news = NodeNews(note) { self?.hear(news) } }
         commander.yield(.install(snapshot))
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [outcomeWriter] in await outcomeWriter.run() }
@@ -151,6 +156,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
                         keep: keep
                     ) {
                         await self.keepFlows(isLast: false)
+                        self.tokenInvalidation.tellAnswers()
                         await self.gone.work()
                     }
                     upkeep = new
@@ -198,7 +204,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
             observer: observer,
             logger: logger,
             decode: decode,
-            instance: instance
+            instance: instance,
+            tell: { [nodes] in nodes?.tell($0.note) }
         )
         var new: [DeliveryWorker] = []
         for backend in snapshot.backends {
@@ -217,6 +224,22 @@ package final class Dispatcher: WorkerObserver, Sendable {
         for worker in old { worker.stop() }
         await forgetFlows()
         return new
+    }
+
+    // MARK: Other gateways
+
+    /// Takes what another gateway on the same store tells.
+    func hear(_ news: NodeNews) {
+        let now = clock.reading
+        guard case .paused(let backend, let identity, let until, let reason) = news else {
+            tokenInvalidation.hear(news, at: now)
+            return
+        }
+        // A backend of another configuration under that name has nothing to do with it.
+        guard until > now.steady, let flow = flows.withLock({ $0[backend] }), flow.identity == identity else { return }
+        let isNew = flow.gate.update { state in (state.pause(until: until, reason: reason), wakes: false) }
+        guard isNew else { return }
+        for worker in workersGuarded.withLock({ $0.current }) where worker.name == backend { worker.stopLooking() }
     }
 
     // MARK: Flow control

@@ -76,6 +76,7 @@ struct OperatorAPI: Sendable {
             depths: try await depths(),
             operations: try await outboxDepths(),
             expiries: scope.snapshot.credentialExpiries(for: scope.caller),
+            nodes: try await nodes(),
             for: scope.caller
         )
         return Response.json(capacity: 2048) { answer.write(to: &$0) }
@@ -84,6 +85,14 @@ struct OperatorAPI: Sendable {
     private func outboxDepths() async throws(Problem) -> [String: OutboxDepth] {
         do throws(StoreError) {
             return try await state.devices.outboxDepths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private func nodes() async throws(Problem) -> [StoreNode]? {
+        do throws(StoreError) {
+            return try await state.storeNodes()
         } catch {
             throw Problem(error)
         }

@@ -62,6 +62,7 @@ extension Gateway {
             store: store,
             devices: store,
             operations: store,
+            nodes: store as? any NodeExchange,
             time: time,
             clock: state.clock,
             observer: metrics,

@@ -17,11 +17,14 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     /// The connection was closed for good.
     case closed
 
+    /// The server's code for a statement that took too long, or waited too long for a lock.
+    static let timeout = "57014"
+
     /// From an error of the server: its five-letter code (PostgreSQL's Appendix A) says which it is.
     init(code: String, message: String) {
         switch code.prefix(2) {
         case "08": self = .unavailable(message)
-        case "57" where code != "57014": self = .unavailable(message)  // It is shutting down; not a statement's timeout.
+        case "57" where code != Self.timeout: self = .unavailable(message)  // It is shutting down; not a statement's timeout.
         case "53" where code != "53300": self = .full(message)
         case "53": self = .unavailable(message)  // Too many connections: that passes.
         default: self = .refused(code: code, message)

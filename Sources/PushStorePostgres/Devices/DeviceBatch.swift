@@ -1,9 +1,10 @@
 internal import PushCore
 internal import PushQueue
 
-/// The devices that one call may change, in memory: what the call makes of them is decided here, and written by ``DeviceWriter``.
+/// The devices that the calls of a transaction may change, in memory: what becomes of them is decided here, and written by
+/// ``DeviceWriter``.
 ///
-/// It is filled under locks (``RegistryLocks``) with all devices that the call names or that have a token which it names. The rules
+/// It is filled under locks (``RegistryLocks``) with all devices that the calls name or that have a token which they name. The rules
 /// of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`).
 struct DeviceBatch {
     /// A device before and after.
@@ -25,9 +26,15 @@ struct DeviceBatch {
     /// The places of devices that were changed, in the order in which they were.
     private var touched: [Int] = []
     private var isTouched: Set<Int> = []
+    /// How devices were that the call at hand has changed, in the order in which it did.
+    private var before: [(place: Int, device: Device?)] = []
+    private var isBefore: Set<Int> = []
+    /// The tokens that are locked: others may be at devices that are not here.
+    private let tokens: Set<DeviceToken>
 
-    /// Begins with devices as they are stored.
-    init(_ stored: [StoredDevice]) {
+    /// Begins with devices as they are stored, and the tokens that are locked.
+    init(_ stored: [StoredDevice], tokens: Set<DeviceToken> = []) {
+        self.tokens = tokens
         for (place, found) in stored.enumerated() {
             devices.append(Change(number: found.number, old: found.device, new: found.device))
             places[found.device.id] = place
@@ -37,19 +44,17 @@ struct DeviceBatch {
         }
     }
 
-    /// What differs, in the order in which it was changed first; a device that loses a token comes before the one that gets it.
+    /// What differs, in the order in which it was changed first.
     var changes: [Change] { touched.map { devices[$0] }.filter { $0.old != $0.new } }
 
-    /// The tokens that devices have got, of which nobody else may get one at the same time.
-    var assignedTokens: Set<DeviceToken> {
-        var tokens: Set<DeviceToken> = []
-        for change in changes {
-            for token in change.new?.tokens ?? []
-            where !(change.old?.tokens.contains { $0.token == token.token } ?? false) {
-                tokens.insert(token.token)
-            }
+    /// What the call at hand has changed, as the outbox keeps it, and begins the next one; a device that loses a token comes before the
+    /// one that gets it.
+    mutating func takeContents() -> [OutboxChange.Content] {
+        defer {
+            before.removeAll(keepingCapacity: true)
+            isBefore.removeAll(keepingCapacity: true)
         }
-        return tokens
+        return before.compactMap { OutboxChange.Content(from: $0.device, to: devices[$0.place].new) }
     }
 
     /// A device as it is now; nil when there is none.
@@ -74,15 +79,25 @@ struct DeviceBatch {
         return results
     }
 
-    /// Changes a device; nil when there is none.
-    mutating func patch(_ id: String, _ change: (inout Device) -> Void) -> Device? {
-        guard let place = places[id], let old = devices[place].new else { return nil }
+    /// What came of a patch.
+    enum Patched: Sendable {
+        /// The device as it is now; nil when there is none.
+        case done(Device?)
+        /// Nothing was changed: the device would get tokens that are not locked.
+        case lacks(Set<DeviceToken>)
+    }
+
+    /// Changes a device.
+    mutating func patch(_ id: String, _ change: (inout Device) -> Void) -> Patched {
+        guard let place = places[id], let old = devices[place].new else { return .done(nil) }
         var new = old
         change(&new)
+        let missing = Set(new.tokens.map(\.token)).subtracting(tokens).subtracting(old.tokens.map(\.token))
+        guard missing.isEmpty else { return .lacks(missing) }
         new.id = id
         new = new.roundedToMilliseconds
         new.createdAt = old.createdAt
-        return register(new, at: place)
+        return .done(register(new, at: place))
     }
 
     /// Removes a device; false when there is none.
@@ -95,8 +110,8 @@ struct DeviceBatch {
     /// Puts a device in its place, or in a new one, with the tokens that it may have.
     private mutating func register(_ device: Device, at place: Int?) -> Device {
         var new = device
-        let before = place.flatMap { devices[$0].new?.tokens } ?? []
-        for token in device.tokens where !before.contains(token) {
+        let held = place.flatMap { devices[$0].new?.tokens } ?? []
+        for token in device.tokens where !held.contains(token) {
             guard let owner = owners[Ownership(app: device.app, token: token.token)],
                 let known = devices[owner].new?.tokens.first(where: { $0.token == token.token })
             else {
@@ -134,6 +149,7 @@ struct DeviceBatch {
                 if owners[ownership] == place { owners[ownership] = nil }
             }
         }
+        if isBefore.insert(place).inserted { before.append((place, devices[place].new)) }
         devices[place].new = new
         if let new {
             for token in new.tokens { owners[Ownership(app: new.app, token: token.token)] = place }

@@ -15,7 +15,8 @@ struct DeviceScan: Sendable {
         var isOver: Bool
     }
 
-    private let sql: String
+    /// The statement of a step.
+    let sql: String
     private let rowsPerStep: Int
     /// The values of the query, behind those of a step.
     private let values: [PostgresValue]
@@ -67,11 +68,13 @@ struct DeviceScan: Sendable {
                 """
             )
         }
+        // Each row of the page is looked up (`OFFSET 0` keeps it so): whatever else the query asks for, a step looks at no other device.
         let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
         sql = """
             WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (
-                SELECT d.* FROM page JOIN chapar.devices d ON d.number = page.number \(condition)
-                ORDER BY d.number LIMIT $3
+                SELECT d.* FROM page CROSS JOIN LATERAL (
+                    SELECT * FROM chapar.devices WHERE number = page.number OFFSET 0
+                ) d \(condition) ORDER BY d.number LIMIT $3
             )
             SELECT \(DeviceRows.deviceColumns), \(DeviceRows.tokenColumns), b.last, b.count
             FROM (SELECT max(number) AS last, count(*) AS count FROM page) b LEFT JOIN fitting d ON true
@@ -80,16 +83,18 @@ struct DeviceScan: Sendable {
         self.values = values
     }
 
+    /// What ``sql`` gets.
+    func parameters(after position: Int64, wanted: Int) -> [PostgresValue] {
+        [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
+    }
+
     /// Looks at the rows after a place, until it has found as many devices as are wanted.
     func step(
         after position: Int64,
         wanted: Int,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Step {
-        let rows = try db.run(
-            sql,
-            [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
-        )
+        let rows = try db.run(sql, parameters(after: position, wanted: wanted))
         let found = DeviceRows.read(rows)
         if found.count >= wanted, let last = found.last {
             return Step(found: found, last: last.number, isOver: false)

@@ -42,12 +42,13 @@ struct DeviceWriter {
     }
 
     private mutating func write(_ db: isolated PostgresConnection) throws(PostgresError) {
-        if !inserted.isEmpty { try insert(db) }
-        if !updated.isEmpty { try update(db) }
+        // First: a device that was deleted may be there again, as a new one.
         if !deleted.isEmpty {
             try db.run("DELETE FROM chapar.device_tokens WHERE device = ANY ($1)", [.integers(deleted)])
             try db.run("DELETE FROM chapar.devices WHERE number = ANY ($1)", [.integers(deleted)])
         }
+        if !inserted.isEmpty { try insert(db) }
+        if !updated.isEmpty { try update(db) }
         if !removedTokens.isEmpty {
             try db.run(
                 """

@@ -7,9 +7,8 @@ extension PostgresStore {
     /// The devices with these ids.
     public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         guard !ids.isEmpty else { return [:] }
-        let select = DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ($1)) d")
         let found = try await session(on: registryReader) { (db) throws(PostgresError) in
-            DeviceRows.read(try db.run(select, [.texts(ids)]))
+            DeviceRows.read(try db.run(DeviceSelect.byID, [.texts(ids)]))
         }
         return Dictionary(found.map { ($0.device.id, $0.device) }) { first, _ in first }
     }
@@ -19,16 +18,8 @@ extension PostgresStore {
         var seen: Set<String> = []
         let names = users.filter { seen.insert($0).inserted }
         guard !names.isEmpty, limit > 0 else { return [] }
-        let select = DeviceRows.select(
-            from: """
-                (SELECT f.*, u.place FROM unnest($1::text[]) WITH ORDINALITY AS u(name, place) CROSS JOIN LATERAL (
-                    SELECT * FROM chapar.devices WHERE user_key = u.name ORDER BY number LIMIT $2
-                ) f ORDER BY u.place, f.number LIMIT $2) d
-                """,
-            order: "d.place, d.number"
-        )
         return try await session(on: registryReader) { (db) throws(PostgresError) in
-            DeviceRows.read(try db.run(select, [.texts(names), .integer(limit)])).map(\.device)
+            DeviceRows.read(try db.run(DeviceSelect.ofUsers, [.texts(names), .integer(limit)])).map(\.device)
         }
     }
 
@@ -40,19 +31,10 @@ extension PostgresStore {
     ) async throws(StoreError) -> [Device] {
         guard limit > 0 else { return [] }
         let name = String(TokenSlot(TokenService(rawValue: ""), kind).description.dropFirst())
-        let select = DeviceRows.select(
-            from: """
-                (SELECT f.* FROM (
-                    SELECT DISTINCT k.device FROM chapar.device_tokens k JOIN chapar.devices o ON o.number = k.device
-                    WHERE strpos(k.slot, '/') > 0 AND substr(k.slot, strpos(k.slot, '/') + 1) = $1
-                    AND CASE WHEN $3 = '' THEN strpos(o.id, '/') = 0 ELSE starts_with(o.id, $3) END
-                    ORDER BY k.device LIMIT $2
-                ) k JOIN chapar.devices f ON f.number = k.device) d
-                """
-        )
+        let prefix = app == .default ? "" : app.key("")
         return try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(
-                try db.run(select, [.text(name), .integer(limit), .text(app == .default ? "" : app.key(""))])
+                try db.run(DeviceSelect.ofKind, [.text(name), .integer(limit), .text(prefix)])
             ).map(\.device)
         }
     }
@@ -91,14 +73,8 @@ extension PostgresStore {
 
     /// Who of an app has a token.
     public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
-        let select = DeviceRows.select(
-            from: """
-                (SELECT * FROM chapar.devices
-                WHERE number IN (SELECT device FROM chapar.device_tokens WHERE hash = $1 AND token = $2)) d
-                """
-        )
         let found = try await session(on: registryReader) { (db) throws(PostgresError) in
-            DeviceRows.read(try db.run(select, [.integer(TokenHash.of(token)), .text(token.value)]))
+            DeviceRows.read(try db.run(DeviceSelect.havingToken, [.integer(TokenHash.of(token)), .text(token.value)]))
         }
         return found.first { $0.device.app == app && $0.device.tokens.contains { $0.token == token } }?.device
     }
@@ -171,4 +147,40 @@ extension PostgresStore {
             return (found, next)
         }
     }
+}
+
+/// The statements that look devices up.
+enum DeviceSelect {
+    /// $1: the ids.
+    static let byID = DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ($1)) d")
+
+    /// $1: the users, in order, each once; $2: the most devices.
+    static let ofUsers = DeviceRows.select(
+        from: """
+            (SELECT f.*, u.place FROM unnest($1::text[]) WITH ORDINALITY AS u(name, place) CROSS JOIN LATERAL (
+                SELECT * FROM chapar.devices WHERE user_key = u.name ORDER BY number LIMIT $2
+            ) f ORDER BY u.place, f.number LIMIT $2) d
+            """,
+        order: "d.place, d.number"
+    )
+
+    /// $1: the kind, as it stands in a slot; $2: the most devices; $3: what the ids of the app begin with, empty for the default app.
+    static let ofKind = DeviceRows.select(
+        from: """
+            (SELECT f.* FROM (
+                SELECT DISTINCT k.device FROM chapar.device_tokens k JOIN chapar.devices o ON o.number = k.device
+                WHERE strpos(k.slot, '/') > 0 AND substr(k.slot, strpos(k.slot, '/') + 1) = $1
+                AND CASE WHEN $3 = '' THEN strpos(o.id, '/') = 0 ELSE starts_with(o.id, $3) END
+                ORDER BY k.device LIMIT $2
+            ) k JOIN chapar.devices f ON f.number = k.device) d
+            """
+    )
+
+    /// $1: the hash of the token, $2: the token.
+    static let havingToken = DeviceRows.select(
+        from: """
+            (SELECT * FROM chapar.devices
+            WHERE number IN (SELECT device FROM chapar.device_tokens WHERE hash = $1 AND token = $2)) d
+            """
+    )
 }

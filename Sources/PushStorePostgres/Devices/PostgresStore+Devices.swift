@@ -2,7 +2,7 @@ public import Foundation
 public import PushCore
 public import PushQueue
 
-/// The device registry: each change is one transaction, under the locks of ``RegistryLocks``.
+/// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
     /// So often what other nodes were faster with is looked for anew.
     private static let mostLooks = 100
@@ -30,16 +30,13 @@ extension PostgresStore: DeviceStore {
     ) async throws(StoreError) -> Device? {
         var tokens: Set<DeviceToken> = []
         while true {
-            let locked = tokens
-            let result = try await self.change([id], having: Array(locked), outbox: outbox, mayRefuse: true) { batch in
-                let first = batch
-                let device = batch.patch(id, change)
-                let missing = batch.assignedTokens.subtracting(locked)
-                if !missing.isEmpty { batch = first }
-                return (device, missing)
+            let patched = try await self.change([id], having: Array(tokens), outbox: outbox, mayRefuse: true) {
+                $0.patch(id, change)
             }
-            guard !result.1.isEmpty else { return result.0 }
-            tokens.formUnion(result.1)
+            switch patched {
+            case .done(let device): return device
+            case .lacks(let missing): tokens.formUnion(missing)
+            }
         }
     }
 
@@ -61,7 +58,7 @@ extension PostgresStore: DeviceStore {
             try OutboxChangeTable.add(contents, at: moment, db)
             return contents.count
         }
-        outboxSignals.raise(changes: count > 0)
+        core.outboxSignals.raise(changes: count > 0)
         return count
     }
 
@@ -187,9 +184,9 @@ extension PostgresStore: DeviceStore {
                 let numbers = Set(RegistryLocks.integers(rows))
                 var batch = DeviceBatch(try RegistryLocks.devices(numbers: Array(numbers), db))
                 let changed = batch.change(quarantinedOf: backend, limit: limit, change)
-                return (rows.count, changed, try Self.write(batch, outbox: moment, db))
+                return (rows.count, changed, try Self.write(&batch, outbox: moment, db))
             }
-            outboxSignals.raise(changes: isNoted)
+            core.outboxSignals.raise(changes: isNoted)
             // As in ``forgetRefusals(limit:)``.
             if found == 0 || !changed.isEmpty { return changed }
         }
@@ -209,30 +206,27 @@ extension PostgresStore: DeviceStore {
         mayRefuse: Bool = false,
         _ body: @escaping @Sendable (inout DeviceBatch) -> Value
     ) async throws(StoreError) -> Value {
-        let (value, isNoted) = try await transaction(on: registry) { (db) throws(PostgresError) in
-            if moment != nil, mayRefuse { try OutboxChangeTable.requireRoom(db, self.options) }
-            var locks = RegistryLocks(self.options)
-            locks.add(devices: ids)
-            locks.add(tokens: tokens)
-            try locks.take(db)
-            var batch = DeviceBatch(try RegistryLocks.devices(ids, having: tokens, db))
-            let value = body(&batch)
-            return (value, try Self.write(batch, outbox: moment, db))
+        let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
+            let request = DeviceChangeRequest(ids: ids, tokens: tokens, outbox: moment, mayRefuse: mayRefuse) { batch in
+                let value = body(&batch)
+                return { continuation.resume(returning: .success(value)) }
+            } fail: { error in
+                continuation.resume(returning: .failure(error))
+            }
+            registryWork.deviceChanges.hand(in: request)
         }
-        outboxSignals.raise(changes: isNoted)
-        return value
+        return try result.get()
     }
 
     /// Writes what has changed; whether something of it went into the outbox.
     private static func write(
-        _ batch: DeviceBatch,
+        _ batch: inout DeviceBatch,
         outbox moment: Date?,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Bool {
-        let changes = batch.changes
-        try DeviceWriter.write(changes, db)
+        try DeviceWriter.write(batch.changes, db)
         guard let moment else { return false }
-        let contents = changes.compactMap { OutboxChange.Content(from: $0.old, to: $0.new) }
+        let contents = batch.takeContents()
         try OutboxChangeTable.add(contents, at: moment, db)
         return !contents.isEmpty
     }

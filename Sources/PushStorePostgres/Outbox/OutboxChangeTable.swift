@@ -15,12 +15,18 @@ enum OutboxChangeTable {
         SELECT coalesce((SELECT max(number) FROM chapar.outbox_changes) - (SELECT min(number) FROM chapar.outbox_changes) + 1, 0)
         """
 
+    /// Why nothing may be added to the outbox; nil when it has room.
+    static func refusal(
+        _ db: isolated PostgresConnection,
+        _ options: PostgresOptions
+    ) throws(PostgresError) -> StoreError? {
+        guard try db.run(span).integer(0, 0) ?? 0 >= Int64(options.maximumUnplannedChanges) else { return nil }
+        return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
+    }
+
     /// Refuses what would add to a full outbox.
     static func requireRoom(_ db: isolated PostgresConnection, _ options: PostgresOptions) throws(PostgresError) {
-        guard try db.run(span).integer(0, 0) ?? 0 >= Int64(options.maximumUnplannedChanges) else { return }
-        throw .declined(
-            .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
-        )
+        if let refusal = try refusal(db, options) { throw .declined(refusal) }
     }
 
     /// Keeps changes behind those that wait.
@@ -66,8 +72,11 @@ enum OutboxChangeTable {
     }
 
     /// The oldest changes, in order; only some of them when they are large.
-    static func oldest(_ limit: Int, _ db: isolated PostgresConnection) throws(PostgresError) -> [OutboxChange] {
-        let rows = try db.run(
+    static func oldest(
+        _ limit: Int,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) -> [OutboxChange] {
+        try await connection.single(
             """
             SELECT number, at, backend, old, new, entry FROM (
                 SELECT *, sum(coalesce(octet_length(old), 0) + coalesce(octet_length(new), 0) + coalesce(octet_length(entry), 0))
@@ -76,19 +85,20 @@ enum OutboxChangeTable {
             ) c WHERE place = 1 OR bytes <= $2 ORDER BY number
             """,
             [.integer(limit), .integer(largestRead)]
-        )
-        var found: [OutboxChange] = []
-        for row in 0..<rows.count {
-            found.append(
-                OutboxChange(
-                    number: rows.integer(row, 0) ?? 0,
-                    at: Date(millisecondsSince1970: rows.integer(row, 1) ?? 0),
-                    // One that cannot be read, because somebody edited the table, changes nothing: it must not stop the others.
-                    content: content(rows, row) ?? .device(old: nil, new: nil)
+        ) { (rows) throws(PostgresError) in
+            var found: [OutboxChange] = []
+            for row in 0..<rows.count {
+                found.append(
+                    OutboxChange(
+                        number: rows.integer(row, 0) ?? 0,
+                        at: Date(millisecondsSince1970: rows.integer(row, 1) ?? 0),
+                        // One that cannot be read, because somebody edited the table, changes nothing: it must not stop the others.
+                        content: content(rows, row) ?? .device(old: nil, new: nil)
+                    )
                 )
-            )
+            }
+            return found
         }
-        return found
     }
 
     private static func content(_ rows: borrowing PostgresRows, _ row: Int) -> OutboxChange.Content? {

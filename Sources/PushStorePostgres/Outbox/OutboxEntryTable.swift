@@ -97,15 +97,15 @@ enum OutboxEntryTable {
 
     // MARK: Claims
 
-    /// Leases what is due; no two nodes get the same.
+    /// Leases what is due, with one round trip; no two nodes get the same.
     static func claim(
         of backend: String,
         limit: Int,
         until end: Int64,
         now: Int64,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) -> [ClaimedEntry] {
-        let rows = try db.run(
+        on connection: PostgresConnection
+    ) async throws(PostgresError) -> [ClaimedEntry] {
+        try await connection.single(
             """
             WITH ready AS MATERIALIZED (
                 SELECT number, due FROM chapar.outbox_entries WHERE backend = $1 AND due <= $2
@@ -115,24 +115,28 @@ enum OutboxEntryTable {
             FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due
             """,
             [.text(backend), .integer(now), .integer(limit), .integer(end)]
-        )
-        var found: [(due: Int64, claim: ClaimedEntry)] = []
-        for row in 0..<rows.count {
-            let entry = waiting(rows, row)
-            let claim = ClaimedEntry(number: entry.number, operation: entry.operation, attempt: entry.attempts)
-            found.append((rows.integer(row, columnCount) ?? 0, claim))
+        ) { (rows) throws(PostgresError) in
+            var found: [(due: Int64, claim: ClaimedEntry)] = []
+            for row in 0..<rows.count {
+                let entry = waiting(rows, row)
+                let claim = ClaimedEntry(number: entry.number, operation: entry.operation, attempt: entry.attempts)
+                found.append((rows.integer(row, columnCount) ?? 0, claim))
+            }
+            return found.sorted { ($0.due, $0.claim.number) < ($1.due, $1.claim.number) }.map(\.claim)
         }
-        return found.sorted { ($0.due, $0.claim.number) < ($1.due, $1.claim.number) }.map(\.claim)
     }
 
     /// When the next entry of a backend is due, or the next lease ends.
-    static func nextDue(of backend: String, _ db: isolated PostgresConnection) throws(PostgresError) -> Int64? {
-        try db.run(
+    static func nextDue(
+        of backend: String,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) -> Int64? {
+        try await connection.single(
             """
             SELECT due FROM chapar.outbox_entries WHERE backend = $1 AND due IS NOT NULL ORDER BY due LIMIT 1
             """,
             [.text(backend)]
-        ).integer(0, 0)
+        ) { (rows) throws(PostgresError) in rows.integer(0, 0) }
     }
 
     /// Writes what became of claimed entries, within a transaction that has locked their devices.

@@ -1,9 +1,9 @@
 internal import PushCore
 internal import Synchronization
 
-/// Wakes the calls of this node that wait for work in the outbox, when it commits some.
+/// Wakes the calls that wait for work in the outbox, when this node commits some, and tells other nodes.
 ///
-/// What other nodes commit is found by looking: waiting calls look once in ``poll``.
+/// Waiting calls also look once in ``poll``: nothing is lost when nobody is told.
 final class OutboxSignals: Sendable {
     /// How often a waiting call looks.
     static let poll = Duration.seconds(1)
@@ -11,6 +11,9 @@ final class OutboxSignals: Sendable {
     /// Raised when changes were added.
     let changes = WakeSignal()
     private let backends = Mutex<[String: WakeSignal]>([:])
+    private let announcer: Announcer
+
+    init(_ announcer: Announcer) { self.announcer = announcer }
 
     /// Raised when entries of a backend may have become claimable.
     func entries(of backend: String) -> WakeSignal {
@@ -22,14 +25,20 @@ final class OutboxSignals: Sendable {
         }
     }
 
-    /// Wakes those that wait for changes, when there are some, and for entries of backends.
+    /// There are changes, when there are some, and entries of backends.
     func raise(changes isChanged: Bool = false, entriesOf names: some Sequence<String> = []) {
-        if isChanged { changes.raise() }
-        for name in names { entries(of: name).raise() }
+        if isChanged {
+            changes.raise()
+            announcer.announce(.changes)
+        }
+        for name in names {
+            entries(of: name).raise()
+            announcer.announce(.entries(backend: name))
+        }
     }
 
-    /// Wakes everybody: the store is closed.
-    func close() {
+    /// Lets everybody on this node look: something may have been missed, or the store is closed.
+    func raiseAll() {
         changes.raise()
         for signal in backends.withLock({ Array($0.values) }) { signal.raise() }
     }

@@ -10,20 +10,10 @@ extension PostgresStore: OutboxStore {
     /// Keeps entries.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
-        let now = now
-        let (added, isBehind) = try await transaction(on: registry) { (db) throws(PostgresError) in
-            let devices = Set(entries.map(\.device))
-            var locks = RegistryLocks(self.options)
-            locks.add(devices: devices)
-            try locks.take(db)
-            let holding = try OutboxChangeTable.holding(Array(devices), db)
-            if !holding.isEmpty { try OutboxChangeTable.requireRoom(db, self.options) }
-            let behind = entries.filter { holding.contains($0.device) }
-            try OutboxChangeTable.add(behind.map { (.operation($0), $0.at) }, db)
-            let added = try OutboxEntryTable.add(entries.filter { !holding.contains($0.device) }, now: now, db)
-            return (added, !behind.isEmpty)
+        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
+            registryWork.outboxEntries.hand(in: OutboxEntryRequest(entries: entries, continuation: continuation))
         }
-        outboxSignals.raise(changes: isBehind, entriesOf: added.keys)
+        try result.get()
     }
 
     /// Takes what is due, and waits for some when there is none.
@@ -34,13 +24,19 @@ extension PostgresStore: OutboxStore {
         wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
-        let signal = outboxSignals.entries(of: backend)
+        let signal = core.outboxSignals.entries(of: backend)
         let span = lease.boundedMilliseconds
-        let claims = try await look(signal, within: wait) { (db) throws(PostgresError) in
-            let now = self.now
-            let claims = try OutboxEntryTable.claim(of: backend, limit: limit, until: now + span, now: now, db)
+        let claims = try await look(signal, within: wait) { () throws(PostgresError) in
+            let now = now
+            let claims = try await OutboxEntryTable.claim(
+                of: backend,
+                limit: limit,
+                until: now + span,
+                now: now,
+                on: outbox
+            )
             guard claims.isEmpty, wait > .zero else { return (claims, nil) }
-            return ([], try OutboxEntryTable.nextDue(of: backend, db))
+            return ([], try await OutboxEntryTable.nextDue(of: backend, on: outbox))
         }
         // Only what is committed: another node's claim has the same number of tries as one that was taken back.
         outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: now + span, now: now)
@@ -50,20 +46,12 @@ extension PostgresStore: OutboxStore {
     /// Writes what became of claimed entries.
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
-        let now = now
-        let events = results.compactMap(\.event)
-        if !events.isEmpty { try await prepareDay(now) }
         // First: from the commit on another node may have one with as many tries.
         outboxLeases.remove(results.map(\.claim.number))
-        try await transaction(on: registry) { (db) throws(PostgresError) in
-            var locks = RegistryLocks(self.options)
-            locks.add(devices: results.map(\.claim.operation.device))
-            try locks.take(db)
-            try OutboxEntryTable.record(results, now: now, db)
-            try EventLog.append(events, now: now, db)
+        let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
+            registryWork.outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
         }
-        if !events.isEmpty { core.noteEvents() }
-        outboxSignals.raise(entriesOf: Set(results.map(\.claim.operation.backend)))
+        try result.get()
     }
 
     /// What waits for a device.
@@ -76,14 +64,14 @@ extension PostgresStore: OutboxStore {
 
     /// Removes what waits for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
-        let last = try await transaction(on: registry) { (db) throws(PostgresError) in
+        let last = try await transaction(on: outbox) { (db) throws(PostgresError) in
             try OutboxChangeTable.skip(backend, device: device, db)
             return try OutboxEntryTable.newestNumber(db)
         }
         var total = 0
         while true {
             let now = now
-            let (found, removed) = try await transaction(on: registry) { (db) throws(PostgresError) in
+            let (found, removed) = try await transaction(on: outbox) { (db) throws(PostgresError) in
                 let found = try OutboxEntryTable.oldest(of: backend, device: device, upTo: last, db)
                 guard !found.isEmpty else { return (0, 0) }
                 var locks = RegistryLocks(self.options)
@@ -91,7 +79,7 @@ extension PostgresStore: OutboxStore {
                 try locks.take(db)
                 return (found.count, try OutboxEntryTable.remove(found.map(\.number), now: now, db))
             }
-            if removed > 0 { outboxSignals.raise(entriesOf: [backend]) }
+            if removed > 0 { core.outboxSignals.raise(entriesOf: [backend]) }
             total += removed
             if found < OutboxEntryTable.largestRemoval { return total }
         }
@@ -107,8 +95,8 @@ extension PostgresStore: OutboxStore {
     /// The oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        return try await look(outboxSignals.changes, within: wait) { (db) throws(PostgresError) in
-            (try OutboxChangeTable.oldest(limit, db), nil)
+        return try await look(core.outboxSignals.changes, within: wait) { () throws(PostgresError) in
+            (try await OutboxChangeTable.oldest(limit, on: outbox), nil)
         }
     }
 
@@ -116,7 +104,7 @@ extension PostgresStore: OutboxStore {
     public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let now = now
-        let added = try await transaction(on: registry) { (db) throws(PostgresError) in
+        let added = try await transaction(on: outbox) { (db) throws(PostgresError) in
             let devices = try OutboxChangeTable.devices(of: plans.map(\.change), db)
             guard !devices.isEmpty else { return [String: Int]() }
             var locks = RegistryLocks(self.options)
@@ -131,7 +119,7 @@ extension PostgresStore: OutboxStore {
             }
             return try OutboxEntryTable.add(entries, now: now, db)
         }
-        outboxSignals.raise(entriesOf: added.keys)
+        core.outboxSignals.raise(entriesOf: added.keys)
     }
 
     /// How many changes wait, of one device or, about, of all.
@@ -147,18 +135,23 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks, each time in a transaction, until something is found, the wait is over or the task is cancelled; `look` may also say when
-    /// there will be more.
+    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
     private func look<Found: Sendable>(
         _ signal: WakeSignal,
         within wait: Duration,
-        _ look: @Sendable (isolated PostgresConnection) throws(PostgresError) -> (found: [Found], due: Int64?)
+        _ look: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
         let until = now + wait.boundedMilliseconds
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.generation
-            let (found, due) = try await transaction(on: registry, look)
+            let (found, due): ([Found], Int64?)
+            do throws(PostgresError) {
+                (found, due) = try await look()
+            } catch {
+                if error.isConflict { continue }
+                throw error.storeError
+            }
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))
@@ -173,7 +166,7 @@ extension PostgresStore: OutboxStore {
         guard !claims.isEmpty else { return }
         let now = now
         do throws(StoreError) {
-            try await session(on: registry) { (db) throws(PostgresError) in
+            try await session(on: outbox) { (db) throws(PostgresError) in
                 try OutboxEntryTable.giveBack(claims, now: now, db)
             }
         } catch {

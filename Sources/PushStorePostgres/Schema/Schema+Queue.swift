@@ -6,6 +6,7 @@ extension Schema {
     ///
     /// * `nodes`: the gateways that are running. `slot` is the node's part of the numbers of a millisecond (``NodeNumbers``);
     ///   the node is alive until `lease_until`, by the database's clock.
+    /// * `notes`: what nodes tell each other (``Announcer``), for a minute.
     /// * `clock.ahead`: how far the database's wall clock is ahead of the steady time that deadlines go by, in milliseconds.
     /// * `flows`: what waits is divided by backend, priority and caller. `merged` flows were handed to a backend that has one for
     ///   the same priority and caller already. `moves`: which backend takes what plans give to another that is gone.
@@ -17,11 +18,15 @@ extension Schema {
     /// * `events`: those of one commit, with the number of the first, which is given after the commit: so numbers have no gaps and no
     ///   commit is skipped that took long. `event_head.last`: the highest number given.
     ///
-    /// Times are milliseconds since 1970, steady but for `nodes`.
+    /// Times are milliseconds since 1970, steady but for `nodes` and `notes`.
     static let queue = """
         CREATE TABLE chapar.nodes (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot bigint NOT NULL UNIQUE, name text NOT NULL,
             started timestamptz NOT NULL DEFAULT now(), lease_until timestamptz NOT NULL
+        );
+        CREATE TABLE chapar.notes (
+            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, node bigint NOT NULL,
+            at timestamptz NOT NULL DEFAULT clock_timestamp(), topic text NOT NULL, body bytea NOT NULL
         );
         CREATE TABLE chapar.clock (single boolean PRIMARY KEY DEFAULT true CHECK (single), ahead bigint NOT NULL);
         INSERT INTO chapar.clock (ahead) VALUES (0);

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// Tells other nodes that there is something for them, and hears what they tell: so they need not wait for their next look.
@@ -15,11 +16,20 @@ final class Announcer: Sendable {
         case work(backend: String)
         /// There are new events.
         case events
+        /// There are new notes.
+        case notes
+        /// Changes of devices are to be planned.
+        case changes
+        /// Entries of the outbox wait for a backend.
+        case entries(backend: String)
 
         var text: String {
             switch self {
             case .work(let backend): "w" + backend
             case .events: "e"
+            case .notes: "n"
+            case .changes: "c"
+            case .entries(let backend): "o" + backend
             }
         }
 
@@ -27,6 +37,9 @@ final class Announcer: Sendable {
             switch text.first {
             case "w": self = .work(backend: String(text.dropFirst()))
             case "e": self = .events
+            case "n": self = .notes
+            case "c": self = .changes
+            case "o": self = .entries(backend: String(text.dropFirst()))
             default: return nil
             }
         }
@@ -36,13 +49,24 @@ final class Announcer: Sendable {
     /// So long one wait for a notification takes at most; the end of the store interrupts it.
     private static let longestWait = Duration.seconds(5)
 
+    /// So many notes wait at most to be told; older ones are dropped for newer ones.
+    private static let mostNotes = 1_000
+    /// How far back notes are looked for, in seconds: longer than any of their transactions takes.
+    private static let span = 30
+
     private struct State {
         var words: Set<String> = []
+        var notes: [NodeNote] = []
         var hasPeers = false
+        var listeners: [@Sendable (NodeNote) -> Void] = []
+        /// The numbers of the notes that were heard, the newest ones.
+        var heard: Set<Int64> = []
     }
 
     private let state = Mutex(State())
     private let signal = WakeSignal()
+    /// Raised when there are notes of others.
+    private let noted = WakeSignal()
 
     /// Whether there are other nodes.
     var hasPeers: Bool {
@@ -56,27 +80,54 @@ final class Announcer: Sendable {
         if isNews { signal.raise() }
     }
 
+    /// Takes a note to all other nodes, where there are any.
+    func announce(_ note: NodeNote) {
+        let isNews = state.withLock { state in
+            guard state.hasPeers else { return false }
+            if state.notes.count == Self.mostNotes { state.notes.removeFirst() }
+            state.notes.append(note)
+            return true
+        }
+        if isNews { signal.raise() }
+    }
+
+    /// Adds somebody who gets what other nodes tell.
+    func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { state.withLock { $0.listeners.append(listener) } }
+
     /// Tells what was noted, until the task is cancelled.
-    func tell(over connection: PostgresConnection) async {
+    func tell(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
             let generation = signal.generation
-            let words = state.withLock { state in
-                defer { state.words.removeAll() }
-                return state.words.sorted()
+            let (words, notes) = state.withLock { state in
+                defer {
+                    state.words.removeAll()
+                    state.notes.removeAll()
+                }
+                return ((state.words + (state.notes.isEmpty ? [] : [Word.notes.text])).sorted(), state.notes)
             }
             if words.isEmpty {
                 await signal.wait(after: generation, for: .seconds(3_600), by: SystemTime())
                 continue
             }
             do throws(PostgresError) {
-                try await connection.session { (db) throws(PostgresError) in
+                let node = core.nodeNumber
+                try await connection.transaction { (db) throws(PostgresError) in
+                    if !notes.isEmpty {
+                        try db.run(
+                            """
+                            INSERT INTO chapar.notes (node, topic, body)
+                            SELECT $1, topic, body FROM unnest($2::text[], $3::bytea[]) AS n(topic, body)
+                            """,
+                            [.integer(node), .texts(notes.map(\.topic)), .byteArrays(notes.map(\.body))]
+                        )
+                    }
                     try db.run(
                         "SELECT pg_notify('chapar.work', word) FROM unnest($1::text[]) AS w(word)",
                         [.texts(words)]
                     )
                 }
             } catch {
-                // The other nodes look by themselves.
+                // The other nodes look by themselves; notes may be lost.
             }
             try? await Task.sleep(for: Self.interval)  // It ends early when the task is cancelled, and the loop with it.
         }
@@ -90,6 +141,8 @@ final class Announcer: Sendable {
                 // What was told while nobody listened.
                 for backend in core.flows.backends { core.desk.stir(backend) }
                 core.events.raise()
+                noted.raise()
+                core.outboxSignals.raiseAll()
                 while !Task.isCancelled {
                     let texts = try await connection.session { (db) throws(PostgresError) in
                         try db.notifications(within: Self.longestWait)
@@ -98,6 +151,9 @@ final class Announcer: Sendable {
                         switch word {
                         case .work(let backend): core.desk.stir(backend)
                         case .events: core.events.raise()
+                        case .notes: noted.raise()
+                        case .changes: core.outboxSignals.changes.raise()
+                        case .entries(let backend): core.outboxSignals.entries(of: backend).raise()
                         }
                     }
                 }
@@ -106,5 +162,48 @@ final class Announcer: Sendable {
                 try? await Task.sleep(for: .seconds(1))  // It ends early when the task is cancelled, and the loop with it.
             }
         }
+    }
+
+    /// Gives what other nodes have told to those who hear it, until the task is cancelled.
+    func read(over connection: PostgresConnection, _ core: StoreCore) async {
+        while !Task.isCancelled {
+            let generation = noted.generation
+            do throws(PostgresError) {
+                if hasPeers { try await readOnce(over: connection, core) }
+            } catch {
+                // The next look is soon.
+            }
+            await noted.wait(after: generation, for: .seconds(1), by: SystemTime())
+        }
+    }
+
+    private func readOnce(over connection: PostgresConnection, _ core: StoreCore) async throws(PostgresError) {
+        let node = core.nodeNumber
+        let found = try await connection.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                SELECT number, topic, body FROM chapar.notes
+                WHERE node <> $1 AND at > clock_timestamp() - make_interval(secs => \(Self.span)) ORDER BY number
+                """,
+                [.integer(node)]
+            )
+            return (0..<rows.count).map { row in
+                (
+                    number: rows.integer(row, 0) ?? 0,
+                    note: NodeNote(topic: rows.text(row, 1) ?? "", body: rows.bytes(row, 2) ?? [])
+                )
+            }
+        }
+        let (fresh, listeners) = state.withLock { state in
+            let fresh = found.filter { !state.heard.contains($0.number) }
+            state.heard = Set(found.map(\.number))
+            return (fresh, state.listeners)
+        }
+        for (_, note) in fresh { for listener in listeners { listener(note) } }
+    }
+
+    /// Removes notes that nobody looks at any more.
+    static func forgetOld(_ db: isolated PostgresConnection) throws(PostgresError) {
+        try db.run("DELETE FROM chapar.notes WHERE at < clock_timestamp() - make_interval(secs => \(2 * span))")
     }
 }

@@ -30,6 +30,7 @@ struct Keeper {
     private func lookAround() async throws(PostgresError) {
         try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
+            try Announcer.forgetOld(db)
             core.announcer.hasPeers = try db.run("SELECT count(*) > 1 FROM chapar.nodes").bool(0, 0)
         }
     }

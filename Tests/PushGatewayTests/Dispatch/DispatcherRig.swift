@@ -78,7 +78,7 @@ final class DispatcherRig: Sendable {
     let folder: URL
     let dispatcher: Dispatcher
 
-    init(time: ManualTime = ManualTime(), folder: URL? = nil) async throws {
+    init(time: ManualTime = ManualTime(), folder: URL? = nil, nodes: (any NodeExchange)? = nil) async throws {
         self.time = time
         self.folder =
             folder ?? FileManager.default.temporaryDirectory.appending(path: "chapar-dispatch-\(UUID().uuidString)")
@@ -89,6 +89,7 @@ final class DispatcherRig: Sendable {
             store: store,
             devices: store,
             operations: store,
+            nodes: nodes,
             time: store.time,
             logger: Logger(label: "test")
         ) { _ in PushNotification(title: "stored") }

@@ -16,6 +16,8 @@ final class FlowControl: Sendable {
     let identity: String
     private let quota: Mutex<Quota>
     private let written = Mutex<FlowMemory?>(nil)
+    /// The longest pause that other gateways were told of.
+    private let told = Mutex(Date.distantPast)
 
     private struct Quota {
         var pacing: Pacing?
@@ -84,6 +86,15 @@ final class FlowControl: Sendable {
     /// Says how much of what was taken is used, now.
     func release(reserved: Int, used: Int, at now: Date) {
         quota.withLock { $0.bucket?.release(reserved: reserved, used: used, at: now) }
+    }
+
+    /// Whether other gateways are to be told of a pause: each message of a batch may have been answered with it, a little later each.
+    func isNewsToOthers(pauseUntil until: Date) -> Bool {
+        told.withLock { told in
+            guard until.timeIntervalSince(told) > 0.5 else { return false }
+            told = until
+            return true
+        }
     }
 
     // MARK: Over a restart

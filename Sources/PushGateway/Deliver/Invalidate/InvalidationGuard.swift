@@ -68,10 +68,9 @@ struct InvalidationGuard: Sendable {
         counts = Array(repeating: Counts(), count: Self.buckets)
     }
 
-    /// Notes answers of the platform, and how many of them declared a token dead: doubtfully, and for certain.
-    mutating func add(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) -> Verdict {
-        if trip != nil { return .quarantine }
-        guard settings.isEnabled else { return .invalidate }
+    /// Notes answers that another gateway got: they count, and the next one of this gateway decides.
+    mutating func count(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) {
+        guard trip == nil, settings.isEnabled else { return }
         advance(to: now.steady)
         let bucket = current % Self.buckets
         counts[bucket].answers += answers
@@ -81,6 +80,20 @@ struct InvalidationGuard: Sendable {
         sums.answers += answers
         sums.uncertain += uncertain
         sums.certain += certain
+    }
+
+    /// Holds refusals back since another gateway does; false when they are held already.
+    mutating func hold(_ trip: Trip) -> Bool {
+        guard self.trip == nil else { return false }
+        self.trip = trip
+        return true
+    }
+
+    /// Notes answers of the platform, and how many of them declared a token dead: doubtfully, and for certain.
+    mutating func add(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) -> Verdict {
+        if trip != nil { return .quarantine }
+        guard settings.isEnabled else { return .invalidate }
+        count(answers: answers, uncertain: uncertain, certain: certain, at: now)
         guard uncertain + certain > 0, now.steady >= trustedUntil, sums.answers >= settings.minimumAnswers,
             Double(sums.uncertain) > settings.share * Double(sums.answers)
                 || Double(sums.certain) > settings.certainShare * Double(sums.answers)

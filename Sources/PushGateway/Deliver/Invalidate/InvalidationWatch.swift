@@ -65,6 +65,18 @@ final class InvalidationWatch: Sendable {
         return verdict
     }
 
+    /// Notes answers that another gateway got.
+    func count(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) {
+        guarded.withLock { $0.state.count(answers: answers, uncertain: uncertain, certain: certain, at: now) }
+    }
+
+    /// Holds refusals back since another gateway does; false when they are held already.
+    func hold(_ trip: InvalidationGuard.Trip) -> Bool {
+        let (isNew, onChange) = guarded.withLock { guarded in (guarded.state.hold(trip), guarded.onChange) }
+        if isNew { onChange?(true) }
+        return isNew
+    }
+
     /// Resets the guard; `now` is by the steady clock.
     func reset(isTrusting: Bool, at now: Date) {
         let onChange = guarded.withLock { guarded in

@@ -51,6 +51,9 @@ package final class TokenInvalidation: Sendable {
     private let logger: Logger
     private let outbox: @Sendable () -> Date?
     private let publish: @Sendable ([[UInt8]]) -> Void
+    private let tell: @Sendable (NodeNews) -> Void
+    /// Answers that were counted since other gateways were told, by the backend's name.
+    private let untold = Mutex<[String: (answers: Int, uncertain: Int, certain: Int)]>([:])
     private let queue = Mailbox<[Work]>()
     private let retry: StoreRetry
     private let watches = Mutex<[String: InvalidationWatch]>([:])
@@ -65,6 +68,7 @@ package final class TokenInvalidation: Sendable {
     ///   - observer: Who counts.
     ///   - logger: Where failures are logged.
     ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when no platform keeps devices.
+    ///   - tell: Takes what other gateways on the same store are to know.
     ///   - publish: Takes events.
     init(
         devices: (any DeviceStore)?,
@@ -73,6 +77,7 @@ package final class TokenInvalidation: Sendable {
         observer: any DispatchObserver,
         logger: Logger,
         outbox: @escaping @Sendable () -> Date? = { nil },
+        tell: @escaping @Sendable (NodeNews) -> Void = { _ in },
         publish: @escaping @Sendable ([[UInt8]]) -> Void
     ) {
         self.devices = devices
@@ -82,6 +87,7 @@ package final class TokenInvalidation: Sendable {
         self.logger = logger
         retry = StoreRetry(time: time, logger: logger)
         self.outbox = outbox
+        self.tell = tell
         self.publish = publish
     }
 
@@ -144,6 +150,13 @@ package final class TokenInvalidation: Sendable {
         }
         let certain = refusals.count(where: \.isCertain)
         let uncertain = refusals.count - certain
+        untold.withLock { untold in
+            var counts = untold[watch.backend] ?? (0, 0, 0)
+            counts.answers += answers
+            counts.uncertain += uncertain
+            counts.certain += certain
+            untold[watch.backend] = counts
+        }
         let verdict = watch.add(answers: answers, uncertain: uncertain, certain: certain, at: now) { verdict in
             // In the order of the verdicts: an invalidation queued after the trip about it would stay.
             switch verdict {
@@ -165,6 +178,7 @@ package final class TokenInvalidation: Sendable {
                 metadata: ["backend": "\(watch.backend)", "reason": "\(explanation)"]
             )
             publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
+            tell(.held(backend: watch.backend, trip))
         }
         return false
     }
@@ -175,6 +189,36 @@ package final class TokenInvalidation: Sendable {
     func end(_ tokens: [DeviceToken], of app: AppName) {
         guard !tokens.isEmpty, devices != nil else { return }
         append(.end(tokens, app), count: tokens.count)
+    }
+
+    // MARK: For other gateways
+
+    /// Tells other gateways on the same store what was counted since.
+    func tellAnswers() {
+        let untold = untold.withLock { untold in
+            defer { untold.removeAll(keepingCapacity: true) }
+            return untold
+        }
+        for (backend, counts) in untold where counts.answers + counts.uncertain + counts.certain > 0 {
+            tell(
+                .answers(backend: backend, answers: counts.answers, uncertain: counts.uncertain, certain: counts.certain)
+            )
+        }
+    }
+
+    /// Takes what another gateway on the same store tells.
+    func hear(_ news: NodeNews, at now: TimeReading) {
+        switch news {
+        case .paused: break
+        case .answers(let backend, let answers, let uncertain, let certain):
+            watches.withLock { $0[backend] }?.count(answers: answers, uncertain: uncertain, certain: certain, at: now)
+        case .held(let backend, let trip):
+            guard watches.withLock({ $0[backend] })?.hold(trip) == true else { return }
+            // What this gateway has invalidated meanwhile, and not written yet, is held back as well.
+            append(.quarantine(backend, [], trip), count: 0)
+        case .settled(let backend, let isTrusting):
+            watches.withLock { $0[backend] }?.reset(isTrusting: isTrusting, at: now.steady)
+        }
     }
 
     // MARK: For operators
@@ -330,6 +374,7 @@ package final class TokenInvalidation: Sendable {
             )
         }
         watch?.reset(isTrusting: action == .release, at: time.steady)
+        tell(.settled(backend: backend, isTrusting: action == .release))
         return total
     }
 

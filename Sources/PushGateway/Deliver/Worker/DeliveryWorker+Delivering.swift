@@ -292,6 +292,12 @@ extension DeliveryWorker {
             if refusal.kind == .token || refusal.kind == .message { aftermath.verdicts += 1 }
             if let deadToken { aftermath.refused.append((deadToken, claim.deviceID)) }
         }
+        if case .pause(let span, let reason) = verdict.signal {
+            let until = now.steady + span.inSeconds
+            if flow.isNewsToOthers(pauseUntil: until) {
+                dependencies.tell(.paused(backend: name, identity: flow.identity, until: until, reason: reason))
+            }
+        }
         if case .works = verdict.signal {
             aftermath.works += 1
         } else if let event = announce(gate.update({ $0.apply(verdict.signal, at: now.steady) }), at: now) {

@@ -30,6 +30,8 @@ final class DeliveryWorker: Sendable {
         let decode: @Sendable ([UInt8]) throws -> PushNotification
         /// Marks the message ids of this gateway, so that two gateways never use the same.
         let instance: UInt64
+        /// Takes what other gateways on the same store are to know.
+        let tell: @Sendable (NodeNews) -> Void
     }
 
     /// The most deliveries in one claim: large enough to share the cost, small enough to keep latency low.

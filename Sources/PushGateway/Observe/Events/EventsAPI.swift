@@ -94,6 +94,7 @@ struct EventsAPI: Sendable {
             depths: depths,
             operations: operations,
             expiries: expiries,
+            nodes: (try? await state.storeNodes()) ?? nil,
             for: caller
         ).write(to: &writer)
         let totals = metrics.ledger.totals

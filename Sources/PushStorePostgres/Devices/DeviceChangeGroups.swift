@@ -1,0 +1,70 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// A change of devices that somebody waits for.
+struct DeviceChangeRequest: GroupRequest {
+    /// The devices that it names.
+    var ids: [String] = []
+    /// The tokens that it names: their devices are changed, or they go to one of ``ids``.
+    var tokens: [DeviceToken] = []
+    /// The time under which what changes goes into the outbox; nil when it does not.
+    var outbox: Date?
+    /// Whether it is refused when the outbox is full.
+    var mayRefuse = false
+    /// Makes the change, and gives what answers the caller once it is committed; may be called more than once.
+    var body: @Sendable (inout DeviceBatch) -> @Sendable () -> Void
+    /// Answers the caller when nothing was changed.
+    var fail: @Sendable (StoreError) -> Void
+
+    var weight: Int { ids.count + tokens.count }
+}
+
+/// Changes devices for the callers of a ``GroupLoop``: the locks of all of them are taken before anything is read (``RegistryLocks``).
+struct DeviceChangeGroups: Sendable {
+    let core: StoreCore
+    let connection: PostgresConnection
+
+    /// Changes devices, and answers who waits for it.
+    func change(_ requests: [DeviceChangeRequest]) async throws(PostgresError) {
+        let (answers, isNoted) = try await commit(requests)
+        core.outboxSignals.raise(changes: isNoted)
+        for answer in answers { answer() }
+    }
+
+    /// Gives the callers' answers, and whether something went into the outbox.
+    private func commit(
+        _ requests: [DeviceChangeRequest]
+    ) async throws(PostgresError) -> (answers: [@Sendable () -> Void], isNoted: Bool) {
+        let options = core.options
+        return try await connection.transaction { (db) throws(PostgresError) in
+            var answers: [@Sendable () -> Void] = []
+            var accepted = requests
+            if requests.contains(where: { $0.outbox != nil && $0.mayRefuse }),
+                let refusal = try OutboxChangeTable.refusal(db, options)
+            {
+                for request in requests where request.outbox != nil && request.mayRefuse {
+                    answers.append { request.fail(refusal) }
+                }
+                accepted.removeAll { $0.outbox != nil && $0.mayRefuse }
+            }
+            guard !accepted.isEmpty else { return (answers, false) }
+            let (ids, tokens) = (Set(accepted.flatMap(\.ids)), Set(accepted.flatMap(\.tokens)))
+            var locks = RegistryLocks(options)
+            locks.add(devices: ids)
+            locks.add(tokens: tokens)
+            try locks.take(db)
+            let stored = try RegistryLocks.devices(Array(ids), having: Array(tokens), db)
+            var batch = DeviceBatch(stored, tokens: tokens)
+            var contents: [(content: OutboxChange.Content, at: Date)] = []
+            for request in accepted {
+                answers.append(request.body(&batch))
+                let changed = batch.takeContents()
+                if let moment = request.outbox { contents += changed.map { ($0, moment) } }
+            }
+            try DeviceWriter.write(batch.changes, db)
+            try OutboxChangeTable.add(contents, db)
+            return (answers, !contents.isEmpty)
+        }
+    }
+}

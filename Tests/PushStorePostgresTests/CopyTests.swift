@@ -97,11 +97,18 @@ struct CopyTests {
             let error = await #expect(throws: StoreError.self) { try await used.requireUnused() }
             #expect(error.map { "\($0)" }?.contains("is in use by") == true)
             await used.close()
-            await store.close()
+            // The node dies with its claims and leases.
+            await store.pauseKeeper()
+            try await store.session(on: store.registry) { (db) throws(PostgresError) in
+                try db.perform("UPDATE \(options.schema).nodes SET lease_until = now() - interval '1 second'")
+            }
+            #expect(try await store.number("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
+            #expect(try await store.number("SELECT count(*) FROM chapar.outbox_entries WHERE leased") == 1)
             try await Self.copy(
                 await PostgresCopyStore.open(options, isTarget: false),
                 SQLiteCopyStore(folder.options("b"), isTarget: true)
             )
+            await store.close()
             let found = try await Self.answers(folder.file("b"), filling)
             let again = try await PostgresStore.open(options)
             Self.compare(found, try await filling.answers(again))

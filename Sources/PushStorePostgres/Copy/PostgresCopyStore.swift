@@ -36,7 +36,7 @@ package final class PostgresCopyStore: CopyStore {
         var options = options
         // Counting looks at whole tables.
         options.statementTimeout = max(options.statementTimeout, .seconds(3_600))
-        connection = PostgresConnection(options, name: "copy")
+        connection = PostgresConnection(options, name: "copy", walksIndexes: true)
     }
 
     package func requireUnused() async throws(StoreError) {
@@ -83,7 +83,8 @@ package final class PostgresCopyStore: CopyStore {
             default: .text(value.text)
             }
         }
-        let records = try await session { (db) throws(PostgresError) in
+        // In a transaction, which plans no scan of a whole table for a page.
+        let records = try await transaction { (db) throws(PostgresError) in
             let rows = try db.run(statement, parameters)
             var records: [CopyRecord] = []
             for row in 0..<rows.count {
@@ -185,6 +186,10 @@ package final class PostgresCopyStore: CopyStore {
                 """
             )
             try Self.save(mark, db)
+            // What a gateway asks next is planned by what is there now.
+            try db.perform(
+                "ANALYZE chapar.notifications, chapar.waiting, chapar.results, chapar.awaited, chapar.devices, chapar.device_tokens"
+            )
         }
     }
 
@@ -213,11 +218,11 @@ package final class PostgresCopyStore: CopyStore {
         }
     }
 
-    private func transaction(
-        _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Void
-    ) async throws(StoreError) {
+    private func transaction<Value: Sendable>(
+        _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
+    ) async throws(StoreError) -> Value {
         do throws(PostgresError) {
-            try await connection.transaction(body)
+            return try await connection.transaction(body)
         } catch {
             throw error.storeError
         }

@@ -39,6 +39,8 @@ enum Schema {
     /// Makes the tables or brings them up to date; does nothing when they are.
     ///
     /// - Parameters:
+    ///   - connection: Where.
+    ///   - options: What it is called in messages.
     ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
     /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here
     ///   whose steps are not compatible with this one: nothing is changed.

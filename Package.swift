@@ -392,7 +392,7 @@ let package = Package(
         .testTarget(
             name: "PushStorePostgresTests",
             dependencies: [
-                "PushStorePostgres", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                "PushStorePostgres", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

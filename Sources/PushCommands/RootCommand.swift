@@ -9,7 +9,7 @@ struct RootCommand: AsyncParsableCommand {
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
             SandboxCommand.self, BenchCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
-            BackupCommand.self, RestoreCommand.self, UsersCommand.self,
+            BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

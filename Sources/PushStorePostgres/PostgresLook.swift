@@ -9,7 +9,7 @@ public struct PostgresLook: Sendable, Hashable {
     public var isSupported: Bool
     /// Steps of the schema that this program would apply at its start.
     public var missingSteps: Int
-    /// Whether a newer version of the program has been here.
+    /// Whether a newer version of the program has been here that this one cannot go on beside.
     public var isNewer: Bool
     /// Whether what is missing may be made.
     public var mayChange: Bool
@@ -48,9 +48,14 @@ public struct PostgresLook: Sendable, Hashable {
     private static func read(_ db: isolated PostgresConnection) throws(PostgresError) -> PostgresLook {
         let server = db.serverVersion
         let hasTables = try !db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0)
-        var (newest, nodes): (Int, [String]) = (0, [])
+        var (newest, needed, nodes): (Int, Int, [String]) = (0, 0, [])
         if hasTables {
-            newest = Int(try db.run("SELECT max(number) FROM chapar.schema_steps").integer(0, 0) ?? 0)
+            let ledger = try db.run(
+                "SELECT max(number), max(coalesce(oldest_reader, number)) FILTER (WHERE number > $1) FROM chapar.schema_steps",
+                [.integer(Schema.steps.count)]
+            )
+            newest = Int(ledger.integer(0, 0) ?? 0)
+            needed = Int(ledger.integer(0, 1) ?? 0)
             if newest > 0 {
                 let rows = try db.run(
                     "SELECT name FROM chapar.nodes WHERE lease_until > clock_timestamp() ORDER BY name"
@@ -81,7 +86,7 @@ public struct PostgresLook: Sendable, Hashable {
             version: "\(server / 10_000).\(server % 10_000)",
             isSupported: server >= Schema.oldestServer,
             missingSteps: max(0, Schema.steps.count - newest),
-            isNewer: newest > Schema.steps.count,
+            isNewer: needed > Schema.steps.count,
             mayChange: mayChange,
             nodes: nodes,
             oldestSnapshot: holders.count == 0

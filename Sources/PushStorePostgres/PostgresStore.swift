@@ -49,6 +49,7 @@ public final class PostgresStore: NotificationStore {
         let store = PostgresStore(options, time: time, logger: logger)
         do throws(PostgresError) {
             try await Schema.migrate(store.core.keeper, options)
+            try await store.refuseUnfinishedCopy()
             try await Keeper(store.core).begin()
         } catch {
             await store.disconnect()
@@ -56,6 +57,14 @@ public final class PostgresStore: NotificationStore {
         }
         store.start()
         return store
+    }
+
+    /// Refuses a store into which something is being copied: half of what it should have would be sent and forgotten.
+    private func refuseUnfinishedCopy() async throws(PostgresError) {
+        let isUnfinished = try await core.keeper.session { (db) throws(PostgresError) in
+            try db.run("SELECT EXISTS (SELECT FROM chapar.state WHERE name = $1)", [.text(CopyMark.name)]).bool(0, 0)
+        }
+        if isUnfinished { throw .declined(CopyMark.refusal("\(options), schema \(options.schema),")) }
     }
 
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {

@@ -41,7 +41,8 @@ struct OpenedStore: Sendable {
     /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
     static func open(
         _ options: SQLiteStoreOptions,
-        time: any TimeSource = SystemTime()
+        time: any TimeSource = SystemTime(),
+        acceptsUnfinishedCopy: Bool = false
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
             try LogRewrite.run(options.path)
@@ -58,6 +59,7 @@ struct OpenedStore: Sendable {
             let pool = try DatabasePool(path: options.path, configuration: configuration)
             try Schema.migrator.migrate(pool)
             let opened = try pool.writeWithoutTransaction { db in
+                if !acceptsUnfinishedCopy { try Self.refuseUnfinishedCopy(db, options.path) }
                 try Self.makeDurable(db, options)
                 try db.execute(
                     sql: """
@@ -90,6 +92,12 @@ struct OpenedStore: Sendable {
         } catch {
             throw .failed("cannot open the store \(options.path): \(error)")
         }
+    }
+
+    /// Refuses a file into which something is being copied: half of what it should have would be sent and forgotten.
+    private static func refuseUnfinishedCopy(_ db: Database, _ path: String) throws {
+        let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = ?)"
+        if try Bool.fetchOne(db, sql: sql, arguments: [CopyMark.name]) == true { throw CopyMark.refusal(path) }
     }
 
     /// Makes sure that a commit survives what it is to survive, or that the store does not open.

@@ -22,13 +22,16 @@ enum StoreOpening {
             #if Postgres
                 return try await PostgresStore.open(PostgresOptions(store), logger: logger)
             #else
-                throw CommandFailure(
-                    "store.kind: this program was built without PostgreSQL; build it with the trait Postgres",
-                    .configuration
-                )
+                throw noPostgres
             #endif
         }
     }
+
+    /// A PostgreSQL store in a program that has none.
+    static let noPostgres = CommandFailure(
+        "store.kind: this program was built without PostgreSQL; build it with the trait Postgres",
+        .configuration
+    )
 }
 
 extension SQLiteStoreOptions {

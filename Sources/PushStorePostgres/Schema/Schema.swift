@@ -8,6 +8,11 @@ enum Schema {
     struct Step: Sendable {
         let name: String
         let statements: String
+        /// The number of the step that a program must know to go on beside this one; nil when it must know this one.
+        ///
+        /// So a change takes two releases: the first adds what is new, by a step that names the one before it, and uses both; the
+        /// second removes what is old, by a step that names the first one's, while programs of the first release go on.
+        var oldestReader: Int?
     }
 
     /// Every step, in order; its number is its place, from one on.
@@ -16,13 +21,33 @@ enum Schema {
         Step(name: "outbox", statements: outbox),
     ]
 
+    /// The schema, and which steps it has.
+    ///
+    /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null for
+    ///   its own.
+    static let ledger = """
+        CREATE TABLE IF NOT EXISTS chapar.schema_steps (
+            number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now(),
+            oldest_reader bigint
+        )
+        """
+
     /// The oldest server that has everything that the statements use.
     static let oldestServer = 140_000
 
     /// Makes the tables or brings them up to date; does nothing when they are.
     ///
-    /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here: nothing is changed.
-    static func migrate(_ connection: PostgresConnection, _ options: PostgresOptions) async throws(PostgresError) {
+    /// - Parameters:
+    ///   - connection: Where.
+    ///   - options: What it is called in messages.
+    ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
+    /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here
+    ///   whose steps are not compatible with this one: nothing is changed.
+    static func migrate(
+        _ connection: PostgresConnection,
+        _ options: PostgresOptions,
+        steps: [Step] = Schema.steps
+    ) async throws(PostgresError) {
         let count = try await connection.transaction { (db) throws(PostgresError) in
             guard db.serverVersion >= oldestServer else {
                 throw .declined(
@@ -30,17 +55,17 @@ enum Schema {
                 )
             }
             try prepare(db, options)
-            return try appliedSteps(db, options)
+            return try appliedSteps(db, options, steps)
         }
         for (place, step) in steps.enumerated().dropFirst(count) {
             try await connection.transaction { (db) throws(PostgresError) in
                 try lock(db)
                 // Another node may have done it meanwhile.
-                guard try appliedSteps(db, options) == place else { return }
+                guard try appliedSteps(db, options, steps) == place else { return }
                 try db.perform(step.statements)
                 try db.run(
-                    "INSERT INTO chapar.schema_steps (number, name) VALUES ($1, $2)",
-                    [.integer(place + 1), .text(step.name)]
+                    "INSERT INTO chapar.schema_steps (number, name, oldest_reader) VALUES ($1, $2, $3)",
+                    [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]
                 )
             }
         }
@@ -60,13 +85,7 @@ enum Schema {
             if try db.run("SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL").bool(0, 0) {
                 try db.perform("CREATE SCHEMA IF NOT EXISTS chapar")
             }
-            try db.perform(
-                """
-                CREATE TABLE IF NOT EXISTS chapar.schema_steps (
-                    number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now()
-                )
-                """
-            )
+            try db.perform(ledger)
         } catch {
             guard case .refused(code: "42501", let message) = error else { throw error }
             throw .declined(
@@ -80,13 +99,20 @@ enum Schema {
         }
     }
 
-    private static func appliedSteps(
+    /// How many of the program's steps are there.
+    ///
+    /// - Throws: ``PostgresError/declined(_:)`` when there are newer ones that the program cannot go on beside.
+    static func appliedSteps(
         _ db: isolated PostgresConnection,
-        _ options: PostgresOptions
+        _ options: PostgresOptions,
+        _ steps: [Step]
     ) throws(PostgresError) -> Int {
-        let rows = try db.run("SELECT count(*), max(number) FROM chapar.schema_steps")
-        let newest = Int(rows.integer(0, 1) ?? 0)
-        guard newest <= steps.count else {
+        let rows = try db.run(
+            "SELECT max(number), max(coalesce(oldest_reader, number)) FILTER (WHERE number > $1) FROM chapar.schema_steps",
+            [.integer(steps.count)]
+        )
+        let newest = Int(rows.integer(0, 0) ?? 0)
+        guard Int(rows.integer(0, 1) ?? 0) <= steps.count else {
             throw .declined(
                 .failed(
                     """
@@ -96,6 +122,6 @@ enum Schema {
                 )
             )
         }
-        return newest
+        return min(newest, steps.count)
     }
 }

@@ -1,0 +1,157 @@
+/// What a store holds, in a form that belongs to no store: kinds of records, each with named fields in a fixed order.
+///
+/// ``StoreCopy`` moves records from one ``CopyStore`` to another, kind by kind in this order, so that what a record refers to is there
+/// before it. Numbers, and times in milliseconds since 1970, stay what they are.
+package enum CopyKind: String, CaseIterable, Sendable {
+    /// What waits is divided by backend, priority and caller.
+    case flows
+    /// Which backend takes what plans give to another that is gone.
+    case moves
+    /// What the deliveries of a notification share.
+    case notifications
+    /// Deliveries that have not ended; those that were claimed are recovered.
+    case waiting
+    /// Deliveries that have ended.
+    case results
+    /// Deliveries for which a receipt is expected.
+    case receipts
+    /// The events of one commit with the number of the first.
+    case events
+    /// Idempotency keys with the answers.
+    case keys
+    /// Small values, such as credentials: sealed ones stay sealed.
+    case state
+    case devices
+    /// Tokens of devices with tombstones and refusals.
+    case tokens
+    /// The tags of devices, by which they are found.
+    case tags
+    /// Changes of devices that are not planned yet.
+    case changes = "outbox changes"
+    /// What platforms are to be told; nothing is leased.
+    case entries = "outbox entries"
+
+    /// A field of a record.
+    package struct Field: Sendable {
+        package let name: String
+        package let type: FieldType
+        /// Whether it must be equal on both sides.
+        package var isChecked = true
+
+        fileprivate static func integer(_ name: String) -> Field { Field(name: name, type: .integer) }
+        fileprivate static func text(_ name: String) -> Field { Field(name: name, type: .text) }
+        fileprivate static func bytes(_ name: String) -> Field { Field(name: name, type: .bytes) }
+    }
+
+    /// What a field's values are; each may be null where the stores allow it.
+    package enum FieldType: Sendable { case integer, text, bytes, list }
+
+    /// The fields, in order.
+    ///
+    /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was claimed.
+    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines, among which may be more or fewer of what
+    ///   only ended deliveries had; so it is not checked.
+    package var fields: [Field] {
+        switch self {
+        case .flows: [.integer("number"), .text("backend"), .integer("urgent"), .text("caller")]
+        case .moves: [.text("backend"), .text("target")]
+        case .notifications:
+            [
+                .integer("id"), .integer("count"), .text("caller"), .integer("accepted"), .integer("scheduled"),
+                .integer("expires"), .text("collapse_id"), Field(name: "plans", type: .text, isChecked: false),
+                .bytes("content"),
+            ]
+        case .waiting:
+            [
+                .integer("id"), .integer("notification"), .integer("flow"), .integer("due"), .integer("expires"),
+                .integer("attempts"), .integer("step"), .integer("flags"), .text("plan"), .integer("collapse"),
+                .text("recipient"), .bytes("attempt_log"),
+            ]
+        case .results:
+            [
+                .integer("id"), .integer("notification"), .integer("flow"), .integer("changed"), .integer("state"),
+                .text("recipient"), .bytes("attempt_log"),
+            ]
+        case .receipts: [.integer("message"), .integer("token"), .integer("delivery")]
+        case .events: [.integer("first"), .integer("at"), Field(name: "texts", type: .list)]
+        case .keys: [.text("caller"), .text("key"), .bytes("fingerprint"), .bytes("answer"), .integer("keep")]
+        case .state: [.text("name"), .bytes("value")]
+        case .devices:
+            [
+                .integer("number"), .text("id"), .text("user_key"), .text("platform"), .text("tags"), .text("locale"),
+                .text("version"), .text("zone"), .integer("created"), .integer("updated"), .integer("seen"),
+                .text("attributes"),
+            ]
+        case .tokens:
+            [
+                .integer("device"), .text("slot"), .text("token"), .integer("hash"), .integer("registered"),
+                .text("environment"), .text("refusals"), .integer("as_of"), .integer("invalidated"), .text("backend"),
+                .text("reason"), .integer("held"),
+            ]
+        case .tags: [.text("tag"), .integer("device")]
+        case .changes:
+            [
+                .integer("number"), .text("device"), .integer("at"), .text("backend"), .text("old"), .text("new"),
+                .text("entry"), .text("skipped"),
+            ]
+        case .entries:
+            [
+                .integer("number"), .text("id"), .text("backend"), .text("device"), .text("user_key"), .text("kind"),
+                .text("body"), .integer("at"), .integer("attempts"), .integer("due"),
+            ]
+        }
+    }
+
+    /// So many of the first fields are the key, by which pages go on.
+    package var keyCount: Int {
+        switch self {
+        case .receipts: 3
+        case .keys, .tokens, .tags: 2
+        default: 1
+        }
+    }
+
+    /// Names in the table of small values that belong to a store itself and are not copied.
+    package static let ownNames = ["store.version", "backup.taken", CopyMark.name]
+}
+
+/// A field's value.
+package enum CopyValue: Sendable, Hashable {
+    case null
+    case integer(Int64)
+    case text(String)
+    case bytes([UInt8])
+    case list([[UInt8]])
+
+    package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+    package var text: String? { if case .text(let text) = self { text } else { nil } }
+    package var bytes: [UInt8]? { if case .bytes(let bytes) = self { bytes } else { nil } }
+    package var list: [[UInt8]] { if case .list(let list) = self { list } else { [] } }
+
+    /// A text without what one of the stores cannot keep.
+    package init(text: String?) { self = text.map { .text($0.replacing("\0", with: "")) } ?? .null }
+    package init(_ number: Int64?) { self = number.map { .integer($0) } ?? .null }
+    package init(bytes: [UInt8]?) { self = bytes.map { .bytes($0) } ?? .null }
+}
+
+/// A record: a value for each of its kind's fields.
+package typealias CopyRecord = [CopyValue]
+
+/// Some records of a kind.
+package struct CopyPage: Sendable {
+    package var records: [CopyRecord]
+    /// After what to go on; nil when these were the last.
+    package var next: [CopyValue]?
+
+    package init(_ records: [CopyRecord], next: [CopyValue]?) { (self.records, self.next) = (records, next) }
+}
+
+/// What a store has once.
+package struct CopyHeader: Sendable, Hashable {
+    /// The highest number of an event.
+    package var lastEvent: Int64
+    /// How far the wall clock is ahead of the steady time that the store's times go by, in milliseconds.
+    package var ahead: Int64
+
+    package init(lastEvent: Int64, ahead: Int64) { (self.lastEvent, self.ahead) = (lastEvent, ahead) }
+}

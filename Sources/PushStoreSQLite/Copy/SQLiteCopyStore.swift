@@ -1,0 +1,283 @@
+import Foundation
+import GRDB
+package import PushCore
+package import PushQueue
+
+/// An embedded store as the source or the target of a copy, with its file's lock.
+///
+/// It opens as the store itself does: what was staged gets rows, what was claimed counts as possibly sent, and the tables are those of
+/// this version.
+package final class SQLiteCopyStore: CopyStore {
+    package let name: String
+    private let pool: DatabasePool
+    private let ownership: FileOwnership
+
+    /// So many blocks of the archive are a page.
+    private static let blocksOfPage = 4
+    /// So many commits' events are a page.
+    private static let eventBlocksOfPage = 100
+    /// Stands in front of the number of a block, in keys.
+    private static let archive = CopyValue.text("archive")
+
+    /// Opens a store; a file that is not there is made only for a target.
+    package init(_ options: SQLiteStoreOptions, isTarget: Bool) throws(StoreError) {
+        name = StoreFiles.canonical(options.path)
+        guard isTarget || FileManager.default.fileExists(atPath: options.path) else {
+            throw .failed("there is no store \(options.path)")
+        }
+        ownership = try FileOwnership(of: options.path)
+        try FileOwnership.makePrivate(options.path)
+        pool = try OpenedStore.open(options, acceptsUnfinishedCopy: true).0
+    }
+
+    package func requireUnused() async throws(StoreError) {}
+
+    package func close() async {
+        try? pool.close()
+        ownership.release()
+    }
+
+    // MARK: Reading
+
+    package func header() async throws(StoreError) -> CopyHeader {
+        try await use { (db) throws(StoreError) in
+            let marks = try SQLStatement(db, "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
+            var values: [String: Int64] = [:]
+            while try marks.next() { values[marks.text(0)] = marks.integer(1) }
+            let ahead = values["wall"].flatMap { wall in values["steady"].map { wall - $0 } } ?? 0
+            let last = try SQLStatement(db, "SELECT first + count - 1 FROM events ORDER BY first DESC LIMIT 1")
+            let lastEvent = try last.next() ? last.integer(0) : 0
+            last.reset()
+            return CopyHeader(lastEvent: lastEvent, ahead: ahead)
+        }
+    }
+
+    package func count(_ kind: CopyKind) async throws(StoreError) -> Int {
+        try await use { (db) throws(StoreError) in
+            let form = SQLiteCopyForm(kind)
+            var sql = "SELECT count(*) FROM \(form.source) WHERE \(form.filter)"
+            // A block has up to 256 deliveries.
+            if kind.hasArchive { sql = "SELECT (\(sql)) + 100 * (SELECT count(*) FROM archive)" }
+            let rows = try SQLStatement(db, sql)
+            defer { rows.reset() }
+            return try rows.next() ? Int(rows.integer(0)) : 0
+        }
+    }
+
+    package func page(_ kind: CopyKind, after: [CopyValue]?, limit: Int) async throws(StoreError) -> CopyPage {
+        try await use { (db) throws(StoreError) in
+            if let after, after.first == Self.archive {
+                return try Self.archivePage(kind, after: after.last?.integer ?? 0, db)
+            }
+            let limit = kind == .events ? min(limit, Self.eventBlocksOfPage) : limit
+            let form = SQLiteCopyForm(kind)
+            let keys = form.columns.prefix(kind.keyCount).joined(separator: ", ")
+            let places = (1...kind.keyCount).map { "?\($0)" }.joined(separator: ", ")
+            let rows = try SQLStatement(
+                db,
+                """
+                SELECT \(form.columns.joined(separator: ", ")) FROM \(form.source)
+                WHERE \(form.filter)\(after == nil ? "" : " AND (\(keys)) > (\(places))") ORDER BY \(keys) LIMIT \(limit)
+                """
+            )
+            for (place, value) in (after ?? []).enumerated() { rows.bind(Int32(place + 1), value) }
+            var records: [CopyRecord] = []
+            while try rows.next() {
+                records.append(kind.fields.enumerated().map { rows.value(Int32($0), $1.type) })
+            }
+            if records.count == limit, let last = records.last {
+                return CopyPage(records, next: Array(last.prefix(kind.keyCount)))
+            }
+            return CopyPage(records, next: kind.hasArchive ? [Self.archive, .integer(.min)] : nil)
+        }
+    }
+
+    /// Deliveries that ended without ever having a row, unless they got one since.
+    private static func archivePage(_ kind: CopyKind, after: Int64, _ db: OpaquePointer) throws(StoreError) -> CopyPage
+    {
+        let blocks = try SQLStatement(
+            db,
+            "SELECT number, at, packed FROM archive WHERE number > ?1 ORDER BY number LIMIT \(blocksOfPage)"
+        )
+        blocks.bind(1, after)
+        let row = try SQLStatement(db, "SELECT 1 FROM deliveries WHERE id = ?1")
+        var (records, next): ([CopyRecord], Int64?) = ([], nil)
+        var count = 0
+        while try blocks.next() {
+            count += 1
+            next = blocks.integer(0)
+            for packed in EventPacking.unpack(blocks.bytes(2)) {
+                guard let delivery = ArchivedDelivery(packed) else {
+                    throw .failed("an ended delivery cannot be read: the file is damaged")
+                }
+                row.bind(1, delivery.id)
+                if try row.next() {
+                    row.reset()
+                    continue
+                }
+                records.append(
+                    kind == .notifications ? delivery.notificationRecord : delivery.resultRecord(blocks.integer(1))
+                )
+            }
+        }
+        return CopyPage(records, next: count == blocksOfPage ? next.map { [archive, .integer($0)] } : nil)
+    }
+
+    package func mark() async throws(StoreError) -> CopyMark? {
+        try await use { (db) throws(StoreError) in
+            let rows = try SQLStatement(db, "SELECT value FROM state WHERE name = ?1")
+            rows.bind(1, CopyMark.name)
+            guard try rows.next() else { return nil }
+            defer { rows.reset() }
+            guard let mark = CopyMark(stored: rows.bytes(0)) else { throw CopyMark.refusal(self.name) }
+            return mark
+        }
+    }
+
+    // MARK: Writing
+
+    package func write(_ kind: CopyKind, _ records: [CopyRecord], _ mark: CopyMark) async throws(StoreError) {
+        try await transaction { (db) throws(StoreError) in
+            let insert = try SQLStatement(db, SQLiteCopyForm(kind).insertion)
+            for record in records {
+                for (place, value) in record.enumerated() {
+                    if case .list(let texts) = value {
+                        insert.bind(Int32(place + 1), blob: EventPacking.pack(texts))
+                        insert.bind(Int32(place + 2), texts.count)
+                    } else {
+                        insert.bind(Int32(place + 1), value)
+                    }
+                }
+                try insert.run()
+            }
+            try Self.save(mark, db)
+        }
+    }
+
+    package func finish(_ header: CopyHeader, _ mark: CopyMark) async throws(StoreError) {
+        let wall = Date().millisecondsSince1970
+        try await transaction { (db) throws(StoreError) in
+            // The head of a notification whose own delivery is missing would be read as a delivery.
+            let lost = try SQLStatement(db, "SELECT id FROM deliveries WHERE state < 0 LIMIT 1")
+            if try lost.next() {
+                let number = lost.integer(0)
+                lost.reset()
+                throw .failed(
+                    "the notification \(number) has lost a delivery in \(mark.source), which cannot be copied"
+                )
+            }
+            // Numbers of events go on behind the last, also when it is no longer kept.
+            let events = try SQLStatement(
+                db,
+                """
+                INSERT INTO events (first, count, at, packed)
+                SELECT ?1 + 1, 0, ?2, ?3 WHERE ?1 > (SELECT coalesce(max(first + count - 1), 0) FROM events)
+                """
+            )
+            events.bind(1, header.lastEvent)
+            events.bind(2, wall)
+            events.bind(3, blob: EventPacking.pack([]))
+            try events.run()
+            let clock = try SQLStatement(
+                db,
+                "INSERT OR REPLACE INTO marks (name, value) VALUES ('wall', ?1), ('steady', ?2)"
+            )
+            clock.bind(1, wall)
+            clock.bind(2, wall - header.ahead)
+            try clock.run()
+            try Self.save(mark, db)
+        }
+    }
+
+    package func release() async throws(StoreError) {
+        try await transaction { (db) throws(StoreError) in
+            let delete = try SQLStatement(db, "DELETE FROM state WHERE name = ?1")
+            delete.bind(1, CopyMark.name)
+            try delete.run()
+        }
+    }
+
+    private static func save(_ mark: CopyMark, _ db: OpaquePointer) throws(StoreError) {
+        let save = try SQLStatement(db, "INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)")
+        save.bind(1, CopyMark.name)
+        save.bind(2, blob: mark.stored)
+        try save.run()
+    }
+
+    // MARK: The connection
+
+    private func use<Value: Sendable>(
+        _ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        do {
+            return try await pool.writeWithoutTransaction { db in
+                guard let connection = db.sqliteConnection else { throw StoreError.closed }
+                return try body(connection)
+            }
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .failed("cannot use the store \(name): \(error)")
+        }
+    }
+
+    private func transaction(_ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Void)
+        async throws(StoreError)
+    {
+        try await use { (db) throws(StoreError) in
+            try SQLStatement(db, "BEGIN IMMEDIATE").run()
+            do throws(StoreError) {
+                try body(db)
+                try SQLStatement(db, "COMMIT").run()
+            } catch {
+                _ = try? SQLStatement(db, "ROLLBACK").run()
+                throw error
+            }
+        }
+    }
+}
+
+extension CopyKind {
+    /// Whether the archive has some of them.
+    fileprivate var hasArchive: Bool { self == .notifications || self == .results }
+}
+
+extension ArchivedDelivery {
+    /// As ``CopyKind/notifications`` has it.
+    fileprivate var notificationRecord: CopyRecord {
+        [
+            .integer(id), .integer(1), .init(text: String(decoding: caller, as: UTF8.self)), .integer(accepted),
+            .init(scheduled), .integer(expires), .null, .init(text: String(decoding: plan, as: UTF8.self)),
+            .bytes(content),
+        ]
+    }
+
+    /// As ``CopyKind/results`` has it.
+    fileprivate func resultRecord(_ changed: Int64) -> CopyRecord {
+        [
+            .integer(id), .integer(id), .integer(flow), .integer(changed), .integer(state.code),
+            .init(text: String(decoding: recipient, as: UTF8.self)), .init(bytes: attemptLog),
+        ]
+    }
+}
+
+extension SQLStatement {
+    fileprivate func value(_ column: Int32, _ type: CopyKind.FieldType) -> CopyValue {
+        if isNull(column) { return .null }
+        return switch type {
+        case .integer: .integer(integer(column))
+        case .text: CopyValue(text: text(column))
+        case .bytes: .bytes(bytes(column))
+        case .list: .list(EventPacking.unpack(bytes(column)))
+        }
+    }
+
+    fileprivate func bind(_ index: Int32, _ value: CopyValue) {
+        switch value {
+        case .null, .list: bindNull(index)
+        case .integer(let number): bind(index, number)
+        case .text(let text): bind(index, text)
+        case .bytes(let bytes): bind(index, blob: bytes)
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import Foundation
+import GRDB
+package import PushCore
+package import PushQueue
+
+/// The steps that a file's tables lack.
+package enum StoreMigration {
+    /// What an opening would do; nothing is changed, and a gateway may use the file meanwhile.
+    ///
+    /// - Throws: `StoreError.failed` when a newer version has been here, or the file cannot be read.
+    package static func plan(_ path: String) throws(StoreError) -> [MigrationStep] {
+        let names = Schema.migrator.migrations
+        guard FileManager.default.fileExists(atPath: path) else { return names.map { MigrationStep(name: $0) } }
+        do {
+            try Schema.refuseNewer(path)
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.busyMode = .timeout(5)
+            let file = try DatabaseQueue(path: path, configuration: configuration)
+            defer { try? file.close() }
+            let applied = try file.read { try Schema.migrator.appliedIdentifiers($0) }
+            return names.filter { !applied.contains($0) }.map { MigrationStep(name: $0) }
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            throw .failed("cannot read the store \(path): \(error)")
+        }
+    }
+
+    /// Brings a file up to date, as its opening does; no gateway may use it.
+    package static func apply(_ options: SQLiteStoreOptions) throws(StoreError) {
+        let ownership = try FileOwnership(of: options.path)
+        defer { ownership.release() }
+        try FileOwnership.makePrivate(options.path)
+        let (pool, _) = try OpenedStore.open(options)
+        try? pool.close()
+    }
+}

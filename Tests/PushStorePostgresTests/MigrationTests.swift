@@ -1,0 +1,91 @@
+import Foundation
+import PushCore
+import PushQueue
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("Migrations are shown first, and take two releases", .timeLimit(.minutes(2)))
+struct MigrationTests {
+    private static let compatible = Schema.Step(
+        name: "nicknames",
+        statements: "ALTER TABLE chapar.devices ADD COLUMN nickname text",
+        oldestReader: Schema.steps.count
+    )
+    private static let incompatible = Schema.Step(
+        name: "no flags",
+        statements: "ALTER TABLE chapar.waiting DROP COLUMN flags"
+    )
+
+    @Test("A plan says what is missing with its statements, and changes nothing")
+    func plan() async throws {
+        let options = try await TestServer.shared.options()
+        let plan = try await StoreMigration.plan(options)
+        #expect(plan.map(\.name) == ["0 schema"] + Schema.steps.enumerated().map { "\($0 + 1) \($1.name)" })
+        #expect(plan[0].statements?.contains("CREATE SCHEMA IF NOT EXISTS \(options.schema);") == true)
+        #expect(plan[1].statements?.contains("CREATE TABLE \(options.schema).waiting") == true)
+        #expect(try await PostgresLook.look(at: options).missingSteps == Schema.steps.count, "nothing was changed")
+        try await StoreMigration.apply(options)
+        #expect(try await StoreMigration.plan(options).isEmpty)
+        let store = try await PostgresStore.open(options)
+        await store.close()
+    }
+
+    @Test("An older program goes on beside a newer schema whose steps are compatible with it")
+    func compatible() async throws {
+        let options = try await TestServer.shared.options()
+        try await Self.migrate(options, Schema.steps + [Self.compatible])
+        let store = try await PostgresStore.open(options)
+        _ = try await store.put([Device(id: "d", createdAt: .now)], outbox: nil)
+        #expect(try await store.device("d") != nil)
+        await store.close()
+        #expect(try await StoreMigration.plan(options).isEmpty)
+        let look = try await PostgresLook.look(at: options)
+        #expect(!look.isNewer && look.missingSteps == 0)
+    }
+
+    @Test("Beside one whose steps are not compatible with it it refuses before it writes")
+    func incompatible() async throws {
+        let options = try await TestServer.shared.options()
+        try await Self.migrate(options, Schema.steps + [Self.compatible, Self.incompatible])
+        let older = try await Self.sentence { try await Self.migrate(options, Schema.steps) }
+        let newest = Schema.steps.count + 2
+        #expect(older?.contains("was written by a newer version, whose step \(newest) this one does not know") == true)
+        #expect(try await Self.sentence { _ = try await PostgresStore.open(options) } == older)
+        #expect(try await Self.sentence { _ = try await StoreMigration.plan(options) } == older)
+        #expect(try await PostgresLook.look(at: options).isNewer)
+        let connection = PostgresConnection(options, name: "look")
+        let nodes = try await connection.session { (db) throws(PostgresError) in
+            try db.run("SELECT count(*) FROM chapar.nodes").integer(0, 0)
+        }
+        #expect(nodes == 0, "nothing was written")
+        await connection.close()
+        // The second release knows the first one's step and goes on beside a third one's.
+        let second = Schema.Step(name: "later", statements: "SELECT 1", oldestReader: newest)
+        try await Self.migrate(options, Schema.steps + [Self.compatible, Self.incompatible, second])
+        try await Self.migrate(options, Schema.steps + [Self.compatible, Self.incompatible])
+        #expect(try await Self.sentence { try await Self.migrate(options, Schema.steps + [Self.compatible]) } != nil)
+    }
+
+    private static func migrate(_ options: PostgresOptions, _ steps: [Schema.Step]) async throws {
+        let connection = PostgresConnection(options, name: "migration")
+        do {
+            try await Schema.migrate(connection, options, steps: steps)
+        } catch {
+            await connection.close()
+            throw error
+        }
+        await connection.close()
+    }
+
+    private static func sentence(_ body: () async throws -> Void) async throws -> String? {
+        do {
+            try await body()
+            return nil
+        } catch let error as PostgresError {
+            return error.description
+        } catch let error as StoreError {
+            return error.description
+        }
+    }
+}

@@ -63,7 +63,7 @@ let package = Package(
             name: "json-bench",
             dependencies: ["BenchSupport", .product(name: "PushCore", package: "chapar")]
         ),
-        // What the embedded store costs: rows per second and CPU for each row.
+        // What a store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",
             dependencies: [
@@ -71,6 +71,7 @@ let package = Package(
                 .product(name: "PushComposition", package: "chapar"),
                 .product(name: "PushCore", package: "chapar"),
                 .product(name: "PushQueue", package: "chapar"),
+                .product(name: "PushStorePostgres", package: "chapar"),
                 .product(name: "PushStoreSQLite", package: "chapar"),
             ]
         ),

@@ -152,7 +152,7 @@ public actor StateCredentialStore: CredentialStore {
         return StoredCredential(credential, revision: Self.revision(bytes))
     }
 
-    /// Compares and writes; one process writes, so the two steps need no lock of the store.
+    /// Compares and writes; whoever refreshes does it ``exclusively(_:)``, so the two steps need no lock of their own.
     public func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -174,6 +174,21 @@ public actor StateCredentialStore: CredentialStore {
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         guard let current = try await load()?.revision, current == expected else { return }
         try await write(nil, name, in: state)
+    }
+
+    /// Runs `body` while no other gateway that shares the state does, by the credential's name.
+    public func exclusively<Value: Sendable>(
+        _ body: @Sendable () async throws(OAuth2Error) -> Value
+    ) async throws(OAuth2Error) -> Value {
+        let result: Result<Value, OAuth2Error>
+        do throws(StoreError) {
+            result = try await state.exclusively(name) { () async -> Result<Value, OAuth2Error> in
+                do throws(OAuth2Error) { return .success(try await body()) } catch { return .failure(error) }
+            }
+        } catch {
+            throw .storeFailed("\(error)")
+        }
+        return try result.get()
     }
 
     /// The fingerprint under the credential's name and `/seed`.

@@ -41,7 +41,7 @@ public struct PostgresLook: Sendable, Hashable {
         do {
             return try result.get()
         } catch {
-            throw error.storeError
+            throw error.openingError
         }
     }
 

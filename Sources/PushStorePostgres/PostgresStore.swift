@@ -53,7 +53,7 @@ public final class PostgresStore: NotificationStore {
             try await Keeper(store.core).begin()
         } catch {
             await store.disconnect()
-            throw error.storeError
+            throw error.openingError
         }
         store.start()
         return store

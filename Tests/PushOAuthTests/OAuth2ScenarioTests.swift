@@ -98,6 +98,25 @@ struct OAuth2ScenarioTests {
         }
     }
 
+    @Test("Two gateways that share a store and both meet 401 ask the token endpoint once")
+    func sharedState() async throws {
+        let state = MemoryState()
+        try await OAuth2Harness.run(wrap: { _ in StateCredentialStore(state, name: "crm") }) { harness in
+            let store = StateCredentialStore(state, name: "crm")
+            #expect(try await store.save(harness.server.issue(at: harness.clock.now), expecting: nil) != nil)
+            let other = try harness.secondProcess(store)
+            _ = try await (harness.strategy.authorization(), other.authorization())
+            harness.server.revokeAccessTokens()
+            let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/v1/push", body: [])
+            async let one = harness.ask()
+            async let two = other.send(call, to: harness.endpoint, through: harness.pool).status
+            #expect(await one == "200")
+            #expect(try await two == 200)
+            #expect(harness.server.counters.tokenRequests == 1, "the second takes what the first has stored")
+            await other.shutdown()
+        }
+    }
+
     @Test("A refused refresh token fails all who wait, empties the store, and asks nobody again")
     func refusal() async throws {
         try await OAuth2Harness.run { harness in

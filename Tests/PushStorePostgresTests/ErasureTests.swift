@@ -78,8 +78,29 @@ extension PostgresStore {
         collapseID: String? = nil,
         life: Double = 3_600
     ) async throws -> NotificationID {
+        let new = sample(
+            to: recipients,
+            backend: backend,
+            content: content,
+            caller: caller,
+            collapseID: collapseID,
+            life: life
+        )
+        #expect(try await enqueue(EnqueueBatch([new])) == .accepted)
+        return new.id
+    }
+
+    /// A plain notification.
+    func sample(
+        to recipients: [Recipient],
+        backend: String = "apns",
+        content: String = "{}",
+        caller: String = "shop",
+        collapseID: String? = nil,
+        life: Double = 3_600
+    ) -> NewNotification {
         let id = makeID(recipients: recipients.count)
-        let new = NewNotification(
+        return NewNotification(
             id: id,
             notification: PushNotification(title: .plain("Hello"), priority: .high),
             content: Array(content.utf8),
@@ -91,8 +112,6 @@ extension PostgresStore {
             collapseID: collapseID,
             event: Array("accepted \(id)".utf8)
         )
-        #expect(try await enqueue(EnqueueBatch([new])) == .accepted)
-        return id
     }
 
     /// Ends claims as accepted by the platform.

@@ -122,6 +122,37 @@ struct NodesTests {
         #expect(all.count == 3)
     }
 
+    @Test("What one node at a time may do is done by one at a time, and a dead holder is passed over")
+    func exclusively() async throws {
+        let nodes = try await nodes(3)
+        try await nodes[0].saveState("sum", [0])
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for node in nodes {
+                for _ in 0..<5 {
+                    group.addTask {
+                        try await node.exclusively("token") {
+                            let before = (try? await node.loadState("sum")) ?? []
+                            try? await Task.sleep(for: .milliseconds(3))
+                            try? await node.saveState("sum", [before[0] + 1])
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try await nodes[0].loadState("sum") == [15])
+        _ = try await nodes[0].session(on: nodes[0].core.reader) { (db) throws(PostgresError) in
+            try db.run("INSERT INTO chapar.locks VALUES ('token', 'dead', clock_timestamp() + interval '1 second')")
+                .changed
+        }
+        let begin = ContinuousClock.now
+        let isDone = try await nodes[1].exclusively("token") { true }
+        #expect(isDone)
+        #expect(begin.duration(to: .now) > .milliseconds(700))
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.locks") == 0)
+        for node in nodes { await node.close() }
+    }
+
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
         let nodes = try await nodes(3)
@@ -129,18 +160,7 @@ struct NodesTests {
             let results = try await withThrowingTaskGroup(of: EnqueueResult.self) { group in
                 for node in nodes {
                     group.addTask {
-                        let id = node.makeID(recipients: 1)
-                        let new = NewNotification(
-                            id: id,
-                            notification: PushNotification(title: .plain("x")),
-                            content: [1],
-                            recipients: [.user("a")],
-                            plan: DeliveryPlan(["apns"]),
-                            caller: "shop",
-                            acceptedAt: node.time.steady,
-                            expiresAt: node.time.steady + 60,
-                            event: [1]
-                        )
+                                        let new = node.sample(to: [.user("a")])
                         let entry = IdempotencyEntry(
                             caller: "shop",
                             key: "k\(round)",

@@ -16,17 +16,7 @@ struct OutageTests {
         let before = try await store.accept(to: [.user("a"), .user("b")])
         let held = try await store.claim(backend: "apns", limit: 1, wait: .zero)
         try await server.crash()
-        let new = NewNotification(
-            id: store.makeID(recipients: 1),
-            notification: PushNotification(title: .plain("x")),
-            content: [1],
-            recipients: [.user("c")],
-            plan: DeliveryPlan(["apns"]),
-            caller: "shop",
-            acceptedAt: store.time.steady,
-            expiresAt: store.time.steady + 60,
-            event: [1]
-        )
+        let new = store.sample(to: [.user("c")])
         // The first may have been on its way when the connection broke; then nothing is sent any more.
         var refusals: [StoreError] = []
         for _ in 0..<5 {
@@ -104,18 +94,7 @@ struct OutageTests {
         let waiting = Task { try await store.claim(backend: "apns", limit: 1, wait: .seconds(30)) }
         try await Task.sleep(for: .milliseconds(100))
         await store.core.writer.loseNextAnswer()
-        let id = store.makeID(recipients: 1)
-        let new = NewNotification(
-            id: id,
-            notification: PushNotification(title: .plain("x")),
-            content: [1],
-            recipients: [.user("b")],
-            plan: DeliveryPlan(["apns"]),
-            caller: "shop",
-            acceptedAt: store.time.steady,
-            expiresAt: store.time.steady + 60,
-            event: [1]
-        )
+        let new = store.sample(to: [.user("b")])
         await #expect(throws: StoreError.self) { try await store.enqueue(EnqueueBatch([new])) }
         let second = try await waiting.value
         #expect(second.map(\.recipient) == [.user("b")])

@@ -3,13 +3,15 @@ import Foundation
 import PushComposition
 import PushCore
 import PushQueue
+import PushStorePostgres
 import PushStoreSQLite
 
-// What the embedded store costs. Prints rows per second and CPU for each row; give a folder to put the file somewhere else.
+// What a store costs. Prints rows per second and CPU of this process for each row; give a folder to put the file somewhere else.
 //
 //     swift run -c release --package-path Benchmarks store-bench [folder] [case ...]
 //
-// PAGE_BYTES and CHECKPOINT_PAGES in the environment replace the store's defaults.
+// PAGE_BYTES and CHECKPOINT_PAGES in the environment replace the embedded store's defaults. POSTGRES_URL in its place measures a PostgreSQL
+// database, each case in a schema of its own, which is left there.
 
 /// Runs a piece of work and prints what it cost.
 func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async rethrows {
@@ -26,7 +28,12 @@ func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async r
 struct Bench {
     let folder: String
 
-    func open(_ name: String) throws -> SQLiteStore {
+    func open(_ name: String) async throws -> any NotificationStore {
+        if let url = ProcessInfo.processInfo.environment["POSTGRES_URL"] {
+            var options = try PostgresOptions(url: url)
+            options.schema = "bench_\(name)_\(ProcessInfo.processInfo.processIdentifier)"
+            return try await PostgresStore.open(options)
+        }
         let path = "\(folder)/\(name).db"
         for suffix in ["", "-wal", "-shm", ".lock"] { try? FileManager.default.removeItem(atPath: path + suffix) }
         var options = SQLiteStoreOptions(path: path)
@@ -36,8 +43,18 @@ struct Bench {
         return try SQLiteStore(options)
     }
 
+    /// Nodes that share a database.
+    func other(_ count: Int, _ name: String) async throws -> [any NotificationStore] {
+        guard let url = ProcessInfo.processInfo.environment["POSTGRES_URL"] else { return [] }
+        var options = try PostgresOptions(url: url)
+        options.schema = "bench_\(name)\(count)_\(ProcessInfo.processInfo.processIdentifier)"
+        var stores: [any NotificationStore] = []
+        for _ in 0..<count { stores.append(try await PostgresStore.open(options)) }
+        return stores
+    }
+
     /// Notifications as the gateway makes them: 600 bytes of content, an event of 160.
-    func batch(_ store: SQLiteStore, _ count: Int, backend: String = "apns", _ make: Make = plain) -> EnqueueBatch {
+    func batch(_ store: any NotificationStore, _ count: Int, backend: String = "apns", _ make: Make = plain) -> EnqueueBatch {
         let now = store.time.steady
         let event = [UInt8](repeating: UInt8(ascii: "e"), count: 160)
         return EnqueueBatch(
@@ -74,7 +91,7 @@ struct Bench {
 
     /// Enqueues from many tasks at once.
     func enqueue(
-        _ store: SQLiteStore,
+        _ store: any NotificationStore,
         rows: Int,
         perCall: Int,
         producers: Int,
@@ -95,7 +112,7 @@ struct Bench {
 
     /// Claims and ends until so many are done.
     func workOff(
-        _ store: SQLiteStore,
+        _ store: any NotificationStore,
         rows: Int,
         limit: Int,
         workers: Int,
@@ -129,7 +146,7 @@ struct Bench {
     }
 
     func run(_ name: String) async throws {
-        let store = try open(name)
+        let store = try await open(name)
         switch name {
         case "makes":
             await measure("only making the batches, for comparison", rows: 200_000) {
@@ -190,6 +207,24 @@ struct Bench {
                 try await measure("claim and end 48,000 before \(waiting) others", rows: 48_000) {
                     try await workOff(store, rows: 48_000, limit: 500, workers: 1, backend: backend)
                 }
+            }
+        case "claimers":
+            // Several nodes, each with a claimer, share what waits: only on PostgreSQL.
+            for nodes in [1, 2, 4, 8] {
+                let stores = try await other(nodes, name)
+                let rows = 64_000
+                try await enqueue(stores[0], rows: rows, perCall: 500, producers: 4, backend: "b\(nodes)")
+                try await measure("claim and end, \(nodes) nodes", rows: rows) {
+                    try await withThrowingTaskGroup(of: Void.self) { group in
+                        for store in stores {
+                            group.addTask {
+                                try await workOff(store, rows: rows, limit: 500, workers: 1, backend: "b\(nodes)")
+                            }
+                        }
+                        try await group.waitForAll()
+                    }
+                }
+                for store in stores { await store.close() }
             }
         default: print("there is no case \(name)")
         }

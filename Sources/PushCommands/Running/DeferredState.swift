@@ -19,4 +19,12 @@ final class DeferredState: StateStore {
         guard let store = store.withLock({ $0 }) else { throw .closed }
         try await store.saveState(name, value)
     }
+
+    func exclusively<Value: Sendable>(
+        _ name: String,
+        _ body: @Sendable () async -> Value
+    ) async throws(StoreError) -> Value {
+        guard let store = store.withLock({ $0 }) else { throw .closed }
+        return try await store.exclusively(name, body)
+    }
 }

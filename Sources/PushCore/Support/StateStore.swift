@@ -4,6 +4,25 @@ public protocol StateStore: Sendable {
     func loadState(_ name: String) async throws(StoreError) -> [UInt8]?
     /// Keeps a value under a name; nil removes it.
     func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError)
+    /// Runs `body` while no other process that shares the store runs one under the same name.
+    ///
+    /// `body` must end on its own, well within a minute: a process that holds the name for longer counts as dead.
+    ///
+    /// - Throws: When the store cannot say who holds the name; `body` has not run then.
+    func exclusively<Value: Sendable>(
+        _ name: String,
+        _ body: @Sendable () async -> Value
+    ) async throws(StoreError) -> Value
+}
+
+extension StateStore {
+    /// Nobody shares the store.
+    public func exclusively<Value: Sendable>(
+        _ name: String,
+        _ body: @Sendable () async -> Value
+    ) async throws(StoreError) -> Value {
+        await body()
+    }
 }
 
 /// Why a store did not do what it was asked.

@@ -53,6 +53,14 @@ public actor SealedState: StateStore {
         if try await store.loadState(name) != nil { try await store.saveState(name, nil) }
     }
 
+    /// As the store.
+    public nonisolated func exclusively<Value: Sendable>(
+        _ name: String,
+        _ body: @Sendable () async -> Value
+    ) async throws(StoreError) -> Value {
+        try await store.exclusively(name, body)
+    }
+
     /// Brings values to the current key at the start: encrypts what is not, and gives what another key has to this one.
     ///
     /// - Parameters:

@@ -250,32 +250,23 @@ actor PostgresConnection {
         _ connection: OpaquePointer,
         within span: Duration? = nil
     ) throws(PostgresError) -> OpaquePointer {
-        let deadline = ContinuousClock.now + (span ?? options.statementTimeout)
         var last: OpaquePointer?
         var failure: PostgresError?
-        while true {
-            while PQisBusy(connection) == 1 {
-                guard try Self.waits(for: PQsocket(connection), until: deadline) else {
-                    PQclear(last)
-                    disconnect()
-                    throw .unavailable("no answer within \(options.statementTimeout)")
-                }
-                guard PQconsumeInput(connection) == 1 else {
-                    PQclear(last)
-                    throw failure ?? lost()
-                }
+        do throws(PostgresError) {
+            let deadline = ContinuousClock.now + (span ?? options.statementTimeout)
+            while let result = try nextResult(connection, until: deadline) {
+                PQclear(last)
+                last = result
+                let status = PQresultStatus(result)
+                if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil { failure = Self.error(result) }
             }
-            guard let result = PQgetResult(connection) else { break }
+            if let failure { throw failure }
+        } catch {
             PQclear(last)
-            last = result
-            let status = PQresultStatus(result)
-            if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil { failure = Self.error(result) }
+            if let open = self.connection, PQstatus(open) != CONNECTION_OK { disconnect() }
+            throw error
         }
-        guard let last, failure == nil else {
-            PQclear(last)
-            if PQstatus(connection) != CONNECTION_OK { disconnect() }
-            throw failure ?? lost()
-        }
+        guard let last else { throw lost() }
         return last
     }
 
@@ -285,48 +276,52 @@ actor PostgresConnection {
         var place = 0
         var found: OpaquePointer?
         var failure: PostgresError?
-        while true {
-            while PQisBusy(connection) == 1 {
-                guard try Self.waits(for: PQsocket(connection), until: deadline) else {
-                    PQclear(found)
-                    disconnect()
-                    throw .unavailable("no answer within \(options.statementTimeout)")
+        do throws(PostgresError) {
+            while true {
+                guard let result = try nextResult(connection, until: deadline) else {
+                    // The end of a statement's results, or of the connection.
+                    guard PQstatus(connection) == CONNECTION_OK else { throw lost() }
+                    place += 1
+                    continue
                 }
-                guard PQconsumeInput(connection) == 1 else {
-                    PQclear(found)
-                    throw lost()
+                let status = PQresultStatus(result)
+                if status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK, place == wanted {
+                    found = result
+                    continue
+                }
+                defer { PQclear(result) }
+                if status == PGRES_PIPELINE_SYNC { break }
+                if status != PGRES_TUPLES_OK, status != PGRES_COMMAND_OK, status != PGRES_PIPELINE_ABORTED {
+                    failure = failure ?? Self.error(result)
                 }
             }
-            guard let result = PQgetResult(connection) else {
-                // The end of a statement's results, or of the connection.
-                guard PQstatus(connection) == CONNECTION_OK else {
-                    PQclear(found)
-                    throw lost()
-                }
-                place += 1
-                continue
+            if losesNextAnswer {
+                losesNextAnswer = false
+                throw lost(or: "the answer was lost")
             }
-            switch PQresultStatus(result) {
-            case PGRES_PIPELINE_SYNC:
-                PQclear(result)
-                if losesNextAnswer {
-                    losesNextAnswer = false
-                    PQclear(found)
-                    throw lost(or: "the answer was lost")
-                }
-                guard PQexitPipelineMode(connection) == 1, let found, failure == nil else {
-                    PQclear(found)
-                    throw failure ?? lost()
-                }
-                return found
-            case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
-                if place == wanted { found = result } else { PQclear(result) }
-            case PGRES_PIPELINE_ABORTED: PQclear(result)
-            default:
-                if failure == nil { failure = Self.error(result) }
-                PQclear(result)
-            }
+            guard PQexitPipelineMode(connection) == 1 else { throw lost() }
+            if let failure { throw failure }
+        } catch {
+            PQclear(found)
+            throw error
         }
+        guard let found else { throw lost() }
+        return found
+    }
+
+    /// The next result; nil where those of a statement end. The connection is closed when none comes in time, or when it breaks.
+    private func nextResult(
+        _ connection: OpaquePointer,
+        until deadline: ContinuousClock.Instant
+    ) throws(PostgresError) -> OpaquePointer? {
+        while PQisBusy(connection) == 1 {
+            guard try Self.waits(for: PQsocket(connection), until: deadline) else {
+                disconnect()
+                throw .unavailable("no answer within \(options.statementTimeout)")
+            }
+            guard PQconsumeInput(connection) == 1 else { throw lost() }
+        }
+        return PQgetResult(connection)
     }
 
     private static func error(_ result: OpaquePointer) -> PostgresError {

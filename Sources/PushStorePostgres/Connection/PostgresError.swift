@@ -45,13 +45,19 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         }
     }
 
+    /// As whoever opens a store gets it: with all that is known.
+    var openingError: StoreError {
+        if case .unavailable = self { .full(reason: description, retryAfter: .seconds(5)) } else { storeError }
+    }
+
     /// As callers of a store get it.
     var storeError: StoreError {
         switch self {
         case .declined(let error): error
         case .closed: .closed
         case .full: .full(reason: description, retryAfter: .seconds(30))
-        case .unavailable: .full(reason: description, retryAfter: .seconds(5))
+        // Where the database is, is for the log, not for callers of the API.
+        case .unavailable: .full(reason: "the database cannot be reached", retryAfter: .seconds(5))
         case .broken, .refused, .lacks: .failed(description)
         }
     }

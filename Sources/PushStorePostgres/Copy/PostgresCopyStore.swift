@@ -27,7 +27,7 @@ package final class PostgresCopyStore: CopyStore {
             return store
         } catch {
             await store.close()
-            throw error.storeError
+            throw error.openingError
         }
     }
 

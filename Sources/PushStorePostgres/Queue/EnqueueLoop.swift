@@ -22,17 +22,8 @@ struct EnqueueLoop {
 
     /// Works until the inbox is closed and empty.
     mutating func run() async {
-        while let requests = await inbox.take() {
-            var rest = requests[...]
-            while !rest.isEmpty {
-                var size = 0
-                let end = rest.firstIndex { request in
-                    defer { size += request.batch.deliveries }
-                    return size > 0 && size + request.batch.deliveries > Self.largestGroup
-                }
-                await commit(Array(rest[..<(end ?? rest.endIndex)]))
-                rest = rest[(end ?? rest.endIndex)...]
-            }
+        while let groups = await inbox.take(groupsOfAtMost: Self.largestGroup, \.batch.deliveries) {
+            for requests in groups { await commit(requests) }
         }
     }
 

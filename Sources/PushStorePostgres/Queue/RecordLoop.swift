@@ -25,17 +25,8 @@ struct RecordLoop {
 
     /// Works until the inbox is closed and empty.
     func run() async {
-        while let requests = await inbox.take() {
-            var rest = requests[...]
-            while !rest.isEmpty {
-                var size = 0
-                let end = rest.firstIndex { request in
-                    defer { size += request.resolutions.count }
-                    return size > 0 && size + request.resolutions.count > Self.largestGroup
-                }
-                await write(Array(rest[..<(end ?? rest.endIndex)]))
-                rest = rest[(end ?? rest.endIndex)...]
-            }
+        while let groups = await inbox.take(groupsOfAtMost: Self.largestGroup, \.resolutions.count) {
+            for requests in groups { await write(requests) }
         }
     }
 

@@ -7,6 +7,7 @@ extension Schema {
     /// * `nodes`: the gateways that are running. `slot` is the node's part of the numbers of a millisecond (``NodeNumbers``);
     ///   the node is alive until `lease_until`, by the database's clock.
     /// * `notes`: what nodes tell each other (``Announcer``), for a minute.
+    /// * `locks`: who does alone what one of them at a time may do (`StateStore.exclusively`), by the database's clock.
     /// * `clock.ahead`: how far the database's wall clock is ahead of the steady time that deadlines go by, in milliseconds.
     /// * `flows`: what waits is divided by backend, priority and caller. `merged` flows were handed to a backend that has one for
     ///   the same priority and caller already. `moves`: which backend takes what plans give to another that is gone.
@@ -18,7 +19,7 @@ extension Schema {
     /// * `events`: those of one commit, with the number of the first, which is given after the commit: so numbers have no gaps and no
     ///   commit is skipped that took long. `event_head.last`: the highest number given.
     ///
-    /// Times are milliseconds since 1970, steady but for `nodes` and `notes`.
+    /// Times are milliseconds since 1970, steady but for `nodes`, `notes` and `locks`.
     static let queue = """
         CREATE TABLE chapar.nodes (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot bigint NOT NULL UNIQUE, name text NOT NULL,
@@ -28,6 +29,7 @@ extension Schema {
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, node bigint NOT NULL,
             at timestamptz NOT NULL DEFAULT clock_timestamp(), topic text NOT NULL, body bytea NOT NULL
         );
+        CREATE TABLE chapar.locks (name text PRIMARY KEY, holder text NOT NULL, until timestamptz NOT NULL);
         CREATE TABLE chapar.clock (single boolean PRIMARY KEY DEFAULT true CHECK (single), ahead bigint NOT NULL);
         INSERT INTO chapar.clock (ahead) VALUES (0);
         CREATE SEQUENCE chapar.leases INCREMENT BY 1000;

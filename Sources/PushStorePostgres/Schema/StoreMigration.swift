@@ -55,7 +55,7 @@ package enum StoreMigration {
         do {
             return try result.get()
         } catch {
-            throw error.storeError
+            throw error.openingError
         }
     }
 }

@@ -24,18 +24,8 @@ struct GroupLoop<Request: GroupRequest>: Sendable {
 
     /// Works until the inbox is closed and empty.
     func run() async {
-        while let requests = await inbox.take() {
-            var group: [Request] = []
-            var weight = 0
-            for request in requests {
-                if !group.isEmpty, weight + request.weight > largestGroup {
-                    await write(group)
-                    (group, weight) = ([], 0)
-                }
-                group.append(request)
-                weight += request.weight
-            }
-            await write(group)
+        while let groups = await inbox.take(groupsOfAtMost: largestGroup, \.weight) {
+            for requests in groups { await write(requests) }
         }
     }
 

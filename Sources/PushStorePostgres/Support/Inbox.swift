@@ -60,6 +60,23 @@ final class Inbox<Item: Sendable>: Sendable {
         }
     }
 
+    /// Everything that is there, in groups of at most so much weight each, but for an item that weighs more.
+    func take(groupsOfAtMost limit: Int, _ weight: (Item) -> Int) async -> [[Item]]? {
+        guard let items = await take() else { return nil }
+        var groups: [[Item]] = [[]]
+        var sum = 0
+        for item in items {
+            let more = weight(item)
+            if sum > 0, sum + more > limit {
+                groups.append([])
+                sum = 0
+            }
+            groups[groups.count - 1].append(item)
+            sum += more
+        }
+        return groups
+    }
+
     /// Takes nothing more; what is there is still worked off.
     func close() {
         let taker = state.withLock { state in

@@ -4,6 +4,7 @@ internal import Synchronization
 /// Keeps small values in memory, as a gateway's store keeps them on disk; a test looks into it and can make it fail.
 public final class MemoryState: StateStore {
     private let state = Mutex((values: [String: [UInt8]](), fails: false))
+    private let held = Mutex<Set<String>>([])
 
     /// Makes an empty store.
     public init() {}
@@ -30,5 +31,18 @@ public final class MemoryState: StateStore {
     public func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
         guard !fails else { throw .failed("the disk is full") }
         state.withLock { $0.values[name] = value }
+    }
+
+    /// Runs `body` while nobody else holds the name, as among gateways that share a database.
+    public func exclusively<Value: Sendable>(
+        _ name: String,
+        _ body: @Sendable () async -> Value
+    ) async throws(StoreError) -> Value {
+        while held.withLock({ !$0.insert(name).inserted }) {
+            // A cancelled task looks more often.
+            try? await Task.sleep(for: .milliseconds(1))
+        }
+        defer { _ = held.withLock { $0.remove(name) } }
+        return await body()
     }
 }

@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build release install test verify-long lint format bench man docs deps test-deps clean
+.PHONY: help demo demo-cluster build release install test verify-long lint format bench man docs deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -15,6 +15,10 @@ help:  ## What can be made
 
 demo: build  ## See it work: simulators, a gateway, messages, outcomes, a dashboard (no account needed)
 	@$(CHAPAR) demo
+
+demo-cluster: build  ## Three gateways on one PostgreSQL database behind a balancer, one of them killed in view
+	@./.ci/packages postgresql postgresql-client nginx-light curl python3
+	@CHAPAR=$(CHAPAR) ./Examples/Cluster/demo
 
 build: deps  ## Build for development
 	@[ -d .build/debug ] || echo "First build: about nine minutes on two cores, later ones take seconds."

@@ -9,8 +9,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "Examples/Cluster/postgres-server
 class Postgres:
     """A running server: reached by the socket in its folder."""
 
-    def __init__(self, folder):
-        self.folder = str(folder)
+    def __init__(self, folder, child=None):
+        self.folder, self.child = str(folder), child
         self.url = f"postgres://chapar@/postgres?host={self.folder}"
 
     def ask(self, statement):
@@ -18,6 +18,21 @@ class Postgres:
         out = subprocess.run(["psql", "-h", self.folder, "-U", "chapar", "-d", "postgres", "-Atc", statement],
                              check=True, capture_output=True, text=True)
         return out.stdout.strip()
+
+    def crash(self):
+        """Ends the server as a crash of its machine would."""
+        self._say("crash", "crashed")
+
+    def start(self):
+        """Starts it again."""
+        self._say("start", "ready")
+
+    def _say(self, word, expected):
+        self.child.stdin.write(word + "\n")
+        self.child.stdin.flush()
+        line = self.child.stdout.readline().strip()
+        if line != expected:
+            raise RuntimeError(f"PostgreSQL: {word}: {line}")
 
     def counters(self):
         """Commits and bytes of write-ahead log since the server began."""
@@ -35,7 +50,7 @@ def postgres(folder, *settings):
         line = child.stdout.readline().strip()
         if line != "ready":
             raise RuntimeError(f"PostgreSQL does not start: {line}")
-        yield Postgres(folder)
+        yield Postgres(folder, child)
     finally:
         child.stdin.close()
         child.wait()

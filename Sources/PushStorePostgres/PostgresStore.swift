@@ -39,6 +39,7 @@ public final class PostgresStore: NotificationStore {
     ///   - options: Where the database is.
     ///   - time: In place of the database's clock: for tests.
     ///   - logger: For what happens without a caller.
+    /// - Returns: The open store.
     /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.full` when it cannot be reached now.
     public static func open(
         _ options: PostgresOptions,

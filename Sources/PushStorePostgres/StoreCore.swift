@@ -35,9 +35,11 @@ final class StoreCore: Sendable {
         var number: Int64 = 0
         var numbers = NodeNumbers(slot: 0, above: 0)
         var ahead: Int64 = 0
+        var waiting: Int64 = 0
     }
 
     private let node = Mutex(Node())
+    private let isInDoubt = Atomic(false)
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
 
@@ -74,6 +76,12 @@ final class StoreCore: Sendable {
             $0.number = number
             $0.numbers = NodeNumbers(slot: slot, above: highest)
         }
+    }
+
+    /// About how many deliveries wait or are claimed, as ``Keeper`` last looked.
+    var waiting: Int64 {
+        get { node.withLock { $0.waiting } }
+        set { node.withLock { $0.waiting = newValue } }
     }
 
     // MARK: Clocks
@@ -180,16 +188,24 @@ final class StoreCore: Sendable {
 
     /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications' rows have.
     func claim(_ statement: String, _ parameters: [PostgresValue]) async throws(PostgresError) -> [Claim] {
-        let found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
-            var found: [DeliveryRow] = []
-            for row in 0..<rows.count {
-                if let delivery = DeliveryRow(rows, row) {
-                    found.append(delivery)
-                } else {
-                    self.logUnreadable(rows.integer(row, 0))
+        let found: [DeliveryRow]
+        do throws(PostgresError) {
+            found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
+                var found: [DeliveryRow] = []
+                for row in 0..<rows.count {
+                    if let delivery = DeliveryRow(rows, row) {
+                        found.append(delivery)
+                    } else {
+                        self.logUnreadable(rows.integer(row, 0))
+                    }
                 }
+                // Here, where no other statement of this connection comes in between: see ``releaseUnknown()``.
+                self.inHand.add(found)
+                return found
             }
-            return found
+        } catch {
+            if case .broken = error { noteDoubt() }
+            throw error
         }
         guard !found.isEmpty else { return [] }
         let heads = try await heads.heads(of: Set(found.map(\.notification)), on: claimer)
@@ -206,8 +222,43 @@ final class StoreCore: Sendable {
                 collapse: row.collapse
             )
         }
-        inHand.add(claims)
         return claims
+    }
+
+    // MARK: Claims that nobody knows of
+
+    /// Notes that a claim may have been committed whose answer was lost.
+    func noteDoubt() {
+        isInDoubt.store(true, ordering: .releasing)
+        desk.signal.raise()
+    }
+
+    /// Frees what is claimed in this node's name and was never given to anybody, since the answer to its claim was lost.
+    ///
+    /// On the connection that claims, which notes what it claimed before it does anything else; what is given out as it is accepted
+    /// is noted before it is written.
+    func releaseUnknown() async throws(PostgresError) {
+        guard isInDoubt.exchange(false, ordering: .acquiringAndReleasing) else { return }
+        let node = nodeNumber
+        do throws(PostgresError) {
+            let freed = try await claimer.transaction { (db) throws(PostgresError) in
+                let rows = try db.run("SELECT id, lease FROM chapar.waiting WHERE owner = $1", [.integer(node)])
+                let claims = (0..<rows.count).map { (rows.integer($0, 0) ?? 0, rows.integer($0, 1) ?? 0) }
+                let unknown = self.inHand.lacking(claims)
+                try db.run(
+                    """
+                    UPDATE chapar.waiting w SET owner = NULL FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
+                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = $3
+                    """,
+                    [.integers(unknown.map(\.0)), .integers(unknown.map(\.1)), .integer(node)]
+                )
+                return unknown.count
+            }
+            if freed > 0 { logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"]) }
+        } catch {
+            isInDoubt.store(true, ordering: .releasing)
+            throw error
+        }
     }
 
     func logUnreadable(_ delivery: Int64?) {
@@ -234,12 +285,29 @@ final class ClaimsInHand: Sendable {
 
     private let hands = Mutex<[Int64: Hand]>([:])
 
+    func add(_ claims: [DeliveryRow]) {
+        hands.withLock { hands in
+            for claim in claims { hands[claim.id] = Hand(lease: claim.lease, hasCollapse: claim.collapse != nil) }
+        }
+    }
+
+    /// Adds deliveries that are given out as they are accepted.
     func add(_ claims: [Claim]) {
         hands.withLock { hands in
             for claim in claims {
                 hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
             }
         }
+    }
+
+    /// Takes back what was added and not accepted.
+    func remove(_ claims: [Claim]) {
+        hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } }
+    }
+
+    /// Those of some claims, by number and lease, that this node knows nothing of.
+    func lacking(_ claims: [(Int64, Int64)]) -> [(Int64, Int64)] {
+        hands.withLock { hands in claims.filter { hands[$0.0]?.lease != $0.1 } }
     }
 
     /// Whether a resolution only ends a claim of this node, and touches no other delivery.

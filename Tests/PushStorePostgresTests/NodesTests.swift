@@ -9,7 +9,7 @@ import Testing
 @testable import PushStorePostgres
 
 /// Several gateways on one database.
-@Suite("Several nodes share a PostgreSQL store", .timeLimit(.minutes(2)))
+@Suite("Several nodes share a PostgreSQL store", .serialized, .timeLimit(.minutes(2)))
 struct NodesTests {
     private func nodes(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
         var options = try await TestServer.shared.options()
@@ -107,7 +107,9 @@ struct NodesTests {
         }
         nodes[2].tell(NodeNote(topic: "b", body: []))
         let begin = ContinuousClock.now
-        while heard.notes.withLock({ ($0[1]?.count ?? 0) < 21 || ($0[2]?.count ?? 0) < 20 }), begin.duration(to: .now) < .seconds(10) {
+        while heard.notes.withLock({ ($0[1]?.count ?? 0) < 21 || ($0[2]?.count ?? 0) < 20 }),
+            begin.duration(to: .now) < .seconds(10)
+        {
             try await Task.sleep(for: .milliseconds(20))
         }
         try await Task.sleep(for: .milliseconds(1_200))

@@ -70,6 +70,60 @@ struct OutageTests {
         return []
     }
 
+    @Test("Above max_waiting new work is refused until there is less")
+    func maximumWaiting() async throws {
+        var options = try await TestServer.shared.options()
+        options.maximumWaiting = 10
+        options.nodeLease = .seconds(3)
+        let store = try await PostgresStore.open(options)
+        try await store.accept(to: (0..<10).map { .user("\($0)") })
+        while store.core.waiting < 10 { try await Task.sleep(for: .milliseconds(20)) }
+        let error = await #expect(throws: StoreError.self) { try await store.accept(to: [.user("x")]) }
+        guard case .full(let reason, _)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(reason.contains("max_waiting is 10"))
+        try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
+        while store.core.waiting > 1 { try await Task.sleep(for: .milliseconds(20)) }
+        try await store.accept(to: [.user("x")])
+        await store.close()
+    }
+
+    @Test("A claim whose answer was lost is made again, and so is what was given out as it was accepted")
+    func lostAnswers() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        try await store.accept(to: [.user("a")])
+        await store.core.claimer.loseNextAnswer()
+        await #expect(throws: StoreError.self) { try await store.claim(backend: "apns", limit: 1, wait: .zero) }
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
+        let claimed = try await Self.claimPatiently(store)
+        #expect(claimed.map(\.recipient) == [.user("a")])
+        #expect(claimed.map(\.isReplay) == [false])
+        // While one waits, what is accepted is given to it in the same transaction.
+        let waiting = Task { try await store.claim(backend: "apns", limit: 1, wait: .seconds(30)) }
+        try await Task.sleep(for: .milliseconds(100))
+        await store.core.writer.loseNextAnswer()
+        let id = store.makeID(recipients: 1)
+        let new = NewNotification(
+            id: id,
+            notification: PushNotification(title: .plain("x")),
+            content: [1],
+            recipients: [.user("b")],
+            plan: DeliveryPlan(["apns"]),
+            caller: "shop",
+            acceptedAt: store.time.steady,
+            expiresAt: store.time.steady + 60,
+            event: [1]
+        )
+        await #expect(throws: StoreError.self) { try await store.enqueue(EnqueueBatch([new])) }
+        let second = try await waiting.value
+        #expect(second.map(\.recipient) == [.user("b")])
+        try await store.end(claimed + second)
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
+        await store.close()
+    }
+
     @Test("A database that cannot be used is named in a sentence with the fix")
     func mistakes() async throws {
         func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PushStorePostgres
 
-@Suite("The PostgreSQL store keeps the contract", .timeLimit(.minutes(2)))
+@Suite("The PostgreSQL store keeps the contract", .serialized, .timeLimit(.minutes(2)))
 struct PostgresConformanceTests {
     @Test("As it comes", arguments: StoreConformance.cases)
     func contract(_ check: StoreConformanceCase) async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushStorePostgres
 
-@Suite("The device registry over PostgreSQL", .timeLimit(.minutes(2)))
+@Suite("The device registry over PostgreSQL", .serialized, .timeLimit(.minutes(2)))
 struct PostgresDeviceTests {
     private func token(_ name: String, _ service: TokenService = .iOSAPNs, at second: Double = 0) -> RegisteredToken {
         RegisteredToken(DeviceToken(name, service: service), registeredAt: Date(timeIntervalSince1970: second))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushStorePostgres
 
-@Suite("The outbox over PostgreSQL", .timeLimit(.minutes(2)))
+@Suite("The outbox over PostgreSQL", .serialized, .timeLimit(.minutes(2)))
 struct PostgresOutboxTests {
     private func device(_ id: String) -> Device {
         let token = RegisteredToken(
@@ -70,6 +70,30 @@ struct PostgresOutboxTests {
             let changes = try await store.unplannedChanges(limit: 2, wait: .zero)
             try await other.record(changes.map { OutboxPlan(change: $0.number, []) })
             _ = try await store.put([device("c")], outbox: .now)
+        }
+    }
+
+    @Test("Of many changes at once no more are taken than the outbox has room for")
+    func boundedAtOnce() async throws {
+        try await Nodes.use {
+            $0.maximumUnplannedChanges = 20
+        } _: { nodes in
+            let taken = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for number in 0..<100 {
+                    group.addTask {
+                        do throws(StoreError) {
+                            _ = try await nodes[0].put([self.device("d\(number)")], outbox: .now)
+                            return true
+                        } catch {
+                            return false
+                        }
+                    }
+                }
+                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(taken == 20)
+            #expect(try await nodes[0].unplannedCount(ofDevice: nil) == 20)
+            #expect(try await nodes[0].number("SELECT count(*) FROM chapar.devices") == 20)
         }
     }
 

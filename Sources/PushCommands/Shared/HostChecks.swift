@@ -77,7 +77,7 @@ enum HostChecks {
                     Diagnosis(
                         "snapshots",
                         .warning,
-                        "\(snapshot.holder) has held a snapshot for \(Int(snapshot.age.inSeconds)) s: dead rows stay until it ends",
+                        "\(snapshot.holder) has held a snapshot for \(Int(clamping: snapshot.age.inSeconds)) s: dead rows stay until it ends",
                         fix: "End that session, or let it read in shorter transactions."
                     )
                 )

@@ -44,11 +44,15 @@ enum NodeNews: Sendable, Equatable {
 
     /// Reads a note; nil for one that this version does not know.
     init?(_ note: NodeNote) {
-        guard let value = try? JSONValue(parsing: note.body), let backend = value["backend"]?.stringValue else { return nil }
+        guard let value = try? JSONValue(parsing: note.body), let backend = value["backend"]?.stringValue else {
+            return nil
+        }
         func count(_ key: String) -> Int { value[key]?.integerValue.map { Int(clamping: $0) } ?? 0 }
         switch note.topic {
         case "paused":
-            guard let identity = value["identity"]?.stringValue, let until = value["until"]?.integerValue else { return nil }
+            guard let identity = value["identity"]?.stringValue, let until = value["until"]?.integerValue else {
+                return nil
+            }
             self = .paused(
                 backend: backend,
                 identity: identity,
@@ -63,7 +67,8 @@ enum NodeNews: Sendable, Equatable {
                 certain: count("certain")
             )
         case "held":
-            guard let text = value["trip"]?.stringValue, let trip = InvalidationGuard.Trip(stored: Array(text.utf8)) else {
+            guard let text = value["trip"]?.stringValue, let trip = InvalidationGuard.Trip(stored: Array(text.utf8))
+            else {
                 return nil
             }
             self = .held(backend: backend, trip)

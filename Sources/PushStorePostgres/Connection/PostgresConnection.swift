@@ -19,6 +19,7 @@ actor PostgresConnection {
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
+    private var losesNextAnswer = false
     /// The socket, while it is open: for ``interrupt()``.
     private nonisolated let socket = Mutex<Int32?>(nil)
 
@@ -32,7 +33,7 @@ actor PostgresConnection {
     init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false) {
         self.options = options
         // A little shorter than our own deadline, so that the server ends a statement in good order.
-        let timeout = "SET LOCAL statement_timeout = \(Int(options.statementTimeout.inSeconds * 900))"
+        let timeout = "SET LOCAL statement_timeout = \(Int(clamping: options.statementTimeout.inSeconds * 900))"
         settings = [timeout] + (walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : [])
         thread = PostgresThread(name: name)
     }
@@ -76,7 +77,7 @@ actor PostgresConnection {
     ) throws(PostgresError) -> Value {
         try connect()
         guard let connection else { throw .unavailable("there is no connection") }
-        let types = parameters.map { Oid($0.type.rawValue) }
+        let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
         for text in ["BEGIN"] + settings { try sendPlain(text, connection) }
@@ -111,17 +112,17 @@ actor PostgresConnection {
     @discardableResult
     func run(_ statement: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
         guard let connection else { throw .unavailable("there is no connection") }
-        let types = parameters.map { Oid($0.type.rawValue) }
+        let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
         try send(statement, name, types, parameters, connection)
         return PostgresRows(try finish(connection))
     }
 
-    /// Runs statements without parameters and rows, with semicolons between.
-    func perform(_ statements: String) throws(PostgresError) {
+    /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may take long.
+    func perform(_ statements: String, within span: Duration? = nil) throws(PostgresError) {
         guard let connection else { throw .unavailable("there is no connection") }
         guard PQsendQuery(connection, inSchema(statements)) == 1 else { throw lost() }
-        PQclear(try finish(connection))
+        PQclear(try finish(connection, within: span ?? options.statementTimeout))
     }
 
     /// A statement with the configured schema in place of `chapar`.
@@ -137,6 +138,9 @@ actor PostgresConnection {
 
     /// Breaks the connection from outside, so that whoever waits on it stops waiting.
     nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
+
+    /// Lets the next single transaction take place and its answer get lost; for tests.
+    func loseNextAnswer() { losesNextAnswer = true }
 
     /// Closes it for good.
     func close() {
@@ -185,7 +189,7 @@ actor PostgresConnection {
         connection = opened
         guard let opened, PQstatus(opened) == CONNECTION_OK else {
             let error = lost(or: "out of memory")
-            backOff.fail(error.description)
+            if case .unavailable(let message) = error { backOff.fail(message) }
             throw error
         }
         let descriptor = PQsocket(opened)
@@ -210,7 +214,7 @@ actor PostgresConnection {
         _ parameters: [PostgresValue],
         _ connection: OpaquePointer
     ) throws(PostgresError) {
-        let count = Int32(parameters.count)
+        let count = Int32(clamping: parameters.count)
         let formats = [Int32](repeating: 1, count: parameters.count)
         let sent = PostgresValue.encode(parameters) { values, lengths in
             if let name {
@@ -233,15 +237,20 @@ actor PostgresConnection {
     ) throws(PostgresError) -> String {
         if let name = prepared[statement] { return name }
         let name = "chapar_\(prepared.count)"
-        guard PQsendPrepare(connection, name, inSchema(statement), Int32(types.count), types) == 1 else { throw lost() }
+        guard PQsendPrepare(connection, name, inSchema(statement), Int32(clamping: types.count), types) == 1 else {
+            throw lost()
+        }
         PQclear(try finish(connection))
         prepared[statement] = name
         return name
     }
 
     /// Reads the answers to what was sent, and gives the last one.
-    private func finish(_ connection: OpaquePointer) throws(PostgresError) -> OpaquePointer {
-        let deadline = ContinuousClock.now + options.statementTimeout
+    private func finish(
+        _ connection: OpaquePointer,
+        within span: Duration? = nil
+    ) throws(PostgresError) -> OpaquePointer {
+        let deadline = ContinuousClock.now + (span ?? options.statementTimeout)
         var last: OpaquePointer?
         var failure: PostgresError?
         while true {
@@ -300,6 +309,11 @@ actor PostgresConnection {
             switch PQresultStatus(result) {
             case PGRES_PIPELINE_SYNC:
                 PQclear(result)
+                if losesNextAnswer {
+                    losesNextAnswer = false
+                    PQclear(found)
+                    throw lost(or: "the answer was lost")
+                }
                 guard PQexitPipelineMode(connection) == 1, let found, failure == nil else {
                     PQclear(found)
                     throw failure ?? lost()
@@ -317,7 +331,7 @@ actor PostgresConnection {
 
     private static func error(_ result: OpaquePointer) -> PostgresError {
         func field(_ letter: Character) -> String? {
-            letter.asciiValue.flatMap { PQresultErrorField(result, Int32($0)) }.map { String(cString: $0) }
+            letter.asciiValue.flatMap { PQresultErrorField(result, Int32(clamping: $0)) }.map { String(cString: $0) }
         }
         return PostgresError(code: field("C") ?? "", message: field("M") ?? "no reason given")
     }
@@ -329,7 +343,7 @@ actor PostgresConnection {
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero else { return false }
             var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
-            let ready = poll(&descriptor, 1, Int32(clamping: Int(left.inSeconds * 1_000) + 1))
+            let ready = poll(&descriptor, 1, Int32(clamping: Int(clamping: left.inSeconds * 1_000) &+ 1))
             if ready > 0 { return true }
             if ready < 0, errno != EINTR { throw .unavailable(String(cString: strerror(errno))) }
         }
@@ -354,7 +368,7 @@ actor PostgresConnection {
 
         mutating func fail(_ message: String) {
             self.message = message
-            next = .now + span * Double.random(in: 0.75...1.25)
+            next = .now + .milliseconds(span.inMilliseconds * Int64.random(in: 75...125) / 100)
             span = min(span * 2, .seconds(5))
         }
     }

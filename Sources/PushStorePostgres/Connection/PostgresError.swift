@@ -24,7 +24,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     init(code: String, message: String) {
         switch code.prefix(2) {
         case "08": self = .unavailable(message)
-        case "57" where code != Self.timeout: self = .unavailable(message)  // It is shutting down; not a statement's timeout.
+        case "57" where code != Self.timeout: self = .unavailable(message)  // It is shutting down.
         case "53" where code != "53300": self = .full(message)
         case "53": self = .unavailable(message)  // Too many connections: that passes.
         default: self = .refused(code: code, message)

@@ -51,9 +51,14 @@ struct PostgresRows: ~Copyable {
     }
 
     private func with<Value>(_ row: Int, _ column: Int, _ body: (UnsafeRawBufferPointer) -> Value?) -> Value? {
-        guard row < count, PQgetisnull(result, Int32(row), Int32(column)) == 0,
-            let start = PQgetvalue(result, Int32(row), Int32(column))
+        guard row < count, PQgetisnull(result, Int32(clamping: row), Int32(clamping: column)) == 0,
+            let start = PQgetvalue(result, Int32(clamping: row), Int32(clamping: column))
         else { return nil }
-        return body(UnsafeRawBufferPointer(start: start, count: Int(PQgetlength(result, Int32(row), Int32(column)))))
+        return body(
+            UnsafeRawBufferPointer(
+                start: start,
+                count: Int(PQgetlength(result, Int32(clamping: row), Int32(clamping: column)))
+            )
+        )
     }
 }

@@ -40,7 +40,7 @@ enum PostgresValue: Sendable {
         return block.withUnsafeBytes { bytes in
             let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
             let pointers = spans.map { span in span.flatMap { span in start.map { $0 + span.lowerBound } } }
-            return body(pointers, spans.map { Int32($0?.count ?? 0) })
+            return body(pointers, spans.map { Int32(clamping: $0?.count ?? 0) })
         }
     }
 
@@ -96,17 +96,17 @@ enum PostgresValue: Sendable {
         to block: inout [UInt8],
         _ append: (Element, inout [UInt8]) -> Bool
     ) {
-        Self.append(Int32(elements.isEmpty ? 0 : 1), to: &block)
+        Self.append(elements.isEmpty ? Int32(0) : 1, to: &block)
         Self.append(Int32(1), to: &block)
         Self.append(type.rawValue, to: &block)
         guard !elements.isEmpty else { return }
-        Self.append(Int32(elements.count), to: &block)
+        Self.append(Int32(clamping: elements.count), to: &block)
         Self.append(Int32(1), to: &block)
         for element in elements {
             let place = block.count
             Self.append(Int32(-1), to: &block)
             guard append(element, &block) else { continue }
-            let length = Int32(block.count - place - 4)
+            let length = Int32(clamping: block.count - place - 4)
             withUnsafeBytes(of: length.bigEndian) { bytes in
                 for (offset, byte) in bytes.enumerated() { block[place + offset] = byte }
             }

@@ -17,6 +17,7 @@ struct DeviceChangeRequest: GroupRequest {
     /// Answers the caller when nothing was changed.
     var fail: @Sendable (StoreError) -> Void
 
+    var needsRoom: Bool { outbox != nil && mayRefuse }
     var weight: Int { ids.count + tokens.count }
 }
 
@@ -38,26 +39,21 @@ struct DeviceChangeGroups: Sendable {
     ) async throws(PostgresError) -> (answers: [@Sendable () -> Void], isNoted: Bool) {
         let options = core.options
         return try await connection.transaction { (db) throws(PostgresError) in
-            var answers: [@Sendable () -> Void] = []
-            var accepted = requests
-            if requests.contains(where: { $0.outbox != nil && $0.mayRefuse }),
-                let refusal = try OutboxChangeTable.refusal(db, options)
-            {
-                for request in requests where request.outbox != nil && request.mayRefuse {
-                    answers.append { request.fail(refusal) }
-                }
-                accepted.removeAll { $0.outbox != nil && $0.mayRefuse }
-            }
-            guard !accepted.isEmpty else { return (answers, false) }
-            let (ids, tokens) = (Set(accepted.flatMap(\.ids)), Set(accepted.flatMap(\.tokens)))
+            let backlog = requests.contains(where: \.needsRoom) ? try OutboxChangeTable.backlog(db) : 0
+            let (ids, tokens) = (Set(requests.flatMap(\.ids)), Set(requests.flatMap(\.tokens)))
             var locks = RegistryLocks(options)
             locks.add(devices: ids)
             locks.add(tokens: tokens)
             try locks.take(db)
             let stored = try RegistryLocks.devices(Array(ids), having: Array(tokens), db)
             var batch = DeviceBatch(stored, tokens: tokens)
+            var answers: [@Sendable () -> Void] = []
             var contents: [(content: OutboxChange.Content, at: Date)] = []
-            for request in accepted {
+            for request in requests {
+                if request.needsRoom, backlog + contents.count >= options.maximumUnplannedChanges {
+                    answers.append { request.fail(OutboxChangeTable.refusal) }
+                    continue
+                }
                 answers.append(request.body(&batch))
                 let changed = batch.takeContents()
                 if let moment = request.outbox { contents += changed.map { ($0, moment) } }

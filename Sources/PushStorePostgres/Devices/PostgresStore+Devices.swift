@@ -49,7 +49,9 @@ extension PostgresStore: DeviceStore {
     public func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int {
         guard !ids.isEmpty else { return 0 }
         let count = try await transaction(on: registry) { (db) throws(PostgresError) in
-            try OutboxChangeTable.requireRoom(db, self.options)
+            guard try OutboxChangeTable.backlog(db) < self.options.maximumUnplannedChanges else {
+                throw .declined(OutboxChangeTable.refusal)
+            }
             var found: [String: Device] = [:]
             for stored in try RegistryLocks.devices(ids, having: [], db) { found[stored.device.id] = stored.device }
             let contents = ids.compactMap { id in

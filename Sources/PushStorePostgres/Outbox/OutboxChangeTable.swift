@@ -15,19 +15,16 @@ enum OutboxChangeTable {
         SELECT coalesce((SELECT max(number) FROM chapar.outbox_changes) - (SELECT min(number) FROM chapar.outbox_changes) + 1, 0)
         """
 
-    /// Why nothing may be added to the outbox; nil when it has room.
-    static func refusal(
-        _ db: isolated PostgresConnection,
-        _ options: PostgresOptions
-    ) throws(PostgresError) -> StoreError? {
-        guard try db.run(span).integer(0, 0) ?? 0 >= Int64(options.maximumUnplannedChanges) else { return nil }
-        return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
+    /// About how many changes wait.
+    static func backlog(_ db: isolated PostgresConnection) throws(PostgresError) -> Int {
+        Int(try db.run(span).integer(0, 0) ?? 0)
     }
 
-    /// Refuses what would add to a full outbox.
-    static func requireRoom(_ db: isolated PostgresConnection, _ options: PostgresOptions) throws(PostgresError) {
-        if let refusal = try refusal(db, options) { throw .declined(refusal) }
-    }
+    /// What a caller gets who would add to a full outbox.
+    static let refusal = StoreError.full(
+        reason: "devices change faster than platforms can be told of it",
+        retryAfter: .seconds(5)
+    )
 
     /// Keeps changes behind those that wait.
     static func add(

@@ -34,13 +34,15 @@ struct OutboxGroups: Sendable {
             locks.add(devices: devices)
             try locks.take(db)
             let holding = try OutboxChangeTable.holding(Array(devices), db)
-            let refusal = holding.isEmpty ? nil : try OutboxChangeTable.refusal(db, options)
-            var refused: [Int: StoreError] = [:]
+            let backlog = holding.isEmpty ? 0 : try OutboxChangeTable.backlog(db)
+            var refused: Set<Int> = []
             var behind: [(content: OutboxChange.Content, at: Date)] = []
             var new: [OutboxEntry] = []
             for (place, request) in requests.enumerated() {
-                if let refusal, request.entries.contains(where: { holding.contains($0.device) }) {
-                    refused[place] = refusal
+                if backlog + behind.count >= options.maximumUnplannedChanges,
+                    request.entries.contains(where: { holding.contains($0.device) })
+                {
+                    refused.insert(place)
                     continue
                 }
                 for entry in request.entries {
@@ -56,8 +58,8 @@ struct OutboxGroups: Sendable {
         }
         core.outboxSignals.raise(changes: isBehind, entriesOf: added.keys)
         for (place, request) in requests.enumerated() {
-            if let error = refused[place] {
-                request.fail(error)
+            if refused.contains(place) {
+                request.fail(OutboxChangeTable.refusal)
             } else {
                 request.continuation.resume(returning: .success(()))
             }

@@ -130,7 +130,7 @@ final class ClaimDesk: Sendable {
 
     /// Puts back tickets that were in hand and got nothing; those whose time is over are answered.
     ///
-    /// - Parameter isParked: Whether nothing was due for them.
+    /// They are parked where nothing was due for them.
     func putBack(_ tickets: [ClaimTicket], isParked: Bool, now: Int64) {
         let (over, isClosed) = state.withLock { state in
             var over: [ClaimTicket] = []

@@ -30,6 +30,7 @@ struct ClaimLoop {
     private mutating func look(_ tickets: [String: [ClaimTicket]]) async {
         do throws(PostgresError) {
             try await core.followWallClock()
+            try await core.releaseUnknown()
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             let orders = tickets.map { ClaimOrder($0.key, $0.value, flows: core.flows.numbers(of: $0.key)) }
             var filled = orders

@@ -12,7 +12,7 @@ struct EnqueueLoop {
 
     let core: StoreCore
     let inbox: Inbox<EnqueueRequest>
-    /// Leases for what is given out as it comes. Whoever claims it later has a higher one.
+    /// Leases for what is given out as it comes; whoever claims it later has a higher one.
     private var leases: Range<Int64> = 0..<0
 
     init(_ core: StoreCore, _ inbox: Inbox<EnqueueRequest>) {
@@ -36,8 +36,17 @@ struct EnqueueLoop {
         }
     }
 
-    private mutating func commit(_ requests: [EnqueueRequest]) async {
+    private mutating func commit(_ all: [EnqueueRequest]) async {
         var answers = EnqueueAnswers()
+        let bound = Int64(core.options.maximumWaiting)
+        let waiting = core.waiting
+        let requests = all.filter { waiting + Int64($0.batch.deliveries) <= bound }
+        if requests.count < all.count {
+            let reason = "about \(waiting) deliveries wait already, and max_waiting is \(bound)"
+            for request in all where waiting + Int64(request.batch.deliveries) > bound {
+                answers.add(request, .failure(.full(reason: reason, retryAfter: .seconds(10))))
+            }
+        }
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {
             if case .declined = refused {
@@ -106,12 +115,14 @@ struct EnqueueLoop {
             var rows = EnqueueRows(core, lease: lease)
             do throws(PostgresError) {
                 for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
+                for assignment in rows.assignments { core.inHand.add(assignment.claims) }
                 if !rows.isEmpty {
                     try await core.writer.single(EnqueueRows.insertion, rows.parameters) { (_) throws(PostgresError) in
                     }
                 }
             } catch {
                 giveBack(rows)
+                if case .broken = error, !rows.assignments.isEmpty { core.noteDoubt() }
                 throw error
             }
             finish(rows, StoreChange(accepted: rows.count))
@@ -146,7 +157,6 @@ struct EnqueueLoop {
     private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
         for (id, head) in rows.heads { core.heads.add(head, id) }
         for assignment in rows.assignments {
-            core.inHand.add(assignment.claims)
             core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
         let now = core.now
@@ -156,6 +166,7 @@ struct EnqueueLoop {
     }
 
     private func giveBack(_ rows: EnqueueRows) {
+        for assignment in rows.assignments { core.inHand.remove(assignment.claims) }
         core.desk.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
     }
 }

@@ -57,10 +57,7 @@ struct EnqueueRows: Sendable {
         node = core.nodeNumber
     }
 
-    /// Adds a notification.
-    ///
-    /// - Parameters:
-    ///   - owners: For each recipient whether it must wait for another delivery with its collapse key; empty when none must.
+    /// Adds a notification; `held` says for each recipient whether it must wait for another delivery with its collapse key.
     mutating func add(_ new: NewNotification, held: [Bool] = []) throws(PostgresError) {
         guard !new.recipients.isEmpty else {
             throw .declined(.failed("the notification \(new.id) has no recipient"))

@@ -11,6 +11,9 @@ extension PostgresStore: TraceStore {
     /// So many blocks of events are read at a time.
     private static let blocksPerRead: Int64 = 64
 
+    /// So long the cleaning of one table may take.
+    private static let longestCleaning = Duration.seconds(3_600)
+
     /// The newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
         UserTraces.End(delivery: newestDelivery, event: try await lastEvent())
@@ -143,16 +146,19 @@ extension PostgresStore: TraceStore {
             }
             return tables
         }
+        // Over a connection of its own, for as long as each takes: everything else goes on meanwhile.
+        let cleaner = PostgresConnection(core.options, name: "cleaner")
         for table in tables {
-            try await session(on: core.reader) { (db) throws(PostgresError) in
+            try await session(on: cleaner) { (db) throws(PostgresError) in
                 do throws(PostgresError) {
-                    try db.perform("VACUUM (TRUNCATE false) chapar.\(table)")
+                    try db.perform("VACUUM (TRUNCATE false) chapar.\(table)", within: Self.longestCleaning)
                 } catch {
                     // A partition may have been dropped meanwhile.
                     guard case .refused(code: "42P01", _) = error else { throw error }
                 }
             }
         }
+        await cleaner.close()
     }
 }
 

@@ -40,7 +40,7 @@ struct Removal {
                 try db.run(
                     """
                     SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)
-                    AND NOT EXISTS (SELECT FROM chapar.results WHERE id >= $1 AND id < $2 AND changed >= $3)
+                    AND NOT EXISTS (SELECT FROM chapar.\(Partitions.Table.results.name(of: day)) WHERE changed >= $3)
                     """,
                     [
                         .integer(Partitions.Table.notifications.start(of: day)),

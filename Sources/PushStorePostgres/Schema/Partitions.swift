@@ -27,7 +27,7 @@ final class Partitions: Sendable {
 
     /// The day that a time lies in, since 1970.
     static func day(_ milliseconds: Int64) -> Int64 {
-        Int64((Double(milliseconds) / Double(Self.milliseconds)).rounded(.down))
+        milliseconds >= 0 ? milliseconds / Self.milliseconds : (milliseconds + 1) / Self.milliseconds - 1
     }
 
     /// The day of a number.

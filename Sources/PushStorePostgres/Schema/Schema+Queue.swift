@@ -57,6 +57,7 @@ extension Schema {
             id bigint NOT NULL PRIMARY KEY, notification bigint NOT NULL, flow bigint NOT NULL, changed bigint NOT NULL,
             state smallint NOT NULL, recipient text NOT NULL, attempt_log bytea
         ) PARTITION BY RANGE (id);
+        CREATE INDEX results_changed ON chapar.results USING brin (changed);
         CREATE TABLE chapar.awaited (delivery bigint NOT NULL, message bigint NOT NULL, token bigint NOT NULL)
             PARTITION BY RANGE (delivery);
         CREATE INDEX awaited_message ON chapar.awaited (message, token);

@@ -21,12 +21,15 @@ enum Schema {
         Step(name: "outbox", statements: outbox),
     ]
 
-    /// The schema, and which steps it has.
+    /// Makes the schema, where ``isMissing`` says so.
+    static let creation = "CREATE SCHEMA IF NOT EXISTS chapar"
+    static let isMissing = "SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL"
+
+    /// Which steps the schema has.
     ///
     /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null for
     ///   its own.
     static let ledger = """
-        CREATE SCHEMA IF NOT EXISTS chapar;
         CREATE TABLE IF NOT EXISTS chapar.schema_steps (
             number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now(),
             oldest_reader bigint
@@ -82,6 +85,8 @@ enum Schema {
         guard try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0) else { return }
         try lock(db)
         do throws(PostgresError) {
+            // `IF NOT EXISTS` asks for the right to make schemas even where there is one.
+            if try db.run(isMissing).bool(0, 0) { try db.perform(creation) }
             try db.perform(ledger)
         } catch {
             guard case .refused(code: "42501", let message) = error else { throw error }

@@ -129,7 +129,8 @@ final class Announcer: Sendable {
             } catch {
                 // The other nodes look by themselves; notes may be lost.
             }
-            try? await Task.sleep(for: Self.interval)  // It ends early when the task is cancelled, and the loop with it.
+            // It ends early when the task is cancelled, and the loop with it.
+            try? await Task.sleep(for: Self.interval)
         }
     }
 
@@ -159,7 +160,8 @@ final class Announcer: Sendable {
                 }
             } catch {
                 if case .closed = error { return }
-                try? await Task.sleep(for: .seconds(1))  // It ends early when the task is cancelled, and the loop with it.
+                // It ends early when the task is cancelled, and the loop with it.
+                try? await Task.sleep(for: .seconds(1))
             }
         }
     }

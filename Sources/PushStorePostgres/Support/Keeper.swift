@@ -31,6 +31,7 @@ struct Keeper {
         try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
+            core.waiting = try Self.waiting(upTo: core.options.maximumWaiting, db)
             core.announcer.hasPeers = try db.run("SELECT count(*) > 1 FROM chapar.nodes").bool(0, 0)
         }
     }
@@ -52,6 +53,15 @@ struct Keeper {
                 healthySince = .now
             }
         }
+    }
+
+    /// How many deliveries have not ended: counted up to a small bound, else as the server last estimated.
+    private static func waiting(upTo bound: Int, _ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
+        let statement =
+            bound <= 100_000
+            ? "SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w"
+            : "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass"
+        return try db.run(statement).integer(0, 0) ?? 0
     }
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
@@ -142,7 +152,7 @@ struct Keeper {
         }
         let instant = before + before.duration(to: .now) / 2
         let steady = wall - ahead
-        let expected = core.now - Int64(instant.duration(to: .now).inSeconds * 1_000)
+        let expected = core.now - instant.duration(to: .now).inMilliseconds
         let jump = steady - expected
         if core.nodeNumber != 0, abs(jump) >= StoreCore.smallestJump {
             try await core.shiftScheduled(to: ahead + jump)

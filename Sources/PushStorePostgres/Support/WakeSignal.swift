@@ -31,7 +31,8 @@ final class WakeSignal: Sendable {
         guard generation == seen, span > .zero, !Task.isCancelled else { return }
         await withTaskGroup { group in
             group.addTask { await self.wait(after: seen) }
-            group.addTask { try? await time.sleep(for: span) }  // It throws when the task is cancelled: the wait is over then too.
+            // It throws when the task is cancelled: the wait is over then too.
+            group.addTask { try? await time.sleep(for: span) }
             await group.next()
             group.cancelAll()
         }

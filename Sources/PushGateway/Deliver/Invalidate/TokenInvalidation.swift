@@ -201,7 +201,12 @@ package final class TokenInvalidation: Sendable {
         }
         for (backend, counts) in untold where counts.answers + counts.uncertain + counts.certain > 0 {
             tell(
-                .answers(backend: backend, answers: counts.answers, uncertain: counts.uncertain, certain: counts.certain)
+                .answers(
+                    backend: backend,
+                    answers: counts.answers,
+                    uncertain: counts.uncertain,
+                    certain: counts.certain
+                )
             )
         }
     }

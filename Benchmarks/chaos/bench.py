@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Three gateways on one PostgreSQL under load, while gateways and the database are killed at random: is anything lost or doubled?
+
+usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--rate N] [--seed N] [--json FILE]
+
+Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway. Half of the messages have a collapse id.
+Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again. At the end
+everything accepted must have ended, nothing may be claimed or wait, and no device may have been shown a message twice. What the platform
+got for the second time, under the same id, is counted.
+"""
+import argparse
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from postgres import postgres  # noqa: E402
+
+LEASE = 3  # Seconds: the shortest that the configuration takes.
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Node:
+    """A gateway that can be killed and started again on its port."""
+
+    def __init__(self, chapar, folder, number, database, template):
+        self.chapar, self.port, self.child = chapar, free_port(), None
+        self.config, self.log = folder / f"node-{number}.yaml", open(folder / f"node-{number}.log", "a")
+        text = re.sub(r"port: 8080", f"port: {self.port}", template, count=1)
+        store = f"store: {{ kind: postgres, url: '{database.url}', node: node-{number}, node_lease: {LEASE} }}\n"
+        self.config.write_text(re.sub(r"store:\n(  .*\n)+", store, text, count=1))
+
+    def start(self):
+        self.child = subprocess.Popen([self.chapar, "serve", "--config", str(self.config)], stdout=subprocess.DEVNULL, stderr=self.log)
+
+    def kill(self):
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait()
+
+    def ask(self, method, path, body=None, headers=None, timeout=10):
+        """The status and the answer; the status is 0 where there was none."""
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            text = answer.read()
+            connection.close()
+            return answer.status, text
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+
+    @property
+    def is_ready(self):
+        return self.ask("GET", "/readyz", timeout=2)[0] == 200
+
+
+class Client(threading.Thread):
+    """Posts messages one after the other until told to stop; each is repeated until it is accepted."""
+
+    def __init__(self, number, nodes, pause, stop):
+        super().__init__(daemon=True)
+        self.number, self.nodes, self.pause, self.stop = number, nodes, pause, stop
+        self.random = random.Random(number)
+        self.accepted, self.repeats, self.refused = [], 0, []
+
+    def run(self):
+        serial = 0
+        while not self.stop.is_set():
+            serial += 1
+            token = f"{self.number:08x}{serial:056x}"
+            body = {"to": {"tokens": [{"token": token, "service": "ios-apns"}]}, "content": {"title": f"{self.number} {serial}"},
+                    "backend": "ios"}
+            if serial % 2:
+                body["options"] = {"collapse_id": f"c{self.number}-{serial}"}
+            self.post(json.dumps(body), f"chaos-{self.number}-{serial}")
+            time.sleep(self.pause)
+
+    def post(self, body, key):
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            status, text = self.random.choice(self.nodes).ask(
+                "POST", "/v1/notifications", body, {"content-type": "application/json", "idempotency-key": key})
+            if status == 202:
+                self.accepted.append(json.loads(text)["id"])
+                return
+            if 400 <= status < 500 and status not in (409, 429):
+                self.refused.append((status, text[:200]))
+                return
+            self.repeats += 1
+            time.sleep(0.05)
+        self.refused.append((0, b"never accepted"))
+
+
+def wait_until(claim, seconds, what):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if claim():
+                return
+        except (OSError, subprocess.CalledProcessError):
+            pass
+        time.sleep(0.2)
+    raise SystemExit(f"it did not happen in {seconds} s: {what}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--chapar", default=str(Path(__file__).resolve().parents[2] / ".build/release/chapar"))
+    parser.add_argument("--seconds", type=float, default=300, help="over which the faults are spread")
+    parser.add_argument("--kills", type=int, default=50, help="of gateways")
+    parser.add_argument("--crashes", type=int, default=5, help="of the database")
+    parser.add_argument("--rate", type=float, default=200, help="messages a second, about")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", help="write the figures there as well")
+    arguments = parser.parse_args()
+    chance = random.Random(arguments.seed)
+    folder = Path(tempfile.mkdtemp(prefix="chapar-chaos-"))
+    folder.chmod(0o755)  # The server may run as another user.
+    children = []
+    try:
+        with postgres(folder / "postgres", "max_connections=200") as database:
+            figures = run(arguments, chance, folder, database, children)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    print(json.dumps(figures))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=2))
+    wrong = [name for name in ("lost", "left", "refused", "doubled_on_device") if figures[name]]
+    if wrong:
+        print(f"not as promised: {', '.join(wrong)}; see {folder}", file=sys.stderr)
+        sys.exit(1)
+    subprocess.run(["rm", "-rf", str(folder)], check=False)
+
+
+def run(arguments, chance, folder, database, children):
+    sandbox = subprocess.Popen([arguments.chapar, "sandbox", "--dir", str(folder / "sandbox"), "--json"], stdout=subprocess.PIPE, text=True)
+    children.append(sandbox)
+    listeners = json.loads(sandbox.stdout.readline())["listeners"]
+    control = listeners["control"].removeprefix("http://")
+    template = (folder / "sandbox/chapar.yaml").read_text()
+    nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template) for number in range(1, 4)]
+    for node in nodes:
+        node.start()
+        children.append(node.child)
+    wait_until(lambda: all(node.is_ready for node in nodes), 60, "the gateways are ready")
+    stop = threading.Event()
+    clients = [Client(number, nodes, 8 / arguments.rate, stop) for number in range(8)]
+    for client in clients:
+        client.start()
+    faults = ["kill"] * arguments.kills + ["crash"] * arguments.crashes
+    chance.shuffle(faults)
+    started = time.monotonic()
+    for place, fault in enumerate(faults):
+        due = started + arguments.seconds * (place + 1) / (len(faults) + 1)
+        time.sleep(max(0, due - time.monotonic()))
+        if fault == "kill":
+            node = chance.choice(nodes)
+            node.kill()
+            time.sleep(chance.uniform(0, 0.5))
+            node.start()
+            children.append(node.child)
+        else:
+            database.crash()
+            time.sleep(chance.uniform(0.2, 2))
+            database.start()
+    time.sleep(max(0, started + arguments.seconds - time.monotonic()))
+    stop.set()
+    for client in clients:
+        client.join(150)
+    span = time.monotonic() - started
+    try:
+        wait_until(lambda: database.ask("SELECT count(*) FROM chapar.waiting") == "0", 60, "everything has ended")
+    except SystemExit:
+        print(database.ask("SELECT id, owner, lease, due, attempts, flags, clock_timestamp() FROM chapar.waiting LIMIT 5"),
+              database.ask("SELECT * FROM chapar.nodes"), *(node.ask("GET", "/readyz") for node in nodes), folder,
+              sep="\n", file=sys.stderr)
+        raise
+    accepted = sum(len(client.accepted) for client in clients)
+    ended = int(database.ask("SELECT count(*) FROM chapar.results"))
+    states = dict(line.split("|") for line in database.ask(
+        "SELECT state, count(*) FROM chapar.results GROUP BY state ORDER BY state").splitlines())
+    known = set(database.ask("SELECT id FROM chapar.notifications").splitlines())
+    lost = sum(1 for client in clients for one in client.accepted if str(number_of(one)) not in known)
+    connection = http.client.HTTPConnection(control, timeout=10)
+    connection.request("GET", "/apns/counters")
+    counters = json.loads(connection.getresponse().read())
+    for node in nodes:
+        node.child.terminate()
+    for node in nodes:
+        node.child.wait(60)
+    left = int(database.ask("SELECT count(*) FROM chapar.waiting"))
+    refused = [refusal for client in clients for refusal in client.refused]
+    for refusal in refused[:5]:
+        print(f"refused: {refusal}", file=sys.stderr)
+    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "accepted": accepted,
+            "repeated_requests": sum(client.repeats for client in clients), "refused": len(refused), "ended": ended, "states": states,
+            "lost": max(lost, accepted - ended), "left": left, "platform_got": counters["accepted"],
+            "again_with_the_same_id": counters["duplicate_ids"], "again_with_the_same_content": counters["duplicate_contents"],
+            "doubled_on_device": counters["doubled_on_device"]}
+
+
+def number_of(text):
+    """The number of an id: 13 digits of Crockford's base 32."""
+    value = 0
+    for letter in text:
+        value = value << 5 | "0123456789ABCDEFGHJKMNPQRSTVWXYZ".index(letter)
+    return value
+
+
+if __name__ == "__main__":
+    main()

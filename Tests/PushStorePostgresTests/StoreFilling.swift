@@ -93,6 +93,7 @@ struct StoreFilling {
         try await accept(store, ["cancelled"], backends: ["gone"])
         _ = try await store.cancel(notifications[notifications.count - 1]) { _, _ in [1] }
         try await accept(store, ["moved"], backends: ["gone"])
+        try await accept(store, ["there already"], backends: ["hms"])
         _ = try await store.move(backend: "gone", to: "hms")
         try await accept(store, ["key"], backends: ["fcm"], key: "k1")
         // Claimed when the store is closed, and another one behind it.

@@ -62,6 +62,29 @@ struct StoreCopyTests {
         }
     }
 
+    @Test("A copy whose task is cancelled stops after a page, and goes on when it is run again")
+    func cancellation() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/a.db"))
+            for number in 0..<20 { try await store.saveState("name \(number)", [UInt8(number)]) }
+            await store.close()
+            var copy = StoreCopy(
+                from: try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/a.db"), isTarget: false),
+                to: try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/b.db"), isTarget: true)
+            )
+            copy.pageSize = 3
+            let stopped = Task { [copy] in
+                try await copy.run { if $0.records > 6 { withUnsafeCurrentTask { $0?.cancel() } } }
+            }
+            await #expect(throws: CancellationError.self) { try await stopped.value }
+            #expect(try await copy.target.mark()?.kind == .state)
+            let counts = try await copy.run()
+            #expect(counts.first { $0.kind == .state }?.count == 20)
+            await copy.source.close()
+            await copy.target.close()
+        }
+    }
+
     @Test("A plan of an older file names the steps that it lacks and changes nothing; a newer file is refused")
     func plan() async throws {
         try await TemporaryFolder.use { folder in

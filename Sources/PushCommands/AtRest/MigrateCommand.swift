@@ -2,6 +2,7 @@ import ArgumentParser
 import PushCore
 import PushGateway
 import PushQueue
+import PushStoreSQLite
 
 /// `chapar migrate`: brings the store's tables up to date before a gateway does, or says what that would be.
 struct MigrateCommand: AsyncParsableCommand {

@@ -17,7 +17,10 @@ struct StoreOption: ParsableArguments {
         let settings = try file.load().configuration.store
         guard settings.kind == .sqlite else {
             throw CommandFailure(
-                "the store is a PostgreSQL database: copy it with its own tools, such as pg_dump --schema=\(settings.postgres.schema)",
+                """
+                the store is a PostgreSQL database: copy it with its own tools, such as pg_dump --schema=\(settings.postgres.schema), \
+                or, while no gateway uses it, with store copy
+                """,
                 .usage
             )
         }

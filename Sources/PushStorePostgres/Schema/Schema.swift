@@ -21,7 +21,11 @@ enum Schema {
         Step(name: "outbox", statements: outbox),
     ]
 
-    /// The schema, and which steps it has.
+    /// Makes the schema, where ``isMissing`` says so.
+    static let creation = "CREATE SCHEMA IF NOT EXISTS chapar"
+    static let isMissing = "SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL"
+
+    /// Which steps the schema has.
     ///
     /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null for
     ///   its own.
@@ -82,9 +86,7 @@ enum Schema {
         try lock(db)
         do throws(PostgresError) {
             // `IF NOT EXISTS` asks for the right to make schemas even where there is one.
-            if try db.run("SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL").bool(0, 0) {
-                try db.perform("CREATE SCHEMA IF NOT EXISTS chapar")
-            }
+            if try db.run(isMissing).bool(0, 0) { try db.perform(creation) }
             try db.perform(ledger)
         } catch {
             guard case .refused(code: "42501", let message) = error else { throw error }

@@ -8,9 +8,13 @@ package enum StoreMigration {
     /// - Throws: `StoreError.failed` when an incompatible newer version has been here.
     package static func plan(_ options: PostgresOptions) async throws(StoreError) -> [MigrationStep] {
         try await use(options) { (connection) async throws(PostgresError) in
-            let (isMissing, count) = try await connection.session { (db) throws(PostgresError) in
-                let isMissing = try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0)
-                return (isMissing, isMissing ? 0 : try Schema.appliedSteps(db, options, Schema.steps))
+            let (missing, count) = try await connection.session { (db) throws(PostgresError) -> ([String], Int) in
+                guard try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0) else {
+                    return ([], try Schema.appliedSteps(db, options, Schema.steps))
+                }
+                return (
+                    try db.run(Schema.isMissing).bool(0, 0) ? [Schema.creation, Schema.ledger] : [Schema.ledger], 0
+                )
             }
             let steps = Schema.steps.enumerated().dropFirst(count).map { place, step in
                 MigrationStep(
@@ -19,11 +23,8 @@ package enum StoreMigration {
                     isCompatible: step.oldestReader.map { $0 <= place } ?? false
                 )
             }
-            let ledger = MigrationStep(
-                name: "0 schema",
-                statements: shown("CREATE SCHEMA IF NOT EXISTS chapar;\n" + Schema.ledger, options)
-            )
-            return (isMissing ? [ledger] : []) + steps
+            let ledger = MigrationStep(name: "0 schema", statements: shown(missing.joined(separator: ";\n"), options))
+            return (missing.isEmpty ? [] : [ledger]) + steps
         }
     }
 

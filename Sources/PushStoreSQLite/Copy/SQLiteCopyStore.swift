@@ -206,19 +206,21 @@ package final class SQLiteCopyStore: CopyStore {
 
     // MARK: The connection
 
+    /// Uses the connection to the end, also when the task is cancelled: what is begun is not interrupted.
     private func use<Value: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
-        do {
-            return try await pool.writeWithoutTransaction { db in
-                guard let connection = db.sqliteConnection else { throw StoreError.closed }
-                return try body(connection)
+        let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
+            pool.asyncWriteWithoutTransaction { db in
+                do throws(StoreError) {
+                    guard let connection = db.sqliteConnection else { throw .closed }
+                    continuation.resume(returning: .success(try body(connection)))
+                } catch {
+                    continuation.resume(returning: .failure(error))
+                }
             }
-        } catch let error as StoreError {
-            throw error
-        } catch {
-            throw .failed("cannot use the store \(name): \(error)")
         }
+        return try result.get()
     }
 
     private func transaction(_ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Void)

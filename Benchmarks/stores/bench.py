@@ -5,11 +5,14 @@ usage: bench.py [--chapar BINARY] [--pairs N] [--only NAME ...] [--quick] [--jso
 
 The parts `single` and `hundred` of `Benchmarks/run gateway` with the embedded store and with a private PostgreSQL server beside the
 gateway (its settings are Debian's; `synchronous_commit` is on). What counts is the median of the pairs' ratios, PostgreSQL to
-embedded; the goals are at least 0.4 for `single` and 0.3 for `hundred`.
+embedded; the goals are at least 0.4 for `single` and 0.3 for `hundred`. After each run on PostgreSQL raw.c does the same two statements for
+as many rows each as the gateway had in one, without a gateway: `hundred` is to reach 0.6 of it.
 """
 import argparse
 import json
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +25,33 @@ from rig import Rig, h2load_reference  # noqa: E402
 
 PARTS = {"single": (1, 60_000, 64), "hundred": (100, 3_000, 16)}  # Notifications a POST, POSTs, connections.
 GOALS = {"single": 0.4, "hundred": 0.3}
+
+
+QUEUE = Path(__file__).resolve().parents[2] / "Sources/PushStorePostgres/Queue"
+
+
+def statement(file, name):
+    """A statement of the store, as the server gets it."""
+    def text(source, name):
+        found = re.search(rf'static let {name} = """\n(.*?)\n\s*"""', source, re.S)
+        return re.sub(r"\\\n\s*", "", found.group(1))
+    joined = text((QUEUE / "CollapseWave.swift").read_text(), "joinedLog")
+    return text((QUEUE / file).read_text(), name).replace("\\(EndedDelivery.joinedLog)", joined)
+
+
+def raw(rig, server, rows):
+    """Deliveries a second that raw.c inserts and ends, so many in a statement."""
+    program = Path(rig.folder) / "raw"
+    if not program.exists():
+        include = subprocess.run(["pg_config", "--includedir"], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("raw.c"), f"-I{include}", "-lpq", "-lpthread"], check=True)
+    files = []
+    for name, text in (("insertion", statement("EnqueueRows.swift", "insertion")), ("end", statement("RecordLoop.swift", "statement"))):
+        files.append(Path(rig.folder) / f"{name}.sql")
+        files[-1].write_text(text)
+    total = 30_000 if rows < 100 else 150_000
+    out = subprocess.run([program, server.url, *files, str(rows), str(total)], check=True, capture_output=True, text=True)
+    return int(out.stdout)
 
 
 def run(rig, reference, name, scale, chapar, store, number):
@@ -37,6 +67,9 @@ def run(rig, reference, name, scale, chapar, store, number):
         after = server.counters()
         figures["commits_a_delivery"] = round((after["commits"] - before["commits"]) / figures["delivered"], 4)
         figures["wal_bytes_a_delivery"] = round((after["wal"] - before["wal"]) / figures["delivered"])
+        rows = max(1, round(2 / max(figures["commits_a_delivery"], 0.002)))
+        figures["raw_per_s"] = raw(rig, server, rows)
+        figures["of_raw"] = round(figures["delivered_per_s"] / figures["raw_per_s"], 3)
         return figures
 
 
@@ -64,8 +97,9 @@ def main():
                                   "sqlite_delivered_per_s": pair["sqlite"]["delivered_per_s"]}), flush=True)
             median = {key: round(statistics.median(f["ratios"][key] for f in figures if f["part"] == name), 3)
                       for key in ("cpu_us", "delivered_per_s")}
+            of_raw = round(statistics.median(f["postgres"]["of_raw"] for f in figures if f["part"] == name), 3)
             print(json.dumps({"benchmark": "stores", "part": name, "delivered_per_s_ratio": median["delivered_per_s"],
-                              "goal": GOALS[name], "cpu_ratio": median["cpu_us"]}), flush=True)
+                              "goal": GOALS[name], "of_raw": of_raw, "cpu_ratio": median["cpu_us"]}), flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))
 

@@ -1,1 +1,6 @@
+// Debian has it in a folder of its own, which only pkg-config tells.
+#if __has_include(<libpq-fe.h>)
 #include <libpq-fe.h>
+#else
+#include <postgresql/libpq-fe.h>
+#endif

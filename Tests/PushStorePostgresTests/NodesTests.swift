@@ -160,7 +160,7 @@ struct NodesTests {
             let results = try await withThrowingTaskGroup(of: EnqueueResult.self) { group in
                 for node in nodes {
                     group.addTask {
-                                        let new = node.sample(to: [.user("a")])
+                        let new = node.sample(to: [.user("a")])
                         let entry = IdempotencyEntry(
                             caller: "shop",
                             key: "k\(round)",

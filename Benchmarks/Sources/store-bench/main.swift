@@ -54,7 +54,9 @@ struct Bench {
     }
 
     /// Notifications as the gateway makes them: 600 bytes of content, an event of 160.
-    func batch(_ store: any NotificationStore, _ count: Int, backend: String = "apns", _ make: Make = plain) -> EnqueueBatch {
+    func batch(_ store: any NotificationStore, _ count: Int, backend: String = "apns", _ make: Make = plain)
+        -> EnqueueBatch
+    {
         let now = store.time.steady
         let event = [UInt8](repeating: UInt8(ascii: "e"), count: 160)
         return EnqueueBatch(

@@ -258,7 +258,9 @@ actor PostgresConnection {
                 PQclear(last)
                 last = result
                 let status = PQresultStatus(result)
-                if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil { failure = Self.error(result) }
+                if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil {
+                    failure = Self.error(result)
+                }
             }
             if let failure { throw failure }
         } catch {
@@ -309,7 +311,9 @@ actor PostgresConnection {
         return found
     }
 
-    /// The next result; nil where those of a statement end. The connection is closed when none comes in time, or when it breaks.
+    /// The next result; nil where those of a statement end.
+    ///
+    /// The connection is closed when none comes in time, or when it breaks.
     private func nextResult(
         _ connection: OpaquePointer,
         until deadline: ContinuousClock.Instant

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Logging
 public import PushCore
 
 /// What one node at a time may do, such as refreshing a token: a row with an end, which passes any pooler and outlives nobody for long.

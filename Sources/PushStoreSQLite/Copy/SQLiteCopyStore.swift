@@ -80,10 +80,10 @@ package final class SQLiteCopyStore: CopyStore {
                 WHERE \(form.filter)\(after == nil ? "" : " AND (\(keys)) > (\(places))") ORDER BY \(keys) LIMIT \(limit)
                 """
             )
-            for (place, value) in (after ?? []).enumerated() { rows.bind(Int32(place + 1), value) }
+            for (place, value) in (after ?? []).enumerated() { rows.bind(Int32(clamping: place + 1), value) }
             var records: [CopyRecord] = []
             while try rows.next() {
-                records.append(kind.fields.enumerated().map { rows.value(Int32($0), $1.type) })
+                records.append(kind.fields.enumerated().map { rows.value(Int32(clamping: $0), $1.type) })
             }
             if records.count == limit, let last = records.last {
                 return CopyPage(records, next: Array(last.prefix(kind.keyCount)))
@@ -142,10 +142,10 @@ package final class SQLiteCopyStore: CopyStore {
             for record in records {
                 for (place, value) in record.enumerated() {
                     if case .list(let texts) = value {
-                        insert.bind(Int32(place + 1), blob: EventPacking.pack(texts))
-                        insert.bind(Int32(place + 2), texts.count)
+                        insert.bind(Int32(clamping: place + 1), blob: EventPacking.pack(texts))
+                        insert.bind(Int32(clamping: place + 2), texts.count)
                     } else {
-                        insert.bind(Int32(place + 1), value)
+                        insert.bind(Int32(clamping: place + 1), value)
                     }
                 }
                 try insert.run()

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Three gateways on one PostgreSQL under load, while gateways and the database are killed at random: is anything lost or doubled?
 
-usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--rate N] [--seed N] [--json FILE]
+usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--cuts N] [--cut-seconds N] [--rate N] [--seed N] [--json FILE]
 
 Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway. Half of the messages have a collapse id.
-Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again. At the end
+Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again; a cut takes the network
+between one gateway and the database away (as root: the database has a network namespace of its own, and a link for each gateway). At the end
 everything accepted must have ended, nothing may be claimed or wait, and no device may have been shown a message twice. What the platform
 got for the second time, under the same id, is counted.
 """
 import argparse
+import contextlib
 import http.client
 import json
 import os
@@ -27,6 +29,39 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from postgres import postgres  # noqa: E402
 
 LEASE = 3  # Seconds: the shortest that the configuration takes.
+NETWORK = Path("/run/netns/chapar-chaos")  # The database's network namespace, where there are cuts.
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def network(isWanted):
+    """A network namespace with a link for each gateway; what to run a program in it with."""
+    if not isWanted:
+        yield ()
+        return
+    ip("netns", "add", NETWORK.name)
+    try:
+        ip("-n", NETWORK.name, "link", "set", "lo", "up")
+        for number in range(1, 4):
+            ip("link", "add", f"chaos{number}", "type", "veth", "peer", "name", "inside", "netns", NETWORK.name)
+            ip("-n", NETWORK.name, "link", "set", "inside", "name", f"inside{number}")
+            ip("addr", "add", f"10.77.{number}.1/24", "dev", f"chaos{number}")
+            ip("-n", NETWORK.name, "addr", "add", f"10.77.{number}.2/24", "dev", f"inside{number}")
+            ip("link", "set", f"chaos{number}", "up")
+            ip("-n", NETWORK.name, "link", "set", f"inside{number}", "up")
+        yield ("ip", "netns", "exec", NETWORK.name)
+    finally:
+        ip("netns", "del", NETWORK.name)
+
+
+def cut(number, seconds):
+    """Takes the link of a gateway away for a while: packets are lost, and nobody is told."""
+    ip("-n", NETWORK.name, "link", "set", f"inside{number}", "down")
+    time.sleep(seconds)
+    ip("-n", NETWORK.name, "link", "set", f"inside{number}", "up")
 
 
 def free_port():
@@ -42,7 +77,8 @@ class Node:
         self.chapar, self.port, self.child = chapar, free_port(), None
         self.config, self.log = folder / f"node-{number}.yaml", open(folder / f"node-{number}.log", "a")
         text = re.sub(r"port: 8080", f"port: {self.port}", template, count=1)
-        store = f"store: {{ kind: postgres, url: '{database.url}', node: node-{number}, node_lease: {LEASE} }}\n"
+        url = f"postgres://chapar@10.77.{number}.2/postgres?sslmode=disable" if NETWORK.exists() else database.url
+        store = f"store: {{ kind: postgres, url: '{url}', node: node-{number}, node_lease: {LEASE} }}\n"
         self.config.write_text(re.sub(r"store:\n(  .*\n)+", store, text, count=1))
 
     def start(self):
@@ -124,6 +160,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=300, help="over which the faults are spread")
     parser.add_argument("--kills", type=int, default=50, help="of gateways")
     parser.add_argument("--crashes", type=int, default=5, help="of the database")
+    parser.add_argument("--cuts", type=int, default=0, help="of the network between a gateway and the database; needs root")
+    parser.add_argument("--cut-seconds", type=float, default=20)
     parser.add_argument("--rate", type=float, default=200, help="messages a second, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="write the figures there as well")
@@ -133,7 +171,8 @@ def main():
     folder.chmod(0o755)  # The server may run as another user.
     children = []
     try:
-        with postgres(folder / "postgres", "max_connections=200") as database:
+        settings = ["max_connections=200"] + (["listen_addresses=*", "trust=10.77.0.0/16"] if arguments.cuts else [])
+        with network(arguments.cuts) as within, postgres(folder / "postgres", *settings, within=within) as database:
             figures = run(arguments, chance, folder, database, children)
     finally:
         for child in children:
@@ -164,7 +203,8 @@ def run(arguments, chance, folder, database, children):
     clients = [Client(number, nodes, 8 / arguments.rate, stop) for number in range(8)]
     for client in clients:
         client.start()
-    faults = ["kill"] * arguments.kills + ["crash"] * arguments.crashes
+    faults = ["kill"] * arguments.kills + ["crash"] * arguments.crashes + ["cut"] * arguments.cuts
+    cuts = []
     chance.shuffle(faults)
     started = time.monotonic()
     for place, fault in enumerate(faults):
@@ -176,11 +216,16 @@ def run(arguments, chance, folder, database, children):
             time.sleep(chance.uniform(0, 0.5))
             node.start()
             children.append(node.child)
+        elif fault == "cut":
+            cuts.append(threading.Thread(target=cut, args=(chance.randint(1, 3), arguments.cut_seconds)))
+            cuts[-1].start()
         else:
             database.crash()
             time.sleep(chance.uniform(0.2, 2))
             database.start()
     time.sleep(max(0, started + arguments.seconds - time.monotonic()))
+    for one in cuts:
+        one.join()
     stop.set()
     for client in clients:
         client.join(150)
@@ -209,7 +254,7 @@ def run(arguments, chance, folder, database, children):
     refused = [refusal for client in clients for refusal in client.refused]
     for refusal in refused[:5]:
         print(f"refused: {refusal}", file=sys.stderr)
-    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "accepted": accepted,
+    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts, "accepted": accepted,
             "repeated_requests": sum(client.repeats for client in clients), "refused": len(refused), "ended": ended, "states": states,
             "lost": max(lost, accepted - ended), "left": left, "platform_got": counters["accepted"],
             "again_with_the_same_id": counters["duplicate_ids"], "again_with_the_same_content": counters["duplicate_contents"],

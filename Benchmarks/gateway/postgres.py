@@ -43,9 +43,9 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres(folder, *settings):
-    """Starts a server in a folder that is not there yet; it ends with the context."""
-    child = subprocess.Popen([str(SCRIPT), str(folder), *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def postgres(folder, *settings, within=()):
+    """Starts a server in a folder that is not there yet, by a command if one is given; it ends with the context."""
+    child = subprocess.Popen([*within, str(SCRIPT), str(folder), *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         line = child.stdout.readline().strip()
         if line != "ready":

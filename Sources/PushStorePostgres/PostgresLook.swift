@@ -30,18 +30,8 @@ public struct PostgresLook: Sendable, Hashable {
     ///
     /// - Throws: `StoreError` when it cannot be reached.
     public static func look(at options: PostgresOptions) async throws(StoreError) -> PostgresLook {
-        let connection = PostgresConnection(options, name: "look")
-        let result: Result<PostgresLook, PostgresError>
-        do throws(PostgresError) {
-            result = .success(try await connection.session { (db) throws(PostgresError) in try read(db) })
-        } catch {
-            result = .failure(error)
-        }
-        await connection.close()
-        do {
-            return try result.get()
-        } catch {
-            throw error.openingError
+        try await PostgresConnection.use(options, name: "look") { (connection) async throws(PostgresError) in
+            try await connection.session { (db) throws(PostgresError) in try read(db) }
         }
     }
 

@@ -81,6 +81,14 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         parameters = found
     }
 
+    /// Statements with the configured schema in place of `chapar`.
+    func inSchema(_ statements: String) -> String {
+        schema == "chapar"
+            ? statements
+            : statements.replacing("chapar.", with: schema + ".")
+                .replacing("SCHEMA IF NOT EXISTS chapar", with: "SCHEMA IF NOT EXISTS \(schema)")
+    }
+
     /// Who connects, where the URL says it.
     var user: String? { parameters["user"] }
 

@@ -43,6 +43,27 @@ actor PostgresConnection {
         thread.end()
     }
 
+    /// Opens a connection for `body` alone, and closes it; what goes wrong is told with all that is known.
+    static func use<Value: Sendable>(
+        _ options: PostgresOptions,
+        name: String,
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value
+    ) async throws(StoreError) -> Value {
+        let connection = PostgresConnection(options, name: name)
+        let result: Result<Value, PostgresError>
+        do throws(PostgresError) {
+            result = .success(try await body(connection))
+        } catch {
+            result = .failure(error)
+        }
+        await connection.close()
+        do {
+            return try result.get()
+        } catch {
+            throw error.openingError
+        }
+    }
+
     /// Runs a transaction; what `body` throws, or a refused statement, takes it back.
     ///
     /// - Throws: ``PostgresError``; after ``PostgresError/broken(_:)`` it is not known whether a commit took place.
@@ -121,16 +142,8 @@ actor PostgresConnection {
     /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may take long.
     func perform(_ statements: String, within span: Duration? = nil) throws(PostgresError) {
         guard let connection else { throw .unavailable("there is no connection") }
-        guard PQsendQuery(connection, inSchema(statements)) == 1 else { throw lost() }
+        guard PQsendQuery(connection, options.inSchema(statements)) == 1 else { throw lost() }
         PQclear(try finish(connection, within: span ?? options.statementTimeout))
-    }
-
-    /// A statement with the configured schema in place of `chapar`.
-    private func inSchema(_ statement: String) -> String {
-        options.schema == "chapar"
-            ? statement
-            : statement.replacing("chapar.", with: options.schema + ".")
-                .replacing("SCHEMA IF NOT EXISTS chapar", with: "SCHEMA IF NOT EXISTS \(options.schema)")
     }
 
     /// The version of the server, as 150018 for 15.18; 0 without a connection.
@@ -220,7 +233,7 @@ actor PostgresConnection {
             if let name {
                 PQsendQueryPrepared(connection, name, count, values, lengths, formats, 1)
             } else {
-                PQsendQueryParams(connection, inSchema(statement), count, types, values, lengths, formats, 1)
+                PQsendQueryParams(connection, options.inSchema(statement), count, types, values, lengths, formats, 1)
             }
         }
         guard sent == 1 else { throw lost() }
@@ -237,7 +250,8 @@ actor PostgresConnection {
     ) throws(PostgresError) -> String {
         if let name = prepared[statement] { return name }
         let name = "chapar_\(prepared.count)"
-        guard PQsendPrepare(connection, name, inSchema(statement), Int32(clamping: types.count), types) == 1 else {
+        guard PQsendPrepare(connection, name, options.inSchema(statement), Int32(clamping: types.count), types) == 1
+        else {
             throw lost()
         }
         PQclear(try finish(connection))

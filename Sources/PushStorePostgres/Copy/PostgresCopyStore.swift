@@ -149,7 +149,7 @@ package final class PostgresCopyStore: CopyStore {
                 } else if !records.isEmpty {
                     try db.run(PostgresCopyForm(kind).insertion, PostgresCopyForm.parameters(kind, records))
                 }
-                try Self.save(mark, db)
+                try db.saveState(CopyMark.name, mark.stored)
             }
         } catch {
             throw error.storeError
@@ -185,7 +185,7 @@ package final class PostgresCopyStore: CopyStore {
                 )
                 """
             )
-            try Self.save(mark, db)
+            try db.saveState(CopyMark.name, mark.stored)
             // What a gateway asks next is planned by what is there now.
             try db.perform(
                 "ANALYZE chapar.notifications, chapar.waiting, chapar.results, chapar.awaited, chapar.devices, chapar.device_tokens"
@@ -197,13 +197,6 @@ package final class PostgresCopyStore: CopyStore {
         try await transaction { (db) throws(PostgresError) in
             try db.run("DELETE FROM chapar.state WHERE name = $1", [.text(CopyMark.name)])
         }
-    }
-
-    private static func save(_ mark: CopyMark, _ db: isolated PostgresConnection) throws(PostgresError) {
-        try db.run(
-            "INSERT INTO chapar.state (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            [.text(CopyMark.name), .bytes(mark.stored)]
-        )
     }
 
     // MARK: The connection

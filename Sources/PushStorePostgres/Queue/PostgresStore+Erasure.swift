@@ -190,12 +190,7 @@ struct ErasureStep: Sendable {
         try anonymise(&result, db)
         if !result.notifications.isEmpty {
             let (name, value) = state(removed.union(result.notifications))
-            try db.run(
-                """
-                INSERT INTO chapar.state (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """,
-                [.text(name), .bytes(value)]
-            )
+            try db.saveState(name, value)
         }
         return result
     }

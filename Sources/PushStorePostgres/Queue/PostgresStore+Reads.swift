@@ -187,12 +187,19 @@ extension PostgresStore {
                 try db.run("DELETE FROM chapar.state WHERE name = $1", [.text(name)])
                 return
             }
-            try db.run(
-                """
-                INSERT INTO chapar.state (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """,
-                [.text(name), .bytes(value)]
-            )
+            try db.saveState(name, value)
         }
+    }
+}
+
+extension PostgresConnection {
+    /// Keeps a small value, within a transaction or as one of its own.
+    func saveState(_ name: String, _ value: [UInt8]) throws(PostgresError) {
+        try run(
+            """
+            INSERT INTO chapar.state (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+            """,
+            [.text(name), .bytes(value)]
+        )
     }
 }

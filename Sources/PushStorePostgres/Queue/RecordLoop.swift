@@ -78,9 +78,9 @@ struct RecordLoop {
         }
         let core = core
         try await core.prepareDay(core.now, on: core.recorder)
-        let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
         let outcome: RecordOutcome
         if core.inHand.areSimple(all) {
+            let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
             let done = try await simple.write(now: core.now, on: core.recorder)
             var first = RecordOutcome(simple, done)
             if done.count < all.count {

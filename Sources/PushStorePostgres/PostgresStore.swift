@@ -135,10 +135,10 @@ public final class PostgresStore: NotificationStore {
         -> [ClaimedDelivery]
     {
         let until = core.now + wait.boundedMilliseconds
-        let number = core.desk.makeNumber()
+        let number = core.claimWaiters.makeNumber()
         let result: Result<[ClaimedDelivery], StoreError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                core.desk.add(
+                core.claimWaiters.add(
                     ClaimTicket(
                         number: number,
                         backend: backend,
@@ -148,10 +148,10 @@ public final class PostgresStore: NotificationStore {
                         continuation: continuation
                     )
                 )
-                if Task.isCancelled { core.desk.cancel(number) }
+                if Task.isCancelled { core.claimWaiters.cancel(number) }
             }
         } onCancel: {
-            core.desk.cancel(number)
+            core.claimWaiters.cancel(number)
         }
         return try result.get()
     }
@@ -187,7 +187,7 @@ public final class PostgresStore: NotificationStore {
         enqueues.close()
         records.close()
         registryWork.close()
-        core.desk.close()
+        core.claimWaiters.close()
         if let tasks = tasks.withLock({ $0 }) {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
@@ -199,7 +199,7 @@ public final class PostgresStore: NotificationStore {
             }
         }
         await endLeases()
-        core.events.raise()
+        core.events.signal()
         await disconnect()
     }
 

@@ -15,10 +15,10 @@ final class StoreCore: Sendable {
     let flows = FlowTable()
     let heads = HeadCache(capacity: 32 << 20)
     let partitions = Partitions()
-    let desk = ClaimDesk()
+    let claimWaiters = ClaimWaiters()
     let inHand = ClaimsInHand()
     /// Raised when there are new events.
-    let events = WakeSignal()
+    let events = AsyncSignal()
     let announcer: Announcer
     let outboxSignals: OutboxSignals
 
@@ -150,13 +150,13 @@ final class StoreCore: Sendable {
 
     /// Something may be due at a backend, at once or at a time: for this node's callers and for the other nodes'.
     func stir(_ backend: String, due: Int64? = nil) {
-        desk.stir(backend, due: due)
+        claimWaiters.stir(backend, due: due)
         if due == nil { announcer.announce(.work(backend: backend)) }
     }
 
     /// There are new events.
     func noteEvents() {
-        events.raise()
+        events.signal()
         announcer.announce(.events)
     }
 
@@ -230,7 +230,7 @@ final class StoreCore: Sendable {
     /// Notes that a claim may have been committed whose answer was lost.
     func noteDoubt() {
         isInDoubt.store(true, ordering: .releasing)
-        desk.signal.raise()
+        claimWaiters.signal.signal()
     }
 
     /// Frees what is claimed in this node's name and was never given to anybody, since the answer to its claim was lost.

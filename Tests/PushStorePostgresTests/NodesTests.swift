@@ -232,16 +232,16 @@ struct NodesTests {
         let nodes = try await nodes(2)
         let options = nodes[0].options
         let late = PostgresConnection(options, name: "late")
-        let (isOpen, mayCommit) = (WakeSignal(), DispatchSemaphore(value: 0))
+        let (isOpen, mayCommit) = (AsyncSignal(), DispatchSemaphore(value: 0))
         let now = nodes[0].core.now
         let holding = Task {
             try await late.transaction { (db) throws(PostgresError) in
                 try EventLog.append([Array("late".utf8)], now: now, db)
-                isOpen.raise()
+                isOpen.signal()
                 mayCommit.wait()
             }
         }
-        await isOpen.wait(after: 0, for: .seconds(10), by: SystemTime())
+        await isOpen.wait(after: .start, atMost: .seconds(10), SystemTime())
         try await nodes[1].publish([Array("early".utf8)])
         let first = try await nodes[0].events(after: 0, limit: 9, wait: .seconds(5))
         #expect(first.map { String(decoding: $0.json, as: UTF8.self) } == ["early"])

@@ -9,17 +9,17 @@ final class OutboxSignals: Sendable {
     static let poll = Duration.seconds(1)
 
     /// Raised when changes were added.
-    let changes = WakeSignal()
-    private let backends = Mutex<[String: WakeSignal]>([:])
+    let changes = AsyncSignal()
+    private let backends = Mutex<[String: AsyncSignal]>([:])
     private let announcer: Announcer
 
     init(_ announcer: Announcer) { self.announcer = announcer }
 
     /// Raised when entries of a backend may have become claimable.
-    func entries(of backend: String) -> WakeSignal {
+    func entries(of backend: String) -> AsyncSignal {
         backends.withLock { backends in
             if let known = backends[backend] { return known }
-            let new = WakeSignal()
+            let new = AsyncSignal()
             backends[backend] = new
             return new
         }
@@ -28,19 +28,19 @@ final class OutboxSignals: Sendable {
     /// There are changes, when there are some, and entries of backends.
     func raise(changes isChanged: Bool = false, entriesOf names: some Sequence<String> = []) {
         if isChanged {
-            changes.raise()
+            changes.signal()
             announcer.announce(.changes)
         }
         for name in names {
-            entries(of: name).raise()
+            entries(of: name).signal()
             announcer.announce(.entries(backend: name))
         }
     }
 
     /// Lets everybody on this node look: something may have been missed, or the store is closed.
     func raiseAll() {
-        changes.raise()
-        for signal in backends.withLock({ Array($0.values) }) { signal.raise() }
+        changes.signal()
+        for signal in backends.withLock({ Array($0.values) }) { signal.signal() }
     }
 }
 

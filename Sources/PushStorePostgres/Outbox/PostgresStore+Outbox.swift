@@ -137,14 +137,14 @@ extension PostgresStore: OutboxStore {
 
     /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
     private func look<Found: Sendable>(
-        _ signal: WakeSignal,
+        _ signal: AsyncSignal,
         within wait: Duration,
         _ look: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
         let until = now + wait.boundedMilliseconds
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
-            let seen = signal.generation
+            let seen = signal.mark
             let (found, due): ([Found], Int64?)
             do throws(PostgresError) {
                 (found, due) = try await look()
@@ -155,7 +155,7 @@ extension PostgresStore: OutboxStore {
             let now = now
             guard found.isEmpty, now < until else { return found }
             let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))
-            await signal.wait(after: seen, for: min(left, OutboxSignals.poll), by: time)
+            await signal.wait(after: seen, atMost: min(left, OutboxSignals.poll), time)
         }
         return []
     }

@@ -16,11 +16,11 @@ struct ClaimLoop {
     /// Works until the task is cancelled.
     mutating func run() async {
         while !Task.isCancelled {
-            let generation = core.desk.signal.generation
-            let tickets = core.desk.takeStirred(now: core.now)
+            let mark = core.claimWaiters.signal.mark
+            let tickets = core.claimWaiters.takeStirred(now: core.now)
             if tickets.isEmpty {
-                let span = core.desk.expire(now: core.now)
-                await core.desk.signal.wait(after: generation, for: .milliseconds(span), by: core.time)
+                let span = core.claimWaiters.expire(now: core.now)
+                await core.claimWaiters.signal.wait(after: mark, atMost: .milliseconds(span), core.time)
             } else {
                 await look(tickets)
             }
@@ -37,7 +37,7 @@ struct ClaimLoop {
             try await fill(&filled)
             for order in filled { hand(out: order) }
         } catch {
-            for ticket in tickets.values.joined() { core.desk.complete(ticket, .failure(error.storeError)) }
+            for ticket in tickets.values.joined() { core.claimWaiters.complete(ticket, .failure(error.storeError)) }
             core.noteFailure(error)
         }
     }
@@ -117,13 +117,13 @@ struct ClaimLoop {
             if mine.isEmpty {
                 empty.append(ticket)
             } else {
-                core.desk.complete(
+                core.claimWaiters.complete(
                     ticket,
                     .success(mine.sorted { ($0.due, $0.delivery.id) < ($1.due, $1.delivery.id) }.map(\.delivery))
                 )
             }
         }
-        core.desk.putBack(empty, isParked: true, now: core.now)
+        core.claimWaiters.putBack(empty, isParked: true, now: core.now)
     }
 }
 

@@ -148,7 +148,7 @@ struct EnqueueLoop {
     private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
         for (id, head) in rows.heads { core.heads.add(head, id) }
         for assignment in rows.assignments {
-            core.desk.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
+            core.claimWaiters.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
         let now = core.now
         for (backend, due) in rows.stirred { core.stir(backend, due: due > now ? due : nil) }
@@ -158,7 +158,7 @@ struct EnqueueLoop {
 
     private func giveBack(_ rows: EnqueueRows) {
         for assignment in rows.assignments { core.inHand.remove(assignment.claims) }
-        core.desk.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
+        core.claimWaiters.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
     }
 }
 

@@ -135,7 +135,7 @@ struct EnqueueRows: Sendable {
     private mutating func assignment(_ backend: String, _ isUrgent: Bool) -> Int? {
         guard lease != nil else { return nil }
         if let place = filling[backend], assignments[place].hasRoom(isUrgent: isUrgent) { return place }
-        guard let ticket = core.desk.takeParked(backend, isUrgent: isUrgent) else { return nil }
+        guard let ticket = core.claimWaiters.takeParked(backend, isUrgent: isUrgent) else { return nil }
         assignments.append(Assignment(ticket: ticket))
         filling[backend] = assignments.count - 1
         return assignments.count - 1

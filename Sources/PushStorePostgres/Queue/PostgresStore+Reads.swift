@@ -136,7 +136,7 @@ extension PostgresStore {
         guard limit > 0 else { return [] }
         let until = core.now + wait.boundedMilliseconds
         while true {
-            let generation = core.events.generation
+            let mark = core.events.mark
             do throws(PostgresError) {
                 if try await EventLog.number(on: core.reader) > after {
                     let found = try await EventLog.read(after: after, limit: limit, on: core.reader)
@@ -147,7 +147,7 @@ extension PostgresStore {
             }
             let left = until - core.now
             guard left > 0, !Task.isCancelled else { return [] }
-            await core.events.wait(after: generation, for: .milliseconds(min(left, Self.poll)), by: time)
+            await core.events.wait(after: mark, atMost: .milliseconds(min(left, Self.poll)), time)
         }
     }
 

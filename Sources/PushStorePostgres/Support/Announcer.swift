@@ -64,9 +64,9 @@ final class Announcer: Sendable {
     }
 
     private let state = Mutex(State())
-    private let signal = WakeSignal()
+    private let signal = AsyncSignal()
     /// Raised when there are notes of others.
-    private let noted = WakeSignal()
+    private let noted = AsyncSignal()
 
     /// Whether there are other nodes.
     var hasPeers: Bool {
@@ -77,7 +77,7 @@ final class Announcer: Sendable {
     /// Notes something to tell, where there is somebody to hear it.
     func announce(_ word: Word) {
         let isNews = state.withLock { $0.hasPeers && $0.words.insert(word.text).inserted }
-        if isNews { signal.raise() }
+        if isNews { signal.signal() }
     }
 
     /// Takes a note to all other nodes, where there are any.
@@ -88,7 +88,7 @@ final class Announcer: Sendable {
             state.notes.append(note)
             return true
         }
-        if isNews { signal.raise() }
+        if isNews { signal.signal() }
     }
 
     /// Adds somebody who gets what other nodes tell.
@@ -97,7 +97,7 @@ final class Announcer: Sendable {
     /// Tells what was noted, until the task is cancelled.
     func tell(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
-            let generation = signal.generation
+            let mark = signal.mark
             let (words, notes) = state.withLock { state in
                 defer {
                     state.words.removeAll()
@@ -106,7 +106,7 @@ final class Announcer: Sendable {
                 return ((state.words + (state.notes.isEmpty ? [] : [Word.notes.text])).sorted(), state.notes)
             }
             if words.isEmpty {
-                await signal.wait(after: generation, for: .seconds(3_600), by: SystemTime())
+                await signal.wait(after: mark, atMost: .seconds(3_600), SystemTime())
                 continue
             }
             do throws(PostgresError) {
@@ -140,9 +140,9 @@ final class Announcer: Sendable {
             do throws(PostgresError) {
                 try await connection.session { (db) throws(PostgresError) in try db.perform("LISTEN \"chapar.work\"") }
                 // What was told while nobody listened.
-                for backend in core.flows.backends { core.desk.stir(backend) }
-                core.events.raise()
-                noted.raise()
+                for backend in core.flows.backends { core.claimWaiters.stir(backend) }
+                core.events.signal()
+                noted.signal()
                 core.outboxSignals.raiseAll()
                 while !Task.isCancelled {
                     let texts = try await connection.session { (db) throws(PostgresError) in
@@ -150,11 +150,11 @@ final class Announcer: Sendable {
                     }
                     for word in Set(texts).compactMap(Word.init) {
                         switch word {
-                        case .work(let backend): core.desk.stir(backend)
-                        case .events: core.events.raise()
-                        case .notes: noted.raise()
-                        case .changes: core.outboxSignals.changes.raise()
-                        case .entries(let backend): core.outboxSignals.entries(of: backend).raise()
+                        case .work(let backend): core.claimWaiters.stir(backend)
+                        case .events: core.events.signal()
+                        case .notes: noted.signal()
+                        case .changes: core.outboxSignals.changes.signal()
+                        case .entries(let backend): core.outboxSignals.entries(of: backend).signal()
                         }
                     }
                 }
@@ -169,13 +169,13 @@ final class Announcer: Sendable {
     /// Gives what other nodes have told to those who hear it, until the task is cancelled.
     func read(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
-            let generation = noted.generation
+            let mark = noted.mark
             do throws(PostgresError) {
                 if hasPeers { try await readOnce(over: connection, core) }
             } catch {
                 // The next look is soon.
             }
-            await noted.wait(after: generation, for: .seconds(1), by: SystemTime())
+            await noted.wait(after: mark, atMost: .seconds(1), SystemTime())
         }
     }
 

@@ -122,7 +122,7 @@ struct Keeper {
         }
         guard freed > 0 else { return }
         core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed)"])
-        for backend in core.flows.backends { core.desk.stir(backend) }
+        for backend in core.flows.backends { core.claimWaiters.stir(backend) }
     }
 
     @discardableResult

@@ -20,7 +20,7 @@ struct ClaimTicket: Sendable {
 ///
 /// A call is looked for at once (`ClaimLoop`); when there was nothing it is parked, and then gets what is accepted on this node without
 /// another statement. While somebody looks or accepts for it, a ticket is in hand: not here, so that nobody else serves it.
-final class ClaimDesk: Sendable {
+final class ClaimWaiters: Sendable {
     private struct State {
         var waiting: [String: [ClaimTicket]] = [:]
         /// Backends whose tickets are to be looked for, since something may be due that was not given to them.
@@ -39,7 +39,7 @@ final class ClaimDesk: Sendable {
     private static let pollInterval: Int64 = 1_000
 
     private let state = Mutex(State())
-    let signal = WakeSignal()
+    let signal = AsyncSignal()
 
     func makeNumber() -> UInt64 {
         state.withLock { state in
@@ -48,7 +48,7 @@ final class ClaimDesk: Sendable {
         }
     }
 
-    /// Takes a ticket; false when the desk is closed.
+    /// Takes a ticket; false when it is closed.
     func add(_ ticket: ClaimTicket) {
         let isOpen = state.withLock { state in
             guard !state.isClosed else { return false }
@@ -56,7 +56,7 @@ final class ClaimDesk: Sendable {
             state.stirred.insert(ticket.backend)
             return true
         }
-        if isOpen { signal.raise() } else { ticket.continuation.resume(returning: .failure(.closed)) }
+        if isOpen { signal.signal() } else { ticket.continuation.resume(returning: .failure(.closed)) }
     }
 
     /// Lets a caller go whose task was cancelled; what is in hand for it is given to it all the same.
@@ -82,7 +82,7 @@ final class ClaimDesk: Sendable {
             }
             return state.stirred.insert(backend).inserted && state.waiting[backend] != nil
         }
-        if isNews { signal.raise() }
+        if isNews { signal.signal() }
     }
 
     /// Takes a parked ticket for deliveries that are being accepted: nothing was due for it a moment ago.
@@ -146,7 +146,7 @@ final class ClaimDesk: Sendable {
             return (over, state.isClosed)
         }
         for ticket in over { ticket.continuation.resume(returning: isClosed ? .failure(.closed) : .success([])) }
-        if !isParked { signal.raise() }
+        if !isParked { signal.signal() }
     }
 
     /// Answers those whose time is over, and gives how long nothing is to be done, in milliseconds.
@@ -176,6 +176,6 @@ final class ClaimDesk: Sendable {
             return state.waiting.values.flatMap { $0 }
         }
         for ticket in tickets { ticket.continuation.resume(returning: .failure(.closed)) }
-        signal.raise()
+        signal.signal()
     }
 }

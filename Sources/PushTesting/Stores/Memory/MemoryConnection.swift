@@ -15,7 +15,7 @@ package protocol MemoryConnection: Sendable {
 /// How a call ends whose connection was lost.
 package enum MemoryConnectionLoss {
     /// The error that all such calls end with.
-    package static let error = StoreError.failed("the database cannot be reached")
+    package static let error = StoreError.full(reason: "the database cannot be reached", retryAfter: .seconds(5))
 }
 
 /// A connection that loses nothing and takes no time.

@@ -49,7 +49,11 @@ struct ClaimLoop {
                 var asked = ClaimRequest()
                 for place in orders.indices {
                     let order = orders[place]
-                    if order.claimed.isEmpty { credits[order.backend, default: 0] += order.limit }
+                    if order.isWithoutRivals {
+                        credits[order.backend] = 0  // What was not there to be taken is not owed.
+                    } else if order.claimed.isEmpty {
+                        credits[order.backend, default: 0] += order.limit
+                    }
                     let share = min(credits[order.backend, default: 0] / Self.normalShare, order.normalLeft)
                     asked.add(order, at: place, share: share)
                 }
@@ -60,10 +64,9 @@ struct ClaimLoop {
                     if !claim.isUrgent { credits[orders[place].backend, default: 0] -= Self.normalShare }
                 }
                 asked.noteWhatIsEmpty(found.map { ($0, $1.flow) }, in: &orders)
-                for place in orders.indices {
-                    // What was not there to be taken is not owed.
-                    let backend = orders[place].backend
-                    credits[backend] = min(max(credits[backend] ?? 0, 0), Self.normalShare * 64)
+                for order in orders {
+                    let credit = max(0, credits[order.backend] ?? 0)
+                    credits[order.backend] = order.isWithoutRivals ? 0 : min(credit, max(Self.normalShare, order.limit))
                 }
             }
         } catch {
@@ -153,6 +156,9 @@ struct ClaimOrder {
         normalLimit = tickets.reduce(0) { $0 + max(0, min($1.limit, $1.normal)) }
         (urgentFlows, normalFlows) = flows
     }
+
+    /// Whether one of the two priorities has nothing that waits.
+    fileprivate var isWithoutRivals: Bool { urgentFlows.isEmpty || normalFlows.isEmpty }
 
     var left: Int { limit - claimed.count }
     var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }

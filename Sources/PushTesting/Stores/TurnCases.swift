@@ -24,6 +24,18 @@ extension StoreConformance {
             try expect((100...300).contains(normal), "normal ones among 2,000: \(normal)")
             await store.close()
         },
+        StoreConformanceCase("Normal priority gathers no share while nothing of it waits") { fixture in
+            let store = try await fixture.open()
+            for _ in 0..<20 { try expect(try await store.claimNow("apns", 100).count, is: 0, "before the first") }
+            for priority in [PushNotification.Priority.normal, .high] {
+                let recipients = (0..<200).map { Recipient.sample("\(priority)\($0)") }
+                _ = try await store.accept(.sample(store, fixture.time, to: recipients, priority: priority))
+            }
+            let first = try await store.claimNow("apns", 50)
+            try expect(first.count, is: 50, "claimed")
+            try expect(first.filter { $0.recipient.isSample(of: .normal) }.count <= 5, "normal ones among the first")
+            await store.close()
+        },
         StoreConformanceCase("A claim takes no more of normal priority than it may") { fixture in
             let store = try await fixture.open()
             for priority in [PushNotification.Priority.normal, .high] {

@@ -146,12 +146,16 @@ struct MemoryTables {
         var taken = Array(urgent.prefix(limit - min(share, limit)))
         taken += others.prefix(limit - taken.count)
         let normalTaken = taken.count { !$0.isUrgent }
-        credits[backend] = min(max(0, credits[backend, default: 0] - Self.normalShare * normalTaken), Self.mostCredit)
+        let isRivalled = urgent.count > taken.count - normalTaken && others.count > normalTaken
+        // What was not there to be taken is not owed.
+        credits[backend] =
+            isRivalled
+            ? min(max(0, credits[backend, default: 0] - Self.normalShare * normalTaken), max(Self.normalShare, limit))
+            : 0
         return take(taken.sorted { (due($0, time), $0.id) < (due($1, time), $1.id) }, for: node)
     }
 
     private static let normalShare = 10
-    private static let mostCredit = 640
 
     /// The first of each caller, then the second of each, and so on.
     private func inTurns(_ rows: [Waiting], _ time: any TimeSource) -> [Waiting] {

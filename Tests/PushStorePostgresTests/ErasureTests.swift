@@ -25,6 +25,8 @@ struct ErasureTests {
         traces.end = try await store.tracesEnd()
         let later = try await store.accept(to: [ada])
         let sum = Mutex(ErasedDeliveries())
+        let told = Mutex(0)
+        store.observe { change in told.withLock { $0 += change.ended[.cancelled] ?? 0 } }
         try await store.eraseDeliveries(of: traces) { claim, state in
             Array("\(state.rawValue) \(claim.id)".utf8)
         } state: { removed in
@@ -39,6 +41,7 @@ struct ErasureTests {
             }
         }
         let result = sum.withLock { $0 }
+        #expect(told.withLock { $0 } == 1)
         #expect((result.cancelled, result.inFlight, result.removed, result.anonymised) == (1, 1, 2, 1))
         #expect(result.notifications == [own.rawValue, waiting.rawValue])
         #expect(try await store.notification(own) == nil)

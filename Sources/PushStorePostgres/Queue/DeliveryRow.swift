@@ -43,6 +43,15 @@ struct DeliveryRow: Sendable {
     /// How it ends when it is withdrawn while it waits: what may have been sent is not known to be cancelled.
     var withdrawnState: DeliveryState { flags.isDisjoint(with: [.replay, .recovered]) ? .cancelled : .unknown }
 
+    /// All rows that can be read.
+    static func all(_ rows: borrowing PostgresRows) -> [DeliveryRow] {
+        var found: [DeliveryRow] = []
+        for row in 0..<rows.count {
+            if let delivery = DeliveryRow(rows, row) { found.append(delivery) }
+        }
+        return found
+    }
+
     /// Reads a row; nil when its recipient cannot be read.
     init?(_ rows: borrowing PostgresRows, _ row: Int) {
         guard let recipient = Recipient(storedForm: rows.text(row, 11) ?? "") else { return nil }

@@ -9,50 +9,22 @@ extension PostgresStore {
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) async throws(StoreError) -> Cancellation? {
         guard let stored = try await notification(id) else { return nil }
-        let count = stored.counts.values.reduce(0, +)
-        let now = core.now
-        try await prepareDay(now)
-        let (cancellation, change, backends) = try await transaction(on: core.recorder) {
-            [core] (db) throws(PostgresError) in
-            let found = try db.run(
+        let recipients = stored.counts.values.reduce(0, +)
+        try await prepareDay(core.now)
+        let (withdrawal, count) = try await transaction(on: core.recorder) { [core] (db) throws(PostgresError) in
+            let rows = try db.run(
                 "SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.notification = $1 AND w.id >= $1 AND w.id < $2 ORDER BY w.id FOR UPDATE",
-                [.integer(id.rawValue), .integer(id.rawValue + Int64(count))]
+                [.integer(id.rawValue), .integer(id.rawValue + Int64(recipients))]
             )
-            var rows: [DeliveryRow] = []
-            for row in 0..<found.count {
-                if let delivery = DeliveryRow(found, row) { rows.append(delivery) }
-            }
-            let claimed = rows.filter(\.isClaimed).map(\.id)
-            let waiting = rows.filter { !$0.isClaimed }
-            if !claimed.isEmpty {
-                try db.run(
-                    "UPDATE chapar.waiting SET flags = flags | $2 WHERE id = ANY ($1)",
-                    [.integers(claimed), .integer(DeliveryRow.Flags.cancelled.rawValue)]
-                )
-                for delivery in claimed { core.inHand.noteCancellation(of: delivery, event) }
-            }
-            var change = StoreChange()
-            var events: [[UInt8]?] = []
-            let heads = try core.heads.heads(of: [id.rawValue], db)
-            for row in waiting {
-                let state = row.withdrawnState
-                change.ended[state, default: 0] += 1
-                if let head = heads[id.rawValue] { events.append(event(row.claimed(head), state)) }
-            }
-            try EndedDelivery.write(waiting.map { EndedDelivery($0, $0.withdrawnState) }, now: now, db)
-            try EventLog.append(events, now: now, db)
-            let backends = Set(waiting.filter { $0.collapse != nil }.compactMap { core.flows.flow($0.flow)?.backend })
-            let cancellation = Cancellation(
-                cancelled: waiting.count,
-                tooLate: count - rows.count,
-                inFlight: claimed.count
-            )
-            return (cancellation, change, backends)
+            let found = DeliveryRow.all(rows)
+            return (try Withdrawal(of: found, event: event, core, db), found.count)
         }
-        for backend in backends { core.stir(backend) }
-        core.tell(change)
-        core.noteEvents()
-        return cancellation
+        withdrawal.tell(core)
+        return Cancellation(
+            cancelled: withdrawal.cancelled,
+            tooLate: recipients - count,
+            inFlight: withdrawal.inFlight
+        )
     }
 
     /// Takes waiting deliveries whose time to live has ended.

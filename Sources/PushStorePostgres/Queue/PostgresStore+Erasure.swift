@@ -43,11 +43,11 @@ extension PostgresStore: TraceStore {
                 for start in stride(from: 0, to: step.found.count, by: Self.changesAtOnce) {
                     let ids = Array(step.found[start..<min(start + Self.changesAtOnce, step.found.count)])
                     let erasing = ErasureStep(core, ids: ids, recipients: recipients, removed: removed, event, state)
-                    let part = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+                    let (part, withdrawal) = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
                         try erasing.run(db)
                     }
                     removed.formUnion(part.notifications)
-                    core.noteEvents()
+                    withdrawal.tell(core)
                     try await progress(part)
                 }
                 guard let last = step.last else { break }
@@ -183,49 +183,29 @@ struct ErasureStep: Sendable {
         (self.event, self.state) = (event, state)
     }
 
-    func run(_ db: isolated PostgresConnection) throws(PostgresError) -> ErasedDeliveries {
+    func run(_ db: isolated PostgresConnection) throws(PostgresError) -> (ErasedDeliveries, Withdrawal) {
         var result = ErasedDeliveries()
-        try cancelWaiting(&result, db)
+        let withdrawal = try withdraw(db)
+        (result.cancelled, result.inFlight) = (withdrawal.cancelled, withdrawal.inFlight)
         try removeOwn(&result, db)
         try anonymise(&result, db)
         if !result.notifications.isEmpty {
             let (name, value) = state(removed.union(result.notifications))
             try db.saveState(name, value)
         }
-        return result
+        return (result, withdrawal)
     }
 
     /// Ends what waits; what is claimed ends with its attempt.
-    private func cancelWaiting(
-        _ result: inout ErasedDeliveries,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        let found = try db.run(
+    private func withdraw(_ db: isolated PostgresConnection) throws(PostgresError) -> Withdrawal {
+        let rows = try db.run(
             """
             SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.id = ANY ($1) AND w.recipient = ANY ($2)
             ORDER BY w.id FOR UPDATE
             """,
             [.integers(ids), .texts(recipients)]
         )
-        var waiting: [DeliveryRow] = []
-        var claimed: [Int64] = []
-        for row in 0..<found.count {
-            guard let delivery = DeliveryRow(found, row) else { continue }
-            if delivery.isClaimed { claimed.append(delivery.id) } else { waiting.append(delivery) }
-        }
-        try db.run(
-            "UPDATE chapar.waiting SET flags = flags | $2 WHERE id = ANY ($1)",
-            [.integers(claimed), .integer(DeliveryRow.Flags.cancelled.rawValue)]
-        )
-        for delivery in claimed { core.inHand.noteCancellation(of: delivery, event) }
-        let heads = try core.heads.heads(of: Set(waiting.map(\.notification)), db)
-        let events = waiting.compactMap { row in
-            heads[row.notification].map { event(row.claimed($0), row.withdrawnState) }
-        }
-        try EndedDelivery.write(waiting.map { EndedDelivery($0, $0.withdrawnState) }, now: core.now, db)
-        try EventLog.append(events, now: core.now, db)
-        result.cancelled += waiting.count
-        result.inFlight += claimed.count
+        return try Withdrawal(of: DeliveryRow.all(rows), event: event, core, db)
     }
 
     /// Removes notifications that went to nobody else and are over.

@@ -42,9 +42,7 @@ struct SlowRecord {
             "SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.id = ANY ($1) ORDER BY w.id FOR UPDATE",
             [.integers(ids.sorted())]
         )
-        for row in 0..<found.count {
-            if let delivery = DeliveryRow(found, row) { rows[delivery.id] = delivery }
-        }
+        for delivery in DeliveryRow.all(found) { rows[delivery.id] = delivery }
         heads = try core.heads.heads(of: Set(rows.values.map(\.notification)), db)
     }
 

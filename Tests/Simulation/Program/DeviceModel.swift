@@ -31,11 +31,14 @@ struct DeviceModel {
     func isChanging(_ device: String) -> Bool { changing.contains(device) }
 
     /// Ends a request that ``begin(_:)`` has begun; without a status it was not answered.
-    mutating func changed(_ device: String, to version: String?, status: Int?) {
+    ///
+    /// Over a database a failure is not certain: the answer to the commit may have been lost.
+    mutating func changed(_ device: String, to version: String?, status: Int?, isOverDatabase: Bool) {
         changing.remove(device)
         switch status {
         case nil: unanswered[device, default: []].append(version)
         case (200..<300)?, 404?: versions[device] = [version]
+        case 503? where isOverDatabase: versions[device, default: [nil]].append(version)
         default: break  // Refused: nothing has changed.
         }
     }

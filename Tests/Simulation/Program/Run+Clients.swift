@@ -19,7 +19,12 @@ extension Run {
             #"{"user":"u\#(Self.user(of: device))","tokens":{"android-firebase":"\#(device)"},"app_version":"\#($0)"}"#
         }
         world.ask(version == nil ? .DELETE : .PUT, "/v1/devices/\(device)", [], body) { [world] status, answer in
-            world.oracle.devices.changed(device, to: version, status: status)
+            world.oracle.devices.changed(
+                device,
+                to: version,
+                status: status,
+                isOverDatabase: world.database != nil
+            )
             guard let status, ![200, 201, 204, 404, 503].contains(status) else { return }
             world.oracle.fail("a change of \(device) is answered with \(status): \(answer.text)")
         }

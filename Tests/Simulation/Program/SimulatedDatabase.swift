@@ -25,6 +25,10 @@ final class SimulatedDatabase: @unchecked Sendable {
     let database: MemoryDatabase
     /// How many calls went wrong.
     private(set) var faults = 0
+    /// How many calls were carried out whose answers are on their way.
+    private var onTheirWay = 0
+    /// Whether a gateway that dies now does not hear what became of a call.
+    var isWriting: Bool { onTheirWay > 0 }
     /// The gateway's process died at a call.
     private(set) var hasCrashed = false
     private var crashIn: Int?
@@ -55,6 +59,7 @@ final class SimulatedDatabase: @unchecked Sendable {
         hasCrashed = false
         database.forget(node)
         time.forgetSleepers()
+        onTheirWay = 0
         leases.append((node, scheduler.now + Int64(scheduler.draw(below: Self.longestLease)) * 1_000_000))
     }
 
@@ -116,7 +121,9 @@ final class SimulatedDatabase: @unchecked Sendable {
         }
 
         func answer() async throws(StoreError) {
+            network.onTheirWay += 1
             await pass()
+            network.onTheirWay -= 1
             guard network.losing > 0 || !isThere else { return }
             network.losing = max(0, network.losing - 1)
             network.faults += 1

@@ -106,7 +106,7 @@ extension World {
             "crash of incarnation \(incarnation.number) (\(kind))\(incarnation.threads.isAtWork ? " while it writes" : "")"
         )
         oracle.count(kind == .power ? .powerLoss : .crash)
-        if incarnation.threads.isAtWork { oracle.cover(.diedWhileWriting) }
+        if incarnation.threads.isAtWork || database?.isWriting == true { oracle.cover(.diedWhileWriting) }
         let before = steady
         incarnation.threads.kill()
         scheduler.dropEverything()

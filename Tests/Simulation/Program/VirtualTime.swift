@@ -18,7 +18,7 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
     private var sleepers: [Sleeper] = [] {
         didSet { nextEnd = sleepers.lazy.map(\.end).min() }
     }
-    /// Those of a process that has died. They are kept: a continuation that is let go unresumed is complained about.
+    /// Those of a process that has died, kept since a continuation that is let go unresumed is complained about.
     private var forgotten: [Sleeper] = []
     private var cancelled: Set<Int> = []
     private var nextID = 0

@@ -20,6 +20,7 @@ public final class PostgresStore: NotificationStore {
     let registryReader: PostgresConnection
     /// For quotas that nodes share: a worker waits for its answer.
     let quotas: PostgresConnection
+    let quotaFailures = QuotaFailures()
     let registryWork = RegistryWork()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()

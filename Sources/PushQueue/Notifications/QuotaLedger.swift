@@ -3,17 +3,17 @@ public import PushCore
 
 /// A store that several gateways share, and in which they count what they send against one quota.
 ///
-/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway leases a part of it and sends without asking until that is used up;
+/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway reserves a part of it and sends without asking until that is used up;
 /// what it does not use it gives back. Gateways whose pacing of one quota differs share what is left as a part of the whole, and each
 /// request counts by its own: the quota follows whoever asks last.
 public protocol QuotaLedger: Sendable {
-    /// Gives back what a gateway did not use and leases it more, in one step that no other gateway comes between.
+    /// Gives back what a gateway did not use and reserves more for it, in one step that no other gateway comes between.
     ///
     /// - Parameters:
     ///   - request: What is given back and what is wanted.
     ///   - quota: The quota's name, the same on every gateway.
-    /// - Returns: What is leased, which is never more than the quota allows now.
-    /// - Throws: `StoreError` when the store cannot answer: then nothing is leased, and what was to be given back counts as used.
+    /// - Returns: What is reserved, which is never more than the quota allows now.
+    /// - Throws: `StoreError` when the store cannot answer: then nothing is reserved, and what was to be given back counts as used.
     func reserve(_ request: QuotaRequest, of quota: String) async throws(StoreError) -> QuotaGrant
 }
 
@@ -25,7 +25,7 @@ public struct QuotaRequest: Sendable, Hashable {
     public var wanted: Int
     /// How many of those that only urgent messages may use are wanted besides.
     public var urgent: Int
-    /// How many of the former leases were not used and are given back.
+    /// How many of the former slices were not used and are given back.
     public var unused: Int
     /// How many were used so lately that the quota has not made up for them yet.
     public var spent: Int
@@ -81,7 +81,7 @@ public struct QuotaLevel: Sendable, Hashable {
         self.filledAt = filledAt
     }
 
-    /// Gives back and leases at a time of the ledger's clock.
+    /// Gives back and reserves at a time of the ledger's clock.
     public mutating func reserve(_ request: QuotaRequest, at time: Date) -> QuotaGrant {
         let now = filledAt.timeIntervalSince(time) < Self.largestLag ? max(time, filledAt) : time
         var bucket = TokenBucket(request.pacing, at: min(filledAt, now), fill: fill, ramp: ramp)

@@ -1,10 +1,12 @@
 internal import Foundation
+internal import Logging
 public import PushCore
 public import PushQueue
+internal import Synchronization
 
 /// The rows of ``Schema/quotas``, one for each quota that nodes share.
 enum QuotaTable {
-    /// What a transaction begins with: a crash of the server may lose what was leased last, and a node that disappears in the
+    /// What a transaction begins with: a crash of the server may lose what was reserved last, and a node that disappears in the
     /// middle of one does not keep the others waiting.
     static let settings = [
         "SET LOCAL synchronous_commit = off", "SET LOCAL idle_in_transaction_session_timeout = '2s'",
@@ -87,12 +89,37 @@ enum QuotaTable {
     }
 }
 
+/// Says now and then that quotas cannot be asked.
+final class QuotaFailures: Sendable {
+    private static let interval = Duration.seconds(10)
+    private let last = Mutex<ContinuousClock.Instant?>(nil)
+
+    /// Whether a failure is to be logged.
+    func isNews() -> Bool {
+        last.withLock { last in
+            if let last, last.duration(to: .now) < Self.interval { return false }
+            last = .now
+            return true
+        }
+    }
+}
+
 extension PostgresStore: QuotaLedger {
-    /// Gives back and leases in a transaction of its own, with the quota's row locked, by the database's clock.
+    /// Gives back and reserves in a transaction of its own, with the quota's row locked, by the database's clock.
     public func reserve(_ request: QuotaRequest, of quota: String) async throws(StoreError) -> QuotaGrant {
         let time = core.databaseTime == nil ? core.time.steady : nil
-        return try await transaction(on: quotas) { (db) throws(PostgresError) in
-            try QuotaTable.reserve(request, of: quota, at: time, db)
+        do throws(StoreError) {
+            return try await transaction(on: quotas) { (db) throws(PostgresError) in
+                try QuotaTable.reserve(request, of: quota, at: time, db)
+            }
+        } catch {
+            if error != .closed, quotaFailures.isNews() {
+                logger.warning(
+                    "a quota cannot be asked, so nothing is sent beyond what was reserved",
+                    metadata: ["quota": "\(quota)", "store.error": "\(error)"]
+                )
+            }
+            throw error
         }
     }
 }

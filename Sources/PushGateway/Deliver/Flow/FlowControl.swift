@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
 ///
-/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out is leased from it
-/// by ``lease(_:_:)``, which the worker calls when that is used up. Without one the gateway has a bucket of its own.
+/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out is reserved from it
+/// by ``reserveSlice(_:_:)``, which the worker calls when that is used up. Without one the gateway has a bucket of its own.
 ///
 /// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
 /// ``memory(at:)`` is kept over a restart.
@@ -30,7 +30,7 @@ final class FlowControl: Sendable {
         var pacing: Pacing?
         /// The gateway's own bucket; nil with a ledger.
         var bucket: TokenBucket?
-        /// What is leased from the ledger.
+        /// What is reserved from the ledger.
         var slice = QuotaSlice()
     }
 
@@ -91,8 +91,8 @@ final class FlowControl: Sendable {
         var normal: Int
         /// When to ask again, if nothing or nothing normal may go.
         var retryAt: Date
-        /// Whether ``FlowControl/lease(_:_:)`` has to be asked first.
-        var needsLease = false
+        /// Whether ``FlowControl/reserveSlice(_:_:)`` has to be asked first.
+        var needsSlice = false
     }
 
     /// Takes as many messages as the quota lets go, if all are urgent.
@@ -100,7 +100,7 @@ final class FlowControl: Sendable {
         quota.withLock { quota in
             if ledger != nil, quota.pacing != nil {
                 return quota.slice.reserve(wanted, at: now)
-                    ?? Allowance(granted: 0, normal: 0, retryAt: now, needsLease: true)
+                    ?? Allowance(granted: 0, normal: 0, retryAt: now, needsSlice: true)
             }
             guard let normal = quota.bucket?.available(at: now),
                 let taken = quota.bucket?.reserve(wanted, isUrgent: true, at: now)
@@ -120,21 +120,21 @@ final class FlowControl: Sendable {
 
     // MARK: A quota that gateways share
 
-    /// Whether what may go is leased, and must not be held up for long.
+    /// Whether what may go is reserved, and must not be held up for long.
     var isShared: Bool { ledger != nil && quota.withLock { $0.pacing != nil } }
 
-    /// When what is leased and not used is to be given back (``giveBack(_:)``); nil when nothing is.
-    var leaseLapsesAt: Date? { ledger == nil ? nil : quota.withLock { $0.slice.lapsesAt } }
+    /// When what is reserved and not used is to be given back (``giveBack(_:)``); nil when nothing is.
+    var sliceLapsesAt: Date? { ledger == nil ? nil : quota.withLock { $0.slice.lapsesAt } }
 
     /// Leases more, and takes of it as ``reserve(_:at:)`` does; nothing while the ledger does not answer.
-    func lease(_ wanted: Int, _ time: any TimeSource) async -> Allowance {
+    func reserveSlice(_ wanted: Int, _ time: any TimeSource) async -> Allowance {
         // Without a quota any more, after a reload, everything may go.
         await request(wanted, time) ?? Allowance(granted: wanted, normal: wanted, retryAt: time.steady)
     }
 
-    /// Gives back what is leased and not used; when the ledger does not answer it is lost, and the quota fills up again.
+    /// Gives back what is reserved and not used; when the ledger does not answer it is lost, and the quota fills up again.
     func giveBack(_ time: any TimeSource) async {
-        guard leaseLapsesAt != nil else { return }
+        guard sliceLapsesAt != nil else { return }
         _ = await request(0, time)
     }
 

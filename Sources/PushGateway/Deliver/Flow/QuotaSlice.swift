@@ -2,9 +2,9 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The part of a shared quota that this gateway has leased, without a lock; ``FlowControl`` asks the ``QuotaLedger``.
+/// The part of a shared quota that this gateway has reserved, without a lock; ``FlowControl`` asks the ``QuotaLedger``.
 ///
-/// It is enough for about a quarter of a second, so that the ledger is asked some times a second whatever the rate. Who leases and
+/// It is enough for about a quarter of a second, so that the ledger is asked some times a second whatever the rate. Who reserves and
 /// then waits holds it up for the others, so it is good for ``lifetime``. All times are steady.
 struct QuotaSlice: Sendable {
     /// How long a slice may be used, and how long one that is not used is kept from the others, in seconds.
@@ -20,7 +20,7 @@ struct QuotaSlice: Sendable {
     private var tokens = 0
     /// How many of these only urgent messages may use.
     private var reserve = 0
-    private var leasedAt = Date.distantPast
+    private var grantedAt = Date.distantPast
     /// When the ledger may be asked again.
     private var retryAt = Date.distantPast
     /// What was used and the quota has not made up for yet: falls with the rate.
@@ -29,11 +29,11 @@ struct QuotaSlice: Sendable {
     private var rate = 0.0
 
     /// When what is left is to be given back; nil when nothing is.
-    var lapsesAt: Date? { tokens > 0 ? leasedAt.addingTimeInterval(Self.lifetime) : nil }
+    var lapsesAt: Date? { tokens > 0 ? grantedAt.addingTimeInterval(Self.lifetime) : nil }
 
     /// Takes what may go now; nil when the ledger is to be asked first.
     mutating func reserve(_ wanted: Int, at now: Date) -> FlowControl.Allowance? {
-        let isOver = tokens <= reserve || now.timeIntervalSince(leasedAt) >= Self.lifetime
+        let isOver = tokens <= reserve || now.timeIntervalSince(grantedAt) >= Self.lifetime
         if isOver, now >= retryAt { return nil }
         return take(wanted)
     }
@@ -70,7 +70,7 @@ struct QuotaSlice: Sendable {
         tokens += grant.granted
         reserve += grant.granted - grant.normal
         rate = grant.rate
-        leasedAt = now
+        grantedAt = now
         retryAt = now
         guard grant.normal < request.wanted else { return }
         let pause = min(Self.longestPause, request.pacing.burst.inSeconds / 4) * (0.75 + random / 2)

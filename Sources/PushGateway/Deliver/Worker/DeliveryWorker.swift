@@ -208,14 +208,14 @@ final class DeliveryWorker: Sendable {
                 let silent = await passOn()
                 if !silent.isEmpty { return .query(silent) }
             case .claim(let capacity) where isIdle && flow.isShared:
-                if let claims = await lookWithoutLease(capacity) {
+                if let claims = await lookWithoutSlice(capacity) {
                     isIdle = false
                     if !claims.isEmpty { return .deliver(claims) }
                 }
             case .claim(let capacity):
                 let wanted = min(capacity, Self.largestClaim)
                 var allowance = flow.reserve(wanted, at: now)
-                if allowance.needsLease { allowance = await flow.lease(wanted, dependencies.time) }
+                if allowance.needsSlice { allowance = await flow.reserveSlice(wanted, dependencies.time) }
                 guard allowance.granted > 0 else {
                     gate.release(reserved: capacity, claimed: 0, isLast: isStopped)
                     quotaSpentAt = quotaSpentAt ?? .now
@@ -241,18 +241,18 @@ final class DeliveryWorker: Sendable {
         return nil
     }
 
-    /// Gives back what is leased of a shared quota, since nothing was there to be sent, and waits for one delivery.
+    /// Gives back what is reserved of a shared quota, since nothing was there to be sent, and waits for one delivery.
     ///
-    /// Only then it leases again: whoever waits with a lease keeps the quota from the others.
+    /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
     ///
     /// - Returns: The delivery, or none when it is given back since the quota is used up; nil when there was none.
-    private func lookWithoutLease(_ capacity: Int) async -> [ClaimedDelivery]? {
+    private func lookWithoutSlice(_ capacity: Int) async -> [ClaimedDelivery]? {
         await flow.giveBack(dependencies.time)
         let claims = await look(1, normal: 1, wait: Self.longestWait)
         gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
         guard !claims.isEmpty else { return nil }
         var allowance = flow.reserve(claims.count, at: dependencies.time.steady)
-        if allowance.needsLease { allowance = await flow.lease(claims.count, dependencies.time) }
+        if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
         // Whether it is urgent is not known here: the next look asks for what may go.
         let isEnough = allowance.normal >= claims.count
         let now = dependencies.clock.reading
@@ -269,7 +269,7 @@ final class DeliveryWorker: Sendable {
 
     /// How long a look may last: when only urgent messages may go, until others may go again.
     ///
-    /// Not so short that each message would be a trip of its own, and not longer than a lease of a shared quota.
+    /// Not so short that each message would be a trip of its own, and not longer than a slice of a shared quota.
     private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
         guard allowance.normal == 0 else {
             return flow.isShared ? .seconds(QuotaSlice.lifetime) : Self.longestWait
@@ -312,9 +312,9 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is leased before long.
+    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is reserved before long.
     private func wait(until time: Date?, orChangeAfter mark: AsyncSignal.Mark, at now: Date) async {
-        let lapsesAt = flow.leaseLapsesAt
+        let lapsesAt = flow.sliceLapsesAt
         if let lapsesAt, lapsesAt <= now { return await flow.giveBack(dependencies.time) }
         guard let end = [time, lapsesAt].compactMap({ $0 }).min() else { return await gate.waitForChange(after: mark) }
         await pause(until: end, orChangeAfter: mark)

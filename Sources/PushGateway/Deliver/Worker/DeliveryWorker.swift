@@ -272,7 +272,7 @@ final class DeliveryWorker: Sendable {
     /// Not so short that each message would be a trip of its own, and not longer than a slice of a shared quota.
     private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
         guard allowance.normal == 0 else {
-            return flow.isShared ? .seconds(QuotaSlice.lifetime) : Self.longestWait
+            return flow.isShared ? .seconds(clamping: QuotaSlice.lifetime) : Self.longestWait
         }
         let span = Duration.milliseconds(clamping: allowance.retryAt.timeIntervalSince(now) * 1000)
         return min(Self.longestWait, max(.milliseconds(5), span))

@@ -18,6 +18,9 @@ public final class PostgresStore: NotificationStore {
     let outbox: PostgresConnection
     /// For what is looked up in these.
     let registryReader: PostgresConnection
+    /// For quotas that nodes share: a worker waits for its answer.
+    let quotas: PostgresConnection
+    let quotaFailures = QuotaFailures()
     let registryWork = RegistryWork()
     let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
@@ -73,6 +76,9 @@ public final class PostgresStore: NotificationStore {
         listener = PostgresConnection(options, name: "listener")
         outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
         registryReader = PostgresConnection(options, name: "registry-reader")
+        var hasty = options
+        hasty.statementTimeout = min(options.statementTimeout, QuotaTable.timeout)
+        quotas = PostgresConnection(hasty, name: "quotas", settings: QuotaTable.settings)
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
@@ -210,6 +216,7 @@ public final class PostgresStore: NotificationStore {
         await outbox.close()
         await listener.close()
         await registryReader.close()
+        await quotas.close()
         core.outboxSignals.raiseAll()
     }
 

@@ -29,6 +29,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let operations: (any OutboxStore)?
     private let tokenInvalidation: TokenInvalidation
     private let nodes: (any NodeExchange)?
+    private let quotas: (any QuotaLedger)?
     let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
@@ -38,13 +39,15 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the
-    /// outbox; `nodes` leads to other gateways on the same store; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
+    /// outbox; `nodes` leads to other gateways on the same store; `quotas` has the quotas that
+    /// they share; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
     /// a device that loses a token gets; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
         operations: (any OutboxStore)? = nil,
         nodes: (any NodeExchange)? = nil,
+        quotas: (any QuotaLedger)? = nil,
         time: any TimeSource,
         clock: WallClock? = nil,
         observer: any DispatchObserver = SilentObserver(),
@@ -61,6 +64,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.devices = devices
         self.operations = operations
         self.nodes = nodes
+        self.quotas = quotas
         let outcomeWriter = OutcomeWriter(store: store, time: time, logger: logger)
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
@@ -254,9 +258,9 @@ package final class Dispatcher: WorkerObserver, Sendable {
         } else {
             // Another backend under this name has nothing to do with what the one before was asked for.
             let memory = flow == nil ? await flowMemory(of: configured, at: now) : nil
-            flow = FlowControl(configured, memory, at: now.steady)
+            flow = FlowControl(configured, memory, ledger: quotas, at: now.steady)
         }
-        let kept = flow ?? FlowControl(configured, at: now.steady)
+        let kept = flow ?? FlowControl(configured, ledger: quotas, at: now.steady)
         kept.gate.update { state in
             state.fallbackDelay = settings.fallbackDelay
             return ((), wakes: false)

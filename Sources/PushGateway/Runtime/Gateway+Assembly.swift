@@ -63,6 +63,7 @@ extension Gateway {
             devices: store,
             operations: store,
             nodes: store as? any NodeExchange,
+            quotas: store as? any QuotaLedger,
             time: time,
             clock: state.clock,
             observer: metrics,

@@ -29,12 +29,13 @@ actor PostgresConnection {
     ///
     /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are empty now and
     /// large the next moment, since a plan is kept for as long as the server's statistics stay. Where there is no index such a plan looks so
-    /// costly that the server would compile it.
-    init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false) {
+    /// costly that the server would compile it. `settings` are further statements that each transaction begins with.
+    init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false, settings: [String] = []) {
         self.options = options
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = "SET LOCAL statement_timeout = \(Int(clamping: options.statementTimeout.inSeconds * 900))"
-        settings = [timeout] + (walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : [])
+        let plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
+        self.settings = [timeout] + plans + settings
         thread = PostgresThread(name: name)
     }
 

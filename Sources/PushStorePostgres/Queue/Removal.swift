@@ -17,6 +17,7 @@ struct Removal {
         let now = core.now
         let keys = try await core.keeper.transaction { (db) throws(PostgresError) in
             try Marks.save(retention, db)
+            try QuotaTable.forgetOld(at: core.time.now, db)
             return try db.run(
                 """
                 DELETE FROM chapar.idempotency WHERE ctid = ANY (ARRAY(

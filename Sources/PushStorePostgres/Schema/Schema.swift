@@ -18,7 +18,7 @@ enum Schema {
     /// Every step, in order; its number is its place, from one on.
     static let steps = [
         Step(name: "queue", statements: queue), Step(name: "devices", statements: devices),
-        Step(name: "outbox", statements: outbox),
+        Step(name: "outbox", statements: outbox), Step(name: "quotas", statements: quotas, oldestReader: 3),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.

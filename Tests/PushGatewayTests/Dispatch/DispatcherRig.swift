@@ -78,7 +78,12 @@ final class DispatcherRig: Sendable {
     let folder: URL
     let dispatcher: Dispatcher
 
-    init(time: ManualTime = ManualTime(), folder: URL? = nil, nodes: (any NodeExchange)? = nil) async throws {
+    init(
+        time: ManualTime = ManualTime(),
+        folder: URL? = nil,
+        nodes: (any NodeExchange)? = nil,
+        quotas: (any QuotaLedger)? = nil
+    ) async throws {
         self.time = time
         self.folder =
             folder ?? FileManager.default.temporaryDirectory.appending(path: "chapar-dispatch-\(UUID().uuidString)")
@@ -90,6 +95,7 @@ final class DispatcherRig: Sendable {
             devices: store,
             operations: store,
             nodes: nodes,
+            quotas: quotas,
             time: store.time,
             logger: Logger(label: "test")
         ) { _ in PushNotification(title: "stored") }

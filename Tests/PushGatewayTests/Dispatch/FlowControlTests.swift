@@ -95,7 +95,7 @@ struct FlowControlTests {
     }
 
     /// Counts how many messages are with a platform at a time, over several backends that stand for it.
-    private final class Crowd: Sendable {
+    final class Crowd: Sendable {
         private struct State {
             var inside = 0
             var most = 0
@@ -133,7 +133,7 @@ struct FlowControlTests {
         }
     }
 
-    private struct CrowdedBackend: PushBackend {
+    struct CrowdedBackend: PushBackend {
         let kind: BackendKind = "scripted"
         let audience = BackendAudience(forms: [.topic])
         let crowd: Crowd

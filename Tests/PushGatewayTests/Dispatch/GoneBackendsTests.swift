@@ -46,6 +46,8 @@ struct GoneBackendsTests {
             rig.time.advance(by: .seconds(1))
             try await rig.until { try await gone.depths()["gone"]?.waiting == 1 }
             #expect(backend.attemptCount == 0)
+            // An installation before the dispatcher's own first one would be replaced by that.
+            try await rig.until { rig.dispatcher.workers.first?.backend == "b" }
             rig.dispatcher.install(DispatcherRig.snapshot(["gone": backend]))
             try await rig.until { rig.dispatcher.workers.first?.backend == "gone" }
             try await rig.expect(id, [.acceptedByPlatform: 1])

@@ -1,9 +1,13 @@
 internal import Foundation
 internal import PushCore
 internal import PushComposition
+internal import PushQueue
 internal import Synchronization
 
 /// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
+///
+/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out is reserved from it
+/// by ``reserveSlice(_:_:)``, which the worker calls when that is used up. Without one the gateway has a bucket of its own.
 ///
 /// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
 /// ``memory(at:)`` is kept over a restart.
@@ -14,6 +18,9 @@ final class FlowControl: Sendable {
     let pauses: Mutex<RecipientPauses>
     /// What the backend is, so that another one under its name begins anew.
     let identity: String
+    /// What the ledger calls the quota: another backend under this name has another one.
+    private let quotaName: String
+    private let ledger: (any QuotaLedger)?
     private let quota: Mutex<Quota>
     private let written = Mutex<FlowMemory?>(nil)
     /// The longest pause that other gateways were told of.
@@ -21,12 +28,24 @@ final class FlowControl: Sendable {
 
     private struct Quota {
         var pacing: Pacing?
+        /// The gateway's own bucket; nil with a ledger.
         var bucket: TokenBucket?
+        /// What is reserved from the ledger.
+        var slice = QuotaSlice()
     }
 
     /// Makes the flow of a backend, as it was left when the gateway ended; nil begins anew.
-    init(_ configured: BackendRegistry.ConfiguredBackend, _ memory: FlowMemory? = nil, at now: Date) {
+    ///
+    /// `ledger` has the quota when other gateways share it.
+    init(
+        _ configured: BackendRegistry.ConfiguredBackend,
+        _ memory: FlowMemory? = nil,
+        ledger: (any QuotaLedger)? = nil,
+        at now: Date
+    ) {
         identity = configured.identity
+        quotaName = configured.name + " " + configured.identity
+        self.ledger = ledger
         var breaker = configured.breaker.map { Breaker($0) }
         if let state = memory?.breaker { breaker?.restore(state, cooldown: memory?.cooldown) }
         gate = FlowGate(breaker: breaker)
@@ -34,7 +53,8 @@ final class FlowControl: Sendable {
         for pause in memory?.recipients ?? [] { pauses.pause(pause.recipient, until: pause.until, at: now) }
         self.pauses = Mutex(pauses)
         let pacing = configured.pacing
-        let bucket = pacing.map { TokenBucket($0, at: now, fill: memory?.fill ?? 1, ramp: memory?.ramp ?? 0) }
+        let own = ledger == nil ? pacing : nil
+        let bucket = own.map { TokenBucket($0, at: now, fill: memory?.fill ?? 1, ramp: memory?.ramp ?? 0) }
         quota = Mutex(Quota(pacing: pacing, bucket: bucket))
         guard let memory else { return }
         gate.update { state in
@@ -57,6 +77,7 @@ final class FlowControl: Sendable {
         quota.withLock { quota in
             guard quota.pacing != configured.pacing else { return }
             quota.pacing = configured.pacing
+            guard ledger == nil else { return }
             let (fill, ramp) = (quota.bucket?.fill ?? 1, quota.bucket?.ramp ?? 0)
             quota.bucket = configured.pacing.map { TokenBucket($0, at: now, fill: fill, ramp: ramp) }
         }
@@ -70,11 +91,17 @@ final class FlowControl: Sendable {
         var normal: Int
         /// When to ask again, if nothing or nothing normal may go.
         var retryAt: Date
+        /// Whether ``FlowControl/reserveSlice(_:_:)`` has to be asked first.
+        var needsSlice = false
     }
 
     /// Takes as many messages as the quota lets go, if all are urgent.
     func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
+            if ledger != nil, quota.pacing != nil {
+                return quota.slice.reserve(wanted, at: now)
+                    ?? Allowance(granted: 0, normal: 0, retryAt: now, needsSlice: true)
+            }
             guard let normal = quota.bucket?.available(at: now),
                 let taken = quota.bucket?.reserve(wanted, isUrgent: true, at: now)
             else { return Allowance(granted: wanted, normal: wanted, retryAt: now) }
@@ -85,7 +112,54 @@ final class FlowControl: Sendable {
 
     /// Says how much of what was taken is used, now.
     func release(reserved: Int, used: Int, at now: Date) {
-        quota.withLock { $0.bucket?.release(reserved: reserved, used: used, at: now) }
+        quota.withLock { quota in
+            quota.bucket?.release(reserved: reserved, used: used, at: now)
+            if ledger != nil { quota.slice.release(reserved: reserved, used: used, at: now) }
+        }
+    }
+
+    // MARK: A quota that gateways share
+
+    /// Whether what may go is reserved, and must not be held up for long.
+    var isShared: Bool { ledger != nil && quota.withLock { $0.pacing != nil } }
+
+    /// When what is reserved and not used is to be given back (``giveBack(_:)``); nil when nothing is.
+    var sliceLapsesAt: Date? { ledger == nil ? nil : quota.withLock { $0.slice.lapsesAt } }
+
+    /// Leases more, and takes of it as ``reserve(_:at:)`` does; nothing while the ledger does not answer.
+    func reserveSlice(_ wanted: Int, _ time: any TimeSource) async -> Allowance {
+        // Without a quota any more, after a reload, everything may go.
+        await request(wanted, time) ?? Allowance(granted: wanted, normal: wanted, retryAt: time.steady)
+    }
+
+    /// Gives back what is reserved and not used; when the ledger does not answer it is lost, and the quota fills up again.
+    func giveBack(_ time: any TimeSource) async {
+        guard sliceLapsesAt != nil else { return }
+        _ = await request(0, time)
+    }
+
+    /// Asks the ledger; nil without a quota.
+    private func request(_ wanted: Int, _ time: any TimeSource) async -> Allowance? {
+        let now = time.steady
+        let request = quota.withLock { quota in
+            quota.pacing.map { quota.slice.makeRequest(wanted, $0, at: now) }
+        }
+        guard let ledger, let request else { return nil }
+        let grant: QuotaGrant?
+        do throws(StoreError) {
+            grant = try await ledger.reserve(request, of: quotaName)
+        } catch {
+            grant = nil  // The store says in its own log that it does not answer.
+        }
+        let after = time.steady
+        return quota.withLock { quota in
+            if let grant {
+                quota.slice.add(grant, to: request, at: after, random: .random(in: 0...1))
+            } else {
+                quota.slice.fail(at: after)
+            }
+            return quota.slice.take(wanted)
+        }
     }
 
     /// Whether other gateways are to be told of a pause: each message of a batch may have been answered with it, a little later each.
@@ -118,8 +192,10 @@ final class FlowControl: Sendable {
         gate.state.write(to: &memory, at: now)
         memory.recipients = pauses.withLock { $0.longest(FlowMemory.mostRecipients, at: now) }
         quota.withLock { quota in
-            // A bucket that is full again within a second needs no memory.
-            guard let pacing = quota.pacing, pacing.burst > .seconds(1) || pacing.rampUp > .zero else { return }
+            // A bucket that is full again within a second needs no memory; the ledger has one of its own.
+            guard ledger == nil, let pacing = quota.pacing, pacing.burst > .seconds(1) || pacing.rampUp > .zero else {
+                return
+            }
             memory.fill = quota.bucket?.fill
             if pacing.rampUp > .zero { memory.ramp = quota.bucket?.ramp }
         }

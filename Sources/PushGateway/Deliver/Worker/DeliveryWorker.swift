@@ -178,24 +178,30 @@ final class DeliveryWorker: Sendable {
     /// The next thing to do, nil when the worker is to end.
     private func next() async -> Work? {
         var quotaSpentAt: ContinuousClock.Instant?
+        var isIdle = false
         while !isStopped {
             let now = dependencies.time.steady
             let (step, mark) = gate.step(window: window(), at: now)
             switch step {
             case _ where isStopped:  // It came before the step, whose mark does not show it.
                 if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: true) }
-            case .wait(until: nil):
-                await gate.waitForChange(after: mark)
-            case .wait(until: let time?):
-                await pause(until: time, orChangeAfter: mark)
+            case .wait(until: let time):
+                await wait(until: time, orChangeAfter: mark, at: now)
             case .passOn where isOutrunning, .claim where isOutrunning:
                 if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: isStopped) }
                 await pause(until: now.addingTimeInterval(0.05), orChangeAfter: mark)
             case .passOn:
                 let silent = await passOn()
                 if !silent.isEmpty { return .query(silent) }
+            case .claim(let capacity) where isIdle && flow.isShared:
+                if let claims = await lookWithoutSlice(capacity) {
+                    isIdle = false
+                    if !claims.isEmpty { return .deliver(claims) }
+                }
             case .claim(let capacity):
-                let allowance = flow.reserve(min(capacity, Self.largestClaim), at: now)
+                let wanted = min(capacity, Self.largestClaim)
+                var allowance = flow.reserve(wanted, at: now)
+                if allowance.needsSlice { allowance = await flow.reserveSlice(wanted, dependencies.time) }
                 guard allowance.granted > 0 else {
                     gate.release(reserved: capacity, claimed: 0, isLast: isStopped)
                     quotaSpentAt = quotaSpentAt ?? .now
@@ -214,9 +220,32 @@ final class DeliveryWorker: Sendable {
                 flow.release(reserved: allowance.granted, used: claims.count, at: dependencies.time.steady)
                 gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
                 if !claims.isEmpty { return .deliver(claims) }
+                isIdle = allowance.normal > 0
             }
         }
+        await flow.giveBack(dependencies.time)
         return nil
+    }
+
+    /// Gives back what is reserved of a shared quota, since nothing was there to be sent, and waits for one delivery.
+    ///
+    /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
+    ///
+    /// - Returns: The delivery, or none when it is given back since the quota is used up; nil when there was none.
+    private func lookWithoutSlice(_ capacity: Int) async -> [ClaimedDelivery]? {
+        await flow.giveBack(dependencies.time)
+        let claims = await look(1, normal: 1, wait: Self.longestWait)
+        gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
+        guard !claims.isEmpty else { return nil }
+        var allowance = flow.reserve(claims.count, at: dependencies.time.steady)
+        if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
+        // Whether it is urgent is not known here: the next look asks for what may go.
+        let isEnough = allowance.normal >= claims.count
+        let now = dependencies.clock.reading
+        flow.release(reserved: allowance.granted, used: isEnough ? claims.count : 0, at: now.steady)
+        if isEnough { return claims }
+        record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
+        return []
     }
 
     /// Whether more is to be written already than should be.
@@ -226,9 +255,11 @@ final class DeliveryWorker: Sendable {
 
     /// How long a look may last: when only urgent messages may go, until others may go again.
     ///
-    /// Not so short that each message would be a trip of its own.
+    /// Not so short that each message would be a trip of its own, and not longer than a slice of a shared quota.
     private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
-        guard allowance.normal == 0 else { return Self.longestWait }
+        guard allowance.normal == 0 else {
+            return flow.isShared ? .seconds(clamping: QuotaSlice.lifetime) : Self.longestWait
+        }
         let span = Duration.milliseconds(clamping: allowance.retryAt.timeIntervalSince(now) * 1000)
         return min(Self.longestWait, max(.milliseconds(5), span))
     }
@@ -266,6 +297,14 @@ final class DeliveryWorker: Sendable {
             try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
             return []
         }
+    }
+
+    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is reserved before long.
+    private func wait(until time: Date?, orChangeAfter mark: AsyncSignal.Mark, at now: Date) async {
+        let lapsesAt = flow.sliceLapsesAt
+        if let lapsesAt, lapsesAt <= now { return await flow.giveBack(dependencies.time) }
+        guard let end = [time, lapsesAt].compactMap({ $0 }).min() else { return await gate.waitForChange(after: mark) }
+        await pause(until: end, orChangeAfter: mark)
     }
 
     /// Waits until a steady time, or for a change of the gate after a mark.

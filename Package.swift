@@ -435,7 +435,8 @@ let package = Package(
         .executableTarget(
             name: "ChaparSimulation",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "SimulationDisk",
+                "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "PushTesting",
+                "SimulationDisk",
                 "SimulationHooks",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -238,8 +238,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         // A backend of another configuration under that name has nothing to do with it.
         guard until > now.steady, let flow = flows.withLock({ $0[backend] }), flow.identity == identity else { return }
         let isNew = flow.gate.update { state in (state.pause(until: until, reason: reason), wakes: false) }
-        guard isNew else { return }
-        for worker in workersGuarded.withLock({ $0.current }) where worker.name == backend { worker.stopLooking() }
+        if isNew { flow.gate.endLooks() }
     }
 
     // MARK: Flow control

@@ -251,6 +251,9 @@ extension MemoryDeviceStore: OutboxStore {
         contents.withLock { $0.operations.waiters[waiter.id] = nil }
     }
 
+    /// Forgets those who wait for something to do: their process has died.
+    func forgetWaiters() { contents.withLock { $0.operations.waiters = [:] } }
+
     /// Lets those look again who wait for something to do.
     func wake() {
         let waiters = contents.withLock { contents in

@@ -12,7 +12,7 @@ import Testing
 /// What a platform asked for, an open breaker, the quota and what is under way survive a reload; the first three a restart.
 @Suite("The flow control of a backend", .timeLimit(.minutes(2)))
 struct FlowControlTests {
-    private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
+    static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     private static func slow(_ seconds: Int) -> ScriptedBackend {
@@ -54,6 +54,28 @@ struct FlowControlTests {
             rig.time.advance(by: .seconds(1199))
             #expect(after.attemptCount == 0)
             rig.time.advance(by: .seconds(2))
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+        }
+    }
+
+    @Test("leaves a backend alone that asks for it after a reload, though the new worker waits for work already")
+    func pauseAfterReload() async throws {
+        let crowd = Crowd()
+        let busy = Refusal(.platform, reason: "Busy", status: 429, advice: .slowBackend(after: .seconds(1200)))
+        let after = Self.slow(0)
+        try await DispatcherRig.run(["a": CrowdedBackend(crowd: crowd, outcome: .refused(busy))]) { rig in
+            try await rig.accept(["slow"])
+            try await rig.until { crowd.inside == 1 }
+            rig.dispatcher.install(DispatcherRig.snapshot(["a": after]))
+            let probe = try await rig.accept(["probe"])
+            try await rig.expect(probe, [.acceptedByPlatform: 1])
+            try await Task.sleep(for: .milliseconds(50))  // It looks for work again by now.
+            crowd.open()
+            try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
+            let id = try await rig.accept(["second"])
+            try await Task.sleep(for: .milliseconds(50))
+            #expect(after.attempts(.topic("second")).isEmpty)
+            rig.time.advance(by: .seconds(1201))
             try await rig.expect(id, [.acceptedByPlatform: 1])
         }
     }
@@ -112,15 +134,16 @@ struct FlowControlTests {
     }
 
     private struct CrowdedBackend: PushBackend {
-        let kind: BackendKind = "crowded"
+        let kind: BackendKind = "scripted"
         let audience = BackendAudience(forms: [.topic])
         let crowd: Crowd
+        var outcome = FlowControlTests.accepted
 
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
             await crowd.enter(requests.reduce(0) { $0 + $1.recipients.count })
             for (row, request) in requests.enumerated() {
                 report(
-                    request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: accepted) }
+                    request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: outcome) }
                 )
             }
         }

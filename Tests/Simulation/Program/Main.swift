@@ -7,6 +7,9 @@ import SimulationHooks
 ///     ChaparSimulation seeds FIRST LAST     runs seeds, a line of JSON for each
 ///     ChaparSimulation replay FILE [trace]  runs a script, or a seed's
 ///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
+///
+/// With `database` behind these words seeds run over a model of a shared database instead of the embedded store.
+///
 ///     ChaparSimulation names                prints the kinds of faults, and the states that should be reached
 @main
 struct Main {
@@ -17,22 +20,31 @@ struct Main {
         Scheduler.shared.install()
         let words = CommandLine.arguments.dropFirst()
         let numbers = words.compactMap { UInt64($0) }
+        let isOverDatabase = words.contains("database")
+        func script(of seed: UInt64) -> Script { Script(seed: seed, actions: actions, isOverDatabase: isOverDatabase) }
         switch (words.first, numbers.first) {
         case ("seeds", let first?):
             for seed in first...(numbers.last ?? first) {
-                print(line(seed, Run.result(of: Script(seed: seed, actions: actions))))
+                print(line(seed, Run.result(of: script(of: seed))))
                 fflush(nil)  // So that the results before a seed that hangs are seen.
             }
         case ("replay", nil):
-            guard let script = script(in: words.dropFirst().first ?? "") else { return }
-            finish(Run.result(of: script, trace: Trace(isPrinted: words.last == "trace"), isToy: words.last == "toy"))
+            guard let script = Self.script(in: words.dropFirst().first ?? "") else { return }
+            finish(
+                Run.result(of: script, trace: Trace(isPrinted: words.contains("trace")), isToy: words.contains("toy"))
+            )
         case ("replay", let seed?):
-            let script = Script(seed: seed, actions: actions)
-            finish(Run.result(of: script, trace: Trace(isPrinted: words.last == "trace"), isToy: words.last == "toy"))
+            finish(
+                Run.result(
+                    of: script(of: seed),
+                    trace: Trace(isPrinted: words.contains("trace")),
+                    isToy: words.contains("toy")
+                )
+            )
         case ("script", let seed?):
-            print(Script(seed: seed, actions: actions))
+            print(script(of: seed))
         case ("script", nil):
-            guard let script = script(in: words.dropFirst().first ?? "") else { return }
+            guard let script = Self.script(in: words.dropFirst().first ?? "") else { return }
             print(script)
         case ("names", _):
             print("faults \(Oracle.Fault.allCases.map(\.rawValue).joined(separator: " "))")

@@ -84,14 +84,19 @@ final class Oracle: @unchecked Sendable {
     /// The gateway crashed or ended, and every connection was cut; `steady` is the store's time.
     func stopped(steady: Date?) {
         devices.interrupt()
+        interrupt(steady: steady)
+        stream = nil
+        frames.reset()
+    }
+
+    /// What may have been claimed now will be found without an answer.
+    func interrupt(steady: Date?) {
         for submission in submissions {
             for index in 0..<submission.recipients where submission.ended[index] == nil {
                 if let due = submission.due[index], let steady, due > steady.addingTimeInterval(0.5) { continue }
                 interrupted.insert(submission.key(index))
             }
         }
-        stream = nil
-        frames.reset()
     }
 
     // MARK: What clients did

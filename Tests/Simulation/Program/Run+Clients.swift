@@ -135,7 +135,11 @@ extension Run {
         post(1, [numbers[2] % 2, 2, 0, 0, 0])
         world.run(steps: 60 + numbers[3] % 200)
         if world.conditions.kinds.contains(.disk) {
-            world.disk.fault([.shortWrites, .failingSyncs, .full][numbers[4] % 3], calls: 1 + numbers[4] % 4)
+            if let database = world.database {
+                database.fault([.losing, .cut, .slow][numbers[4] % 3], numbers[4] % 4, node: nil)
+            } else {
+                world.disk.fault([.shortWrites, .failingSyncs, .full][numbers[4] % 3], calls: 1 + numbers[4] % 4)
+            }
             world.oracle.count(.diskFault)
         }
         cancel(nil)
@@ -234,7 +238,7 @@ extension Run {
         world.run(steps: 50 + 50 * (numbers[2] % 4))
         guard devices.allSatisfy({ !world.oracle.devices.isChanging($0) }) else { return }
         let registered = devices.filter(world.oracle.devices.isRegistered)
-        let erasure = Erasure(faults: world.disk.faults, limit: mostDuringErasure)
+        let erasure = Erasure(faults: world.faults, limit: mostDuringErasure)
         if numbers[3] % 2 == 0 {
             for number in 0..<16 { send(to: devices[number % 2], during: erasure, numbers) }
             world.run(steps: 300 + 100 * (numbers[1] % 8))
@@ -270,7 +274,7 @@ extension Run {
         var isOver = false
         /// What was accepted for the user since.
         var accepted = 0
-        /// How often the disk had failed when it began.
+        /// How often the store had failed when it began.
         let faults: Int
         /// How many may be accepted until it is over.
         let limit: Int
@@ -287,7 +291,7 @@ extension Run {
             world.oracle.accepted(serial, id, world)
             erasure.accepted += 1
             if erasure.accepted > erasure.limit {
-                if world.disk.faults == erasure.faults {
+                if world.faults == erasure.faults {
                     world.oracle.fail(
                         "an erasure goes on for ever: \(erasure.accepted) messages were accepted meanwhile"
                     )

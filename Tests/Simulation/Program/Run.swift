@@ -95,7 +95,12 @@ struct Run {
             default: break
             }
         case .crash: if numbers[2] % 3 == 0 { crashAmidRetries(numbers) } else { crash(.process, numbers) }
-        case .powerLoss: if numbers[2] % 3 == 0 { losePowerAfterForgetting(numbers) } else { crash(.power, numbers) }
+        case .powerLoss:
+            if numbers[2] % 3 == 0, world.database == nil {
+                losePowerAfterForgetting(numbers)
+            } else {
+                crash(.power, numbers)
+            }
         case .restart:
             world.oracle.count(.restart)
             world.terminate()
@@ -119,6 +124,7 @@ struct Run {
                 world.secondReader?.read(true)
             default: world.releaseReaders(reading: false)
             }
+        case .disk where world.database != nil: troubleDatabase(numbers)
         case .disk:
             let fault = FaultyDisk.Fault.allCases[numbers[0] % FaultyDisk.Fault.allCases.count]
             world.disk.fault(fault, calls: 1 + numbers[1] % 12)
@@ -131,6 +137,10 @@ struct Run {
 
     private func troubleFirstStart() {
         guard let (kind, call) = world.conditions.firstTrouble else { return }
+        if let database = world.database {
+            if kind == .crash || kind == .powerLoss { database.crash(inCalls: call) }
+            return
+        }
         switch kind {
         case .crash: world.disk.crash(.process, inCalls: call)
         case .powerLoss: world.disk.crash(.power, inCalls: call)
@@ -141,7 +151,23 @@ struct Run {
     }
 
     private func crash(_ kind: CrashKind, _ numbers: [Int]) {
-        if numbers[0] % 3 == 0 { world.crash(kind) } else { world.disk.crash(kind, inCalls: numbers[1] % 60) }
+        if numbers[0] % 3 == 0 {
+            world.crash(kind)
+        } else if let database = world.database {
+            database.crash(inCalls: numbers[1] % 60)
+        } else {
+            world.disk.crash(kind, inCalls: numbers[1] % 60)
+        }
+    }
+
+    /// Something goes wrong with the database or the way to it.
+    func troubleDatabase(_ numbers: [Int]) {
+        guard let database = world.database else { return }
+        let fault = SimulatedDatabase.Fault.allCases[numbers[0] % SimulatedDatabase.Fault.allCases.count]
+        trace.record("trouble with the database: \(fault)")
+        world.oracle.count(.diskFault)
+        if fault == .lapse { world.oracle.interrupt(steady: world.steady) }
+        database.fault(fault, numbers[1], node: world.incarnation?.node)
     }
 
     // MARK: The end
@@ -150,6 +176,7 @@ struct Run {
     private mutating func heal() {
         trace.record("healing")
         world.disk.heal()
+        world.database?.heal()
         world.scheduler.setRight()
         for platform in world.platforms { platform.set(.healthy, at: world.scheduler.now) }
         world.releaseReaders(reading: false)
@@ -243,7 +270,8 @@ struct Run {
             let waiting = depths.values.reduce(0) { $0 + $1.waiting + $1.claimed }
             let own = depths.filter { $0.key != "delta" }.values.reduce(0) { $0 + $1.waiting + $1.claimed }
             if own != 0 { world.oracle.fail("\(own) deliveries wait after all have ended") }
-            if let difference = metrics.ledger.difference(waiting: waiting), difference != 0 {
+            // An acceptance of which no answer came is in the database and not in the counters.
+            if world.database == nil, let difference = metrics.ledger.difference(waiting: waiting), difference != 0 {
                 world.oracle.fail("the ledger's difference is \(difference)")
             }
             if let held = incarnation.server?.bodyBytes, held != 0 {

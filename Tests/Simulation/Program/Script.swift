@@ -10,6 +10,8 @@ struct Script: Equatable {
 
     var schedule: UInt64
     var records: [[UInt32]]
+    /// Whether the store is a model of a database that several gateways could share, instead of the embedded one.
+    var isOverDatabase = false
 
     init(schedule: UInt64, records: [[UInt32]]) {
         self.schedule = schedule
@@ -17,7 +19,8 @@ struct Script: Equatable {
     }
 
     /// The script of a seed.
-    init(seed: UInt64, actions: Int) {
+    init(seed: UInt64, actions: Int, isOverDatabase: Bool = false) {
+        self.isOverDatabase = isOverDatabase
         var draws = SeededGenerator(seed: seed)
         schedule = draws.next()
         records = (0...actions).map { _ in
@@ -28,7 +31,11 @@ struct Script: Equatable {
     /// Reads what ``description`` writes: the schedule, and a line for each record.
     init?(_ text: String) {
         let lines = text.split(separator: "\n").filter { !$0.hasPrefix("#") }
-        guard let first = lines.first, let schedule = UInt64(first.trimmingPrefix("schedule ")) else { return nil }
+        let words = lines.first?.split(separator: " ") ?? []
+        guard words.first == "schedule", let schedule = words.dropFirst().first.flatMap({ UInt64($0) }) else {
+            return nil
+        }
+        isOverDatabase = words.last == "database"
         self.schedule = schedule
         records = lines.dropFirst().map { line in
             let numbers = line.prefix { $0 != "#" }.split(separator: " ").compactMap { UInt32($0) }
@@ -44,7 +51,7 @@ extension Script: CustomStringConvertible {
             let numbers = record.map(String.init).joined(separator: " ")
             return "\(numbers)  # \(index == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
         }
-        return (["schedule \(schedule)"] + lines).joined(separator: "\n")
+        return (["schedule \(schedule)\(isOverDatabase ? " database" : "")"] + lines).joined(separator: "\n")
     }
 }
 

@@ -18,6 +18,8 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
     private var sleepers: [Sleeper] = [] {
         didSet { nextEnd = sleepers.lazy.map(\.end).min() }
     }
+    /// Those of a process that has died. They are kept: a continuation that is let go unresumed is complained about.
+    private var forgotten: [Sleeper] = []
     private var cancelled: Set<Int> = []
     private var nextID = 0
 
@@ -31,6 +33,12 @@ final class VirtualTime: TimeSource, @unchecked Sendable {
 
     /// For messages of failures.
     var summary: String { "\(sleepers.count) sleepers" }
+
+    /// Forgets who sleeps: that process has died.
+    func forgetSleepers() {
+        forgotten += sleepers
+        sleepers = []
+    }
 
     /// When the next sleeper wakes.
     private(set) var nextEnd: Int64?

@@ -58,7 +58,8 @@ extension World {
 
     /// Calls the store directly, as code does that embeds it: each call captures an object that must be released after the answer.
     func callStore(_ count: Int) {
-        guard let store = incarnation?.store, incarnation?.gateway != nil else { return }
+        // Over a database a call may take seconds, and holds what it needs.
+        guard let store = incarnation?.store, incarnation?.gateway != nil, database == nil else { return }
         for _ in 0..<count {
             Task {
                 let load = Load.Object()

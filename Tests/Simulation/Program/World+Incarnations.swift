@@ -3,6 +3,7 @@ import Logging
 import PushComposition
 import PushCore
 import PushQueue
+import PushTesting
 import ServiceLifecycleTestKit
 import SimulationDisk
 
@@ -15,7 +16,9 @@ extension World {
         let number: Int
         let time: VirtualTime
         let threads: SimulatedThreads
-        var store: SQLiteStore?
+        var store: (any NotificationStore & DeviceStore & OutboxStore)?
+        /// Its number as a node of the database.
+        var node: Int64?
         var gateway: Gateway?
         var server: SimulatedServer?
         var metrics: GatewayMetrics?
@@ -42,7 +45,7 @@ extension World {
         self.incarnation = incarnation
         trace.record("start of incarnation \(incarnations)")
         disk.begin(incarnation.threads, pauses: conditions.pauses)
-        incarnation.faults = disk.faults
+        incarnation.faults = faults
         var options = SQLiteStoreOptions(path: disk.path)
         options.threads = incarnation.threads
         options.windowCapacity = conditions.memory
@@ -58,7 +61,14 @@ extension World {
         let snapshot = snapshot(incarnation)
         Task { [options] in
             do {
-                let store = try SQLiteStore(options, time: incarnation.time, logger: logger)
+                let store: any NotificationStore & DeviceStore & OutboxStore
+                if let database = self.database {
+                    let opened = database.open(incarnation.time)
+                    incarnation.node = opened.number
+                    store = opened
+                } else {
+                    store = try SQLiteStore(options, time: incarnation.time, logger: logger)
+                }
                 incarnation.store = store
                 let metrics = GatewayMetrics()
                 incarnation.metrics = metrics
@@ -100,6 +110,7 @@ extension World {
         let before = steady
         incarnation.threads.kill()
         scheduler.dropEverything()
+        if let node = incarnation.node { database?.forget(node) }
         disk.crash(kind)
         for platform in platforms { platform.forgetUnderWay() }
         disconnectClients()

@@ -1,5 +1,6 @@
 import NIOCore
 import PushStoreSQLite
+import SimulationDisk
 
 @testable import PushGateway
 
@@ -10,6 +11,8 @@ final class World: @unchecked Sendable {
     let scheduler = Scheduler.shared
     let conditions: Conditions
     let disk: FaultyDisk
+    /// The database, in a run that has one.
+    let database: SimulatedDatabase?
     let platforms: [SimulatedPlatform]
     let oracle: Oracle
     let trace: Trace
@@ -32,6 +35,7 @@ final class World: @unchecked Sendable {
         self.trace = trace
         platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0, trace) }
         disk = FaultyDisk(scheduler)
+        database = script.isOverDatabase ? SimulatedDatabase(scheduler) : nil
         oracle = Oracle(trace)
         trace.scheduler = scheduler
         platforms[0].onTake = { [unowned self] in report($0) }
@@ -49,6 +53,8 @@ final class World: @unchecked Sendable {
     }
 
     private var knownFaults = 0
+    /// What has gone wrong with the store so far.
+    var faults: Int { disk.faults + (database?.faults ?? 0) }
 
     private func step(until end: Int64) {
         if scheduler.isIdle || scheduler.chance(300) { tick() }
@@ -57,14 +63,17 @@ final class World: @unchecked Sendable {
             var next = min(end, scheduler.now + 1_000_000_000)
             if let wake = incarnation?.time.nextEnd { next = min(next, wake) }
             if let wake = incarnation?.threads.deadline { next = min(next, wake) }
+            if let wake = database?.nextEnd { next = min(next, wake) }
             scheduler.advance(by: max(1, next - scheduler.now))
         }
         incarnation?.time.wake()
         incarnation?.threads.wake()
+        // What a dead gateway had claimed comes now.
+        if database?.wake() == true { oracle.disturb(scheduler.now) }
         _ = scheduler.step()
-        if let kind = disk.crashed, incarnation != nil { crash(kind) }
-        if disk.faults != knownFaults {
-            knownFaults = disk.faults
+        if let kind = database?.hasCrashed == true ? .process : disk.crashed, incarnation != nil { crash(kind) }
+        if faults != knownFaults {
+            knownFaults = faults
             oracle.disturb(scheduler.now)
         }
         check()
@@ -82,12 +91,12 @@ final class World: @unchecked Sendable {
     private func restartIfEnded() {
         if let incarnation {
             guard incarnation.hasEnded else { return }
-            if let failure = incarnation.failure, disk.faults == incarnation.faults {
+            if let failure = incarnation.failure, faults == incarnation.faults {
                 oracle.fail("the gateway ended by itself: \(failure)")
             }
-            if incarnation.threads.hasEnded || incarnation.store == nil {
-                // Over a restart spans follow the wall clock.
-                if incarnation.hasJumped { for platform in platforms { platform.forgetPause() } }
+            if incarnation.threads.hasEnded || incarnation.store == nil || database != nil {
+                // Over a restart spans follow the wall clock, but where the database keeps the time.
+                if incarnation.hasJumped, database == nil { for platform in platforms { platform.forgetPause() } }
                 let steady = steady
                 disconnectClients()
                 self.incarnation = nil

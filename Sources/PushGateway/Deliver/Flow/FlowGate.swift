@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 internal import PushComposition
 internal import Synchronization
 
@@ -37,6 +38,8 @@ final class FlowGate: Sendable {
     private let guarded: Mutex<State>
     /// Given with each change that a loop has to look at.
     private let changed = AsyncSignal()
+    /// The waits for work of its workers: after a reload there are two for a while.
+    private let looks = Mutex<[ObjectIdentifier: Look]>([:])
 
     /// Makes an open gate.
     ///
@@ -90,4 +93,24 @@ final class FlowGate: Sendable {
 
     /// Makes the loop look again.
     func wake() { changed.signal() }
+
+    // MARK: Looks for work
+
+    /// A wait for work at the store.
+    typealias Look = Task<[ClaimedDelivery], any Error>
+
+    /// Keeps a worker's look, so that it can be ended.
+    func begin(_ look: Look, of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] = look } }
+
+    /// The worker's look is over.
+    func forgetLook(of worker: DeliveryWorker) {
+        _ = looks.withLock { $0.removeValue(forKey: ObjectIdentifier(worker)) }
+    }
+
+    /// Ends a worker's look for work.
+    func endLook(of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] }?.cancel() }
+
+    /// Ends all looks for work, since the backend has to be left alone: also those of the worker that follows one whose platform answered
+    /// after a reload.
+    func endLooks() { for look in looks.withLock({ Array($0.values) }) { look.cancel() } }
 }

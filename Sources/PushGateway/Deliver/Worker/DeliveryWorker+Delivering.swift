@@ -384,17 +384,17 @@ extension DeliveryWorker {
             dependencies.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now.wall)
         case .opened(let until, let reason)?:
-            stopLooking()
+            gate.endLooks()
             dependencies.logger.error(
                 "breaker opened: the backend is left alone",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
             )
             return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)
         case .paused(let until, let reason)?:
-            stopLooking()
+            gate.endLooks()
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .parked(let until, let reason, let detail)?:
-            stopLooking()
+            gate.endLooks()
             dependencies.logger.error(
                 "backend is parked, an operator must act",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]

@@ -77,7 +77,6 @@ final class DeliveryWorker: Sendable {
     /// The batches that are with the backend.
     let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
-    private let looking = Look()
     private let stopped = Atomic(false)
     /// How many deliveries the platform is being asked about.
     let queriesInFlight = Atomic(0)
@@ -104,10 +103,9 @@ final class DeliveryWorker: Sendable {
         let gate = flow.gate
         let time = dependencies.time
         gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
-        let looking = looking
         watch.observe { isHeld in
             gate.update { ((), wakes: $0.hold(isHeld, at: time.steady)) }
-            if isHeld { looking.cancel() }
+            if isHeld { gate.endLooks() }
         }
     }
 
@@ -163,19 +161,7 @@ final class DeliveryWorker: Sendable {
     func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         gate.wake()
-        looking.cancel()
-    }
-
-    /// Ends a look for work that began before the worker had to stand still.
-    func stopLooking() { looking.cancel() }
-
-    /// The look for work that is under way.
-    private final class Look: Sendable {
-        private let task = Mutex<Task<[ClaimedDelivery], any Error>?>(nil)
-
-        func begin(_ new: Task<[ClaimedDelivery], any Error>) { task.withLock { $0 = new } }
-
-        func cancel() { task.withLock { $0 }?.cancel() }
+        gate.endLook(of: self)
     }
 
     /// Ends what is still under way: it is reported as not sent or as unknown.
@@ -261,7 +247,8 @@ final class DeliveryWorker: Sendable {
         let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in
             try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }
-        looking.begin(task)
+        gate.begin(task, of: self)
+        defer { gate.forgetLook(of: self) }
         // What stopped the worker between the gate's step and now did not find this look.
         let now = dependencies.time.steady
         if isStopped || wait > .zero && gate.state.standsStill(at: now) { task.cancel() }

@@ -1,0 +1,223 @@
+import Foundation
+import PushComposition
+import PushCore
+import PushQueue
+
+extension MemoryTables {
+    typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+
+    /// Writes what became of claims: all of it or, when one cannot be, nothing.
+    mutating func record(
+        _ resolutions: [Resolution],
+        _ event: EndEvent,
+        withdrawn: [Int64: MemoryStore.EndEvent],
+        _ now: Date
+    ) -> Result<StoreChange, StoreError> {
+        for resolution in resolutions {
+            switch resolution.transition {
+            case .end(let state) where !state.canBeRecorded:
+                return .failure(.failed("a delivery cannot end in the state \(state.rawValue)"))
+            case .retry(_, let step):
+                guard let row = waiting[resolution.delivery], !row.plan.backends.indices.contains(step) else {
+                    continue
+                }
+                return .failure(.failed("the plan of delivery \(row.id) has no step \(step)"))
+            default: continue
+            }
+        }
+        var change = StoreChange()
+        for resolution in resolutions { decide(resolution, event, withdrawn, now, &change) }
+        return .success(change)
+    }
+
+    private mutating func decide(
+        _ resolution: Resolution,
+        _ event: EndEvent,
+        _ withdrawn: [Int64: MemoryStore.EndEvent],
+        _ now: Date,
+        _ change: inout StoreChange
+    ) {
+        guard var row = waiting[resolution.delivery] else {
+            change.ignored += 1
+            return
+        }
+        let isInForce = row.owner != nil && resolution.lease ?? row.lease == row.lease
+        if !isInForce {
+            guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
+                change.ignored += 1
+                return
+            }
+        }
+        if case .end(let state) = resolution.transition {
+            end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
+            if let event = resolution.event { append(event, now) }
+            return
+        }
+        var backend = row.backend
+        if case .retry(_, let step) = resolution.transition { backend = target(of: row.plan.backends[step]) }
+        let isReplaced = rivals(of: row, at: backend).contains { $0.owner == nil && $0.id > row.id }
+        if row.isCancelled || isReplaced {
+            let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
+            end(row, state, now, &change, attempt: resolution.attempt)
+            let reason = row.isCancelled ? EndReason.cancelled : .replaced
+            append(
+                row.isCancelled
+                    ? withdrawn[row.id]?(claim(of: row), state) ?? event(claim(of: row), state, reason)
+                    : event(claim(of: row), state, reason),
+                now
+            )
+            return
+        }
+        row.isReplay = row.isReplay || row.isRecovered
+        row.isRecovered = false
+        row.owner = nil
+        if case .retry(let moment, let step) = resolution.transition {
+            row.isReplay = row.isReplay || resolution.mayHaveBeenSent
+            (row.due, row.wallDue, row.step, row.backend) = (moment, nil, step, backend)
+            if let attempt = resolution.attempt {
+                row.attempts += 1
+                row.attemptLog = row.attemptLog.joined(with: attempt)
+            }
+        }
+        waiting[row.id] = row
+        if let event = resolution.event { append(event, now) }
+    }
+
+    /// Cancels what waits of a notification, and marks what is claimed; the numbers of the latter.
+    mutating func cancel(
+        _ id: NotificationID,
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (Cancellation, claimed: [Int64])? {
+        guard let new = notifications[id.rawValue] else { return nil }
+        let rows = new.numbers.compactMap { waiting[$0] }
+        let claimed = withdraw(rows, event, now, &change)
+        let cancelled = rows.count - claimed.count
+        let result = Cancellation(
+            cancelled: cancelled,
+            tooLate: new.recipients.count - rows.count,
+            inFlight: claimed.count
+        )
+        return (result, claimed)
+    }
+
+    /// Ends what waits of some deliveries, and marks what is claimed; the numbers of the latter.
+    mutating func withdraw(
+        _ rows: [Waiting],
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> [Int64] {
+        for row in rows {
+            if row.owner != nil {
+                waiting[row.id]?.isCancelled = true
+            } else {
+                end(row, row.withdrawnState, now, &change)
+                append(event(claim(of: row), row.withdrawnState), now)
+            }
+        }
+        return rows.filter { $0.owner != nil }.map(\.id)
+    }
+
+    mutating func move(_ backend: String, to other: String) -> Int? {
+        let rows = waiting.values.filter { $0.backend == backend }
+        guard rows.allSatisfy({ $0.owner == nil }) else { return nil }
+        for row in rows { waiting[row.id]?.backend = other }
+        for (name, target) in moves where target == backend { moves[name] = other }
+        moves[backend] = other
+        moves[other] = nil
+        return rows.count
+    }
+
+    // MARK: Receipts
+
+    /// The longest attempt log that news without a decision is still added to, in bytes.
+    private static let longestAttemptLog = 32 << 10
+
+    mutating func record(_ receipt: ReceiptEntry, _ now: Date) -> ReceiptResult {
+        for id in candidates(receipt.address) {
+            guard var row = ended[id], let recipient = row.recipient,
+                receipt.address.backend.isEmpty || row.backend == receipt.address.backend, receipt.isFor(recipient)
+            else { continue }
+            func received(_ state: DeliveryState) -> ReceivedDelivery {
+                ReceivedDelivery(
+                    id: id,
+                    notificationID: NotificationID(rawValue: row.notification),
+                    recipient: recipient,
+                    caller: notifications[row.notification]?.caller ?? "",
+                    state: state
+                )
+            }
+            if let state = receipt.state {
+                guard row.state.canBecome(state) else { return .repeated(received(row.state)) }
+                row.state = state
+            } else if row.attemptLog.count > Self.longestAttemptLog
+                || row.attemptLog.firstRange(of: receipt.logEntry) != nil
+            {
+                return .repeated(received(row.state))
+            }
+            row.attemptLog = row.attemptLog.joined(with: receipt.logEntry)
+            row.changed = now
+            ended[id] = row
+            append(receipt.event(received(row.state)), now)
+            return .recorded(received(row.state))
+        }
+        return .unknown
+    }
+
+    private func candidates(_ address: ReceiptAddress) -> [Int64] {
+        if let delivery = address.delivery { return [delivery] }
+        let found = ended.values.filter { row in
+            guard let receipt = row.receipt, receipt.backend == address.backend,
+                receipt.platformID == address.platformID
+            else { return false }
+            return address.token == nil || address.token == receipt.token
+        }.map(\.id).sorted()
+        return address.token == nil ? Array(found.prefix(1)) : found
+    }
+
+    // MARK: Erasure
+
+    /// Cancels, removes and anonymises the deliveries of a user up to an end.
+    mutating func erase(
+        _ traces: UserTraces,
+        _ event: MemoryStore.EndEvent,
+        _ state: (Set<Int64>) -> (name: String, value: [UInt8]),
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (ErasedDeliveries, claimed: [Int64]) {
+        var result = ErasedDeliveries()
+        let end = traces.end?.delivery ?? .max
+        func isTheirs(_ recipient: Recipient?) -> Bool {
+            recipient.map { traces.recipients.contains($0.storedForm) } ?? false
+        }
+        let rows = waiting.values.filter { $0.id <= end && isTheirs($0.recipient) }.sorted { $0.id < $1.id }
+        let claimed = withdraw(rows, event, now, &change)
+        result.inFlight = claimed.count
+        result.cancelled = rows.count - claimed.count
+        let own = ended.values.filter { $0.id <= end && isTheirs($0.recipient) }
+        for id in Set(own.map(\.notification)) {
+            guard let new = notifications[id],
+                new.numbers.allSatisfy({ number in
+                    waiting[number] == nil
+                        && ended[number].map { $0.recipient == nil || isTheirs($0.recipient) } ?? true
+                })
+            else { continue }
+            for number in new.numbers where ended.removeValue(forKey: number) != nil { result.removed += 1 }
+            notifications[id] = nil
+            result.notifications.insert(id)
+        }
+        for row in own where ended[row.id] != nil {
+            ended[row.id]?.recipient = nil
+            ended[row.id]?.attemptLog = []
+            ended[row.id]?.receipt = nil
+            result.anonymised += 1
+        }
+        if !result.notifications.isEmpty {
+            let (name, value) = state(result.notifications)
+            self.state[name] = value
+        }
+        return (result, claimed)
+    }
+}

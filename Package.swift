@@ -393,7 +393,7 @@ let package = Package(
             name: "PushStorePostgresTests",
             dependencies: [
                 "PushStorePostgres", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
-                .product(name: "Logging", package: "swift-log"),
+                "PushSandbox", "CPostgres", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),

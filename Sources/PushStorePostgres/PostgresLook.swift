@@ -15,7 +15,8 @@ public struct PostgresLook: Sendable, Hashable {
     public var mayChange: Bool
     /// The gateways that are alive, by their names.
     public var nodes: [String]
-    /// The session or slot that holds the oldest snapshot, which keeps dead rows from being cleaned up; nil when there is none.
+    /// Who holds the oldest snapshot, which keeps dead rows from being cleaned up: a session, a prepared transaction, a replication slot
+    /// or a standby; nil when there is none.
     public var oldestSnapshot: Snapshot?
 
     /// A snapshot that somebody holds.
@@ -60,18 +61,6 @@ public struct PostgresLook: Sendable, Hashable {
                 ELSE has_schema_privilege(rtrim('chapar.', '.'), 'CREATE') END
             """
         ).bool(0, 0)
-        let holders = try db.run(
-            """
-            SELECT holder, seconds::bigint FROM (
-                SELECT format('session %s of %s (%s)', pid, coalesce(usename, '?'), application_name) AS holder,
-                    age(backend_xmin) AS behind, extract(epoch FROM clock_timestamp() - xact_start) AS seconds
-                FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
-                UNION ALL
-                SELECT format('prepared transaction %s', gid), age(transaction),
-                    extract(epoch FROM clock_timestamp() - prepared) FROM pg_prepared_xacts
-            ) AS h ORDER BY behind DESC LIMIT 1
-            """
-        )
         return PostgresLook(
             version: "\(server / 10_000).\(server % 10_000)",
             isSupported: server >= Schema.oldestServer,
@@ -79,9 +68,65 @@ public struct PostgresLook: Sendable, Hashable {
             isNewer: needed > Schema.steps.count,
             mayChange: mayChange,
             nodes: nodes,
-            oldestSnapshot: holders.count == 0
-                ? nil
-                : Snapshot(holder: holders.text(0, 0) ?? "", age: .seconds(holders.integer(0, 1) ?? 0))
+            oldestSnapshot: try oldestSnapshot(db, hasEvents: newest > 0)
         )
+    }
+
+    /// Who keeps dead rows of this database: sessions in others do not.
+    private static func oldestSnapshot(
+        _ db: isolated PostgresConnection,
+        hasEvents: Bool
+    ) throws(PostgresError) -> Snapshot? {
+        let holders = try db.run(
+            """
+            SELECT holder, seconds::bigint, oldest::text FROM (
+                SELECT format('session %s of %s (%s)', pid, coalesce(usename, '?'), application_name) AS holder,
+                    greatest(age(backend_xmin), age(backend_xid)) AS behind,
+                    extract(epoch FROM clock_timestamp() - xact_start) AS seconds, NULL::xid AS oldest
+                FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+                    AND xact_start IS NOT NULL
+                UNION ALL
+                SELECT format('prepared transaction %s', gid), age(transaction),
+                    extract(epoch FROM clock_timestamp() - prepared), NULL
+                FROM pg_prepared_xacts WHERE database = current_database()
+                UNION ALL
+                SELECT format('replication slot %s', slot_name), age(xmin), NULL, xmin FROM pg_replication_slots
+                UNION ALL
+                SELECT format('standby %s (%s)', pid, application_name), age(backend_xmin), NULL, backend_xmin
+                FROM pg_stat_replication
+            ) AS h WHERE behind IS NOT NULL ORDER BY behind DESC LIMIT 1
+            """
+        )
+        guard holders.count > 0 else { return nil }
+        var seconds = holders.integer(0, 1)
+        if seconds == nil, hasEvents, let oldest = holders.text(0, 2) { seconds = try Self.seconds(since: oldest, db) }
+        return Snapshot(holder: holders.text(0, 0) ?? "", age: .seconds(seconds ?? 0))
+    }
+
+    /// How long ago a transaction was, by the first event that was numbered since; nil when there is none.
+    private static func seconds(since transaction: String, _ db: isolated PostgresConnection) throws(PostgresError)
+        -> Int64?
+    {
+        let ends = try db.run("SELECT min(first), max(first) FROM chapar.events")
+        guard var low = ends.integer(0, 0), var high = ends.integer(0, 1) else { return nil }
+        var found: Int64?
+        while low <= high {
+            let middle = low + (high - low) / 2
+            let rows = try db.run(
+                """
+                SELECT first, age(xmin) <= age($2::xid),
+                    (extract(epoch FROM clock_timestamp()))::bigint - ((SELECT ahead FROM chapar.clock) + at) / 1000
+                FROM chapar.events WHERE first >= $1 ORDER BY first LIMIT 1
+                """,
+                [.integer(middle), .text(transaction)]
+            )
+            if rows.bool(0, 1) {
+                found = rows.integer(0, 2)
+                high = middle - 1
+            } else {
+                low = (rows.integer(0, 0) ?? high) + 1
+            }
+        }
+        return found
     }
 }

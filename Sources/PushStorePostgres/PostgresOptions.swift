@@ -71,7 +71,9 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         guard found["dbname"] != nil else {
             throw Mistake(description: "names no database: write it behind the host, as in postgres://…/chapar")
         }
-        if found["sslmode"] == nil, !Self.isLocal(found) { found["sslmode"] = "verify-full" }
+        if found["sslmode"] == nil, !Self.isLocal(found, ProcessInfo.processInfo.environment) {
+            found["sslmode"] = "verify-full"
+        }
         if found["sslmode"]?.hasPrefix("verify-") == true, found["sslrootcert"] == nil {
             found["sslrootcert"] = Self.systemAuthorities.first { FileManager.default.isReadableFile(atPath: $0) }
         }
@@ -92,14 +94,18 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// Who connects, where the URL says it.
     var user: String? { parameters["user"] }
 
-    /// Whether every host is this machine.
-    private static func isLocal(_ parameters: [String: String]) -> Bool {
-        let hosts = (parameters["hostaddr"] ?? parameters["host"] ?? "").split(
-            separator: ",",
-            omittingEmptySubsequences: false
-        )
-        return hosts.allSatisfy {
-            $0.isEmpty || $0.hasPrefix("/") || $0 == "localhost" || $0 == "::1" || $0.hasPrefix("127.")
+    /// Whether every host is this machine, whether the URL says it or libpq's variables of the environment.
+    static func isLocal(_ parameters: [String: String], _ environment: [String: String]) -> Bool {
+        func list(_ keyword: String, _ variable: String) -> [Substring] {
+            (parameters[keyword] ?? environment[variable] ?? "").split(separator: ",", omittingEmptySubsequences: false)
+        }
+        let (names, addresses) = (list("host", "PGHOST"), list("hostaddr", "PGHOSTADDR"))
+        return (0..<max(names.count, addresses.count)).allSatisfy { place in
+            // The address counts where there is one.
+            let hosts = [addresses, names].compactMap { $0.indices.contains(place) ? $0[place] : nil }
+            guard let host = hosts.first(where: { !$0.isEmpty }) else { return true }
+            return host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
+                || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
         }
     }
 

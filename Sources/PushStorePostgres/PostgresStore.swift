@@ -22,7 +22,6 @@ public final class PostgresStore: NotificationStore {
     let quotas: PostgresConnection
     let quotaFailures = QuotaFailures()
     let registryWork = RegistryWork()
-    let outboxLeases = OutboxLeases()
     let registryGrowth = RegistryGrowth()
     private let enqueues = Inbox<EnqueueRequest>(capacity: 50_000)
     private let records = Inbox<RecordRequest>()
@@ -198,13 +197,14 @@ public final class PostgresStore: NotificationStore {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
             for task in tasks.loops + tasks.others { await task.value }
+            // What is under way on it is committed first, and nothing is claimed any more.
+            await outbox.close()
             do throws(PostgresError) {
                 try await Keeper(core).end()
             } catch {
                 logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])
             }
         }
-        await endLeases()
         core.events.signal()
         await disconnect()
     }

@@ -12,6 +12,15 @@ enum Nodes {
     ) async throws {
         var options = try await TestServer.shared.options()
         change(&options)
+        try await use(count, time: time, options: options, body)
+    }
+
+    static func use(
+        _ count: Int,
+        time: (any TimeSource)? = nil,
+        options: PostgresOptions,
+        _ body: ([PostgresStore]) async throws -> Void
+    ) async throws {
         var nodes: [PostgresStore] = []
         for _ in 0..<count { nodes.append(try await PostgresStore.open(options, time: time)) }
         do {

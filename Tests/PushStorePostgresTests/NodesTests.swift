@@ -37,7 +37,13 @@ struct NodesTests {
     @Test("What any accepts, one claims, once; numbers never meet")
     func sharedWork() async throws {
         let nodes = try await nodes(3)
-        let each = 300
+        try await Self.shareWork(nodes, each: 300)
+        for node in nodes { await node.close() }
+    }
+
+    /// Lets nodes accept and claim at the same time, each so many deliveries, and looks at what became of all.
+    static func shareWork(_ nodes: [PostgresStore], each: Int) async throws {
+        let all = nodes.count * each
         let tally = Tally()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for node in nodes {
@@ -46,7 +52,7 @@ struct NodesTests {
                         for number in 0..<each / 4 { try await node.accept(to: [.user("\(number)")]) }
                     }
                     group.addTask {
-                        while tally.claimed.withLock({ $0.count }) < 3 * each {
+                        while tally.claimed.withLock({ $0.count }) < all {
                             let claims = try await node.claim(backend: "apns", limit: 7, wait: .milliseconds(100))
                             try await node.end(claims)
                             tally.claimed.withLock { $0 += claims.map(\.id) }
@@ -57,15 +63,14 @@ struct NodesTests {
             try await group.waitForAll()
         }
         let claimed = tally.claimed.withLock { $0 }
-        #expect(claimed.count == 3 * each)
-        #expect(Set(claimed).count == 3 * each)
+        #expect(claimed.count == all)
+        #expect(Set(claimed).count == all)
         #expect(try await nodes[0].count("SELECT count(*) FROM chapar.waiting") == 0)
         // Accepted and ended, each told once by every node, in the same order.
-        let events = try await nodes[1].events(after: 0, limit: 10_000, wait: .zero)
-        #expect(events.map(\.number) == Array(1...Int64(6 * each)))
-        #expect(Set(events.map(\.json)).count == 6 * each)
-        #expect(try await nodes[2].events(after: 0, limit: 10_000, wait: .zero) == events)
-        for node in nodes { await node.close() }
+        let events = try await nodes[0].events(after: 0, limit: 10_000, wait: .zero)
+        #expect(events.map(\.number) == Array(1...Int64(2 * all)))
+        #expect(Set(events.map(\.json)).count == 2 * all)
+        for node in nodes.dropFirst() { #expect(try await node.events(after: 0, limit: 10_000, wait: .zero) == events) }
     }
 
     @Test("What one node accepts wakes a call that waits on another, long before that would look")

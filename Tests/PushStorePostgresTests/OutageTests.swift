@@ -176,9 +176,19 @@ struct OutageTests {
         #expect(far.parameters["sslmode"] == "verify-full")
         #expect(far.parameters["password"] == nil)
         #expect("\(far)" == "postgres://chapar@db.example.org/chapar")
+        for host in ["127.0.0.1.example.org", "127.example.org", "localhost.example.org", "localhost,db.example.org"] {
+            let far = try PostgresOptions(url: "postgres://chapar@\(host)/chapar")
+            #expect(far.parameters["sslmode"] == "verify-full", "\(host)")
+        }
         let near = try PostgresOptions(url: "postgres://chapar@127.0.0.1/chapar")
         #expect(near.parameters["sslmode"] == nil)
         let said = try PostgresOptions(url: "postgres://chapar@db.example.org/chapar?sslmode=require")
         #expect(said.parameters["sslmode"] == "require")
+        // As libpq finds a host: an address goes before its name, and the environment counts for what is not said.
+        #expect(PostgresOptions.isLocal(["host": "db.example.org", "hostaddr": "127.0.0.1"], [:]))
+        #expect(!PostgresOptions.isLocal(["host": "db.example.org,localhost", "hostaddr": ",127.0.0.1"], [:]))
+        #expect(PostgresOptions.isLocal([:], [:]))
+        #expect(!PostgresOptions.isLocal([:], ["PGHOST": "db.example.org"]))
+        #expect(!PostgresOptions.isLocal(["host": "/run/postgresql"], ["PGHOSTADDR": "192.0.2.1"]))
     }
 }

@@ -421,6 +421,37 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("What a dead node had claimed others get within its own lease, and its late answers undo nothing")
+    func deadNode() async throws {
+        try await Nodes.use(2) {
+            $0.nodeLease = .seconds(3)
+        } _: { nodes in
+            try await nodes[0].enqueue([entry("a"), entry("b"), entry("c")])
+            func claim(_ node: PostgresStore, _ limit: Int, wait: Duration = .zero) async throws -> [ClaimedEntry] {
+                try await node.claimEntries(of: "crm", limit: limit, lease: .seconds(600), wait: wait)
+            }
+            let former = try await claim(nodes[0], 2)
+            let own = try await claim(nodes[1], 9)
+            #expect((former.count, own.count) == (2, 1))
+            await nodes[0].pauseKeeper()
+            let begin = ContinuousClock.now
+            var taken: [ClaimedEntry] = []
+            while taken.count < 2, begin.duration(to: .now) < .seconds(20) {
+                taken += try await claim(nodes[1], 9, wait: .seconds(1))
+            }
+            #expect(begin.duration(to: .now) < .seconds(10))
+            #expect(Set(taken.map(\.number)) == Set(former.map(\.number)))
+            #expect(taken.map(\.attempt) == [2, 2])
+            // The first node comes back with its answers.
+            try await nodes[0].record([
+                OutboxResult(former[0], .retry(at: .now + 600)), OutboxResult(former[1], .release),
+            ])
+            #expect(try await claim(nodes[0], 9).isEmpty, "the leases of the node that lives are in force")
+            try await nodes[1].record((taken + own).map { OutboxResult($0, .end) })
+            #expect(try await nodes[1].outboxDepths().isEmpty)
+        }
+    }
+
     @Test("The events of entries are kept with what became of them, also when the entry is gone")
     func events() async throws {
         try await Nodes.use(2) { nodes in
@@ -500,7 +531,7 @@ struct PostgresOutboxTests {
                     "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'WITH ready%' AND generic_plans > 0"
                 )
                 guard let name = rows.text(0, 0) else { return ["no plan is kept"] }
-                let plan = try db.run("EXPLAIN EXECUTE \(name)('b1', 0, 9, 0)")
+                let plan = try db.run("EXPLAIN EXECUTE \(name)('b1', 0, 9, 0, 1)")
                 return (0..<plan.count).map { plan.text($0, 0) ?? "" }
             }
             #expect(plan.contains { $0.contains("outbox_entries_due") }, "\(plan.joined(separator: "\n"))")

@@ -203,8 +203,10 @@ actor PostgresConnection {
         connection = opened
         guard let opened, PQstatus(opened) == CONNECTION_OK else {
             let error = lost(or: "out of memory")
-            if case .unavailable(let message) = error { backOff.fail(message) }
-            throw error
+            guard case .unavailable(var message) = error else { throw error }
+            if let remedy = PostgresError.remedy(for: message) { message += ": \(remedy)" }
+            backOff.fail(message)
+            throw .unavailable(message)
         }
         let descriptor = PQsocket(opened)
         socket.withLock { $0 = descriptor }

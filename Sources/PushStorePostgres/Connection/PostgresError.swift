@@ -31,6 +31,25 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         }
     }
 
+    /// What to do about a connection that TLS keeps from being made, by libpq's message; nil when it is not that.
+    static func remedy(for message: String) -> String? {
+        // The second is what OpenSSL makes of an authority of the same name with another key.
+        if message.contains("certificate verify failed") || message.contains("SSL error: EVP lib") {
+            return """
+                no trusted authority vouches for the server's certificate, or its time is over: name the file of the authority \
+                with ?sslrootcert= in store.url, or renew the certificate
+                """
+        }
+        if message.contains("does not match host name") {
+            return "write a name into store.url that the server's certificate has, or give the server one for this name"
+        }
+        if message.contains("server does not support SSL") {
+            return
+                "set ssl = on at the server, with a certificate, or ?sslmode=disable in store.url where the network is trusted"
+        }
+        return nil
+    }
+
     /// Whether the same transaction may succeed when it is done again: two of them met.
     var isConflict: Bool {
         guard case .refused(let code, _) = self else { return false }

@@ -53,7 +53,7 @@ struct PostgresCopyForm {
         case .entries:
             table = "outbox_entries"
             // A lease ends with the gateways.
-            columns[9] = "CASE WHEN leased THEN at ELSE due END"
+            columns[9] = "CASE WHEN owner IS NOT NULL THEN at ELSE due END"
         case .moves, .notifications, .results, .devices: break
         }
         source = "chapar.\(table) d"

@@ -75,9 +75,9 @@ enum OutboxEntryTable {
         let lines = Array(Set(entries.map { Line($0) }))
         let rows = try db.run(
             """
-            SELECT place, kind, user_key, leased FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS l(device, backend, place)
+            SELECT place, kind, user_key, owner IS NOT NULL FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS l(device, backend, place)
             CROSS JOIN LATERAL (
-                SELECT kind, user_key, leased FROM chapar.outbox_entries e
+                SELECT kind, user_key, owner FROM chapar.outbox_entries e
                 WHERE e.device = l.device AND e.backend = l.backend ORDER BY number DESC LIMIT 1
             ) e
             """,
@@ -97,9 +97,10 @@ enum OutboxEntryTable {
 
     // MARK: Claims
 
-    /// Leases what is due, with one round trip; no two nodes get the same.
+    /// Leases what is due to a node, with one round trip; no two nodes get the same.
     static func claim(
         of backend: String,
+        by node: Int64,
         limit: Int,
         until end: Int64,
         now: Int64,
@@ -111,10 +112,10 @@ enum OutboxEntryTable {
                 SELECT number, due FROM chapar.outbox_entries WHERE backend = $1 AND due <= $2
                 ORDER BY due, number LIMIT $3 FOR UPDATE SKIP LOCKED
             )
-            UPDATE chapar.outbox_entries e SET due = $4, attempts = attempts + 1, leased = true
+            UPDATE chapar.outbox_entries e SET due = $4, attempts = attempts + 1, owner = $5
             FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due
             """,
-            [.text(backend), .integer(now), .integer(limit), .integer(end)]
+            [.text(backend), .integer(now), .integer(limit), .integer(end), .integer(node)]
         ) { (rows) throws(PostgresError) in
             var found: [(due: Int64, claim: ClaimedEntry)] = []
             for row in 0..<rows.count {
@@ -142,7 +143,7 @@ enum OutboxEntryTable {
     /// Writes what became of claimed entries, within a transaction that has locked their devices.
     ///
     /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
-    /// lease is in force (`attempts` and `leased`), an end always counts.
+    /// lease is in force (`attempts` and `owner`), an end always counts.
     static func record(
         _ results: [OutboxResult],
         now: Int64,
@@ -164,9 +165,9 @@ enum OutboxEntryTable {
         if !returned.isEmpty {
             try db.run(
                 """
-                UPDATE chapar.outbox_entries e SET due = r.due, leased = false, attempts = e.attempts - r.untried
+                UPDATE chapar.outbox_entries e SET due = r.due, owner = NULL, attempts = e.attempts - r.untried
                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, attempt, due, untried)
-                WHERE e.number = r.number AND e.attempts = r.attempt AND e.leased
+                WHERE e.number = r.number AND e.attempts = r.attempt AND e.owner IS NOT NULL
                 """,
                 [
                     .integers(returned.map(\.claim.number)), .integers(returned.map { Int64($0.claim.attempt) }),
@@ -177,23 +178,29 @@ enum OutboxEntryTable {
         if !ended.isEmpty { _ = try remove(ended, now: now, db) }
     }
 
-    /// Gives back claims whose owner ends: they are due at once, and the tries count.
-    static func giveBack(
-        _ claims: [(number: Int64, attempt: Int64)],
+    /// Gives back what nodes have that end or have died: it is due at once, and the tries count.
+    ///
+    /// It waits for nobody. What somebody changes at this moment is passed over: it ends, or its lease does.
+    ///
+    /// Returns the backends of what was given back.
+    static func release(
+        of nodes: [Int64],
         now: Int64,
         _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        try db.run(
+    ) throws(PostgresError) -> Set<String> {
+        let rows = try db.run(
             """
-            WITH mine AS MATERIALIZED (
-                SELECT e.number FROM chapar.outbox_entries e JOIN unnest($1::bigint[], $2::bigint[]) AS r(number, attempt)
-                ON e.number = r.number AND e.attempts = r.attempt WHERE e.leased
-                ORDER BY e.number FOR UPDATE OF e SKIP LOCKED
+            WITH theirs AS MATERIALIZED (
+                SELECT number FROM chapar.outbox_entries WHERE owner = ANY ($1) ORDER BY number FOR UPDATE SKIP LOCKED
+            ), freed AS (
+                UPDATE chapar.outbox_entries e SET due = least(e.due, $2), owner = NULL
+                FROM theirs WHERE e.number = theirs.number RETURNING e.backend
             )
-            UPDATE chapar.outbox_entries e SET due = $3, leased = false FROM mine WHERE e.number = mine.number
+            SELECT DISTINCT backend FROM freed
             """,
-            [.integers(claims.map(\.number)), .integers(claims.map(\.attempt)), .integer(now)]
+            [.integers(nodes), .integer(now)]
         )
+        return Set((0..<rows.count).compactMap { rows.text($0, 0) })
     }
 
     // MARK: Removal

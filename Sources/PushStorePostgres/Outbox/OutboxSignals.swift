@@ -43,39 +43,3 @@ final class OutboxSignals: Sendable {
         for signal in backends.withLock({ Array($0.values) }) { signal.signal() }
     }
 }
-
-/// The claims of this node that are not over, so that a node that ends in good order gives back what it did not finish.
-///
-/// Other nodes wait for the end of the leases of a node that does not.
-final class OutboxLeases: Sendable {
-    private struct Lease {
-        var attempt: Int64
-        var end: Int64
-    }
-
-    /// With so many known ones, those that have lapsed are forgotten.
-    private static let sweep = 10_000
-
-    private let leases = Mutex<[Int64: Lease]>([:])
-
-    /// Adds claims whose leases end at a time, in milliseconds.
-    func add(_ claims: [(number: Int64, attempt: Int)], until end: Int64, now: Int64) {
-        leases.withLock { leases in
-            if leases.count > Self.sweep { leases = leases.filter { $0.value.end > now } }
-            for claim in claims { leases[claim.number] = Lease(attempt: Int64(claim.attempt), end: end) }
-        }
-    }
-
-    /// Forgets claims that are over.
-    func remove(_ numbers: some Sequence<Int64>) {
-        leases.withLock { leases in for number in numbers { leases[number] = nil } }
-    }
-
-    /// All of them, which it forgets.
-    func takeAll() -> [(number: Int64, attempt: Int64)] {
-        leases.withLock { leases in
-            defer { leases.removeAll() }
-            return leases.map { ($0.key, $0.value.attempt) }
-        }
-    }
-}

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Logging
 public import PushCore
 public import PushQueue
 
@@ -26,10 +25,11 @@ extension PostgresStore: OutboxStore {
         guard limit > 0 else { return [] }
         let signal = core.outboxSignals.entries(of: backend)
         let span = lease.boundedMilliseconds
-        let claims = try await look(signal, within: wait) { () throws(PostgresError) in
+        return try await look(signal, within: wait) { () throws(PostgresError) in
             let now = now
             let claims = try await OutboxEntryTable.claim(
                 of: backend,
+                by: core.nodeNumber,
                 limit: limit,
                 until: now + span,
                 now: now,
@@ -38,16 +38,11 @@ extension PostgresStore: OutboxStore {
             guard claims.isEmpty, wait > .zero else { return (claims, nil) }
             return ([], try await OutboxEntryTable.nextDue(of: backend, on: outbox))
         }
-        // Only what is committed: another node's claim has the same number of tries as one that was taken back.
-        outboxLeases.add(claims.map { ($0.number, $0.attempt) }, until: now + span, now: now)
-        return claims
     }
 
     /// Writes what became of claimed entries.
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
-        // First: from the commit on another node may have one with as many tries.
-        outboxLeases.remove(results.map(\.claim.number))
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
             registryWork.outboxResults.hand(in: OutboxResultRequest(results: results, continuation: continuation))
         }
@@ -158,19 +153,5 @@ extension PostgresStore: OutboxStore {
             await signal.wait(after: seen, atMost: min(left, OutboxSignals.poll), time)
         }
         return []
-    }
-
-    /// Gives back what this node has claimed and not finished; its other nodes need not wait for the leases.
-    func endLeases() async {
-        let claims = outboxLeases.takeAll()
-        guard !claims.isEmpty else { return }
-        let now = now
-        do throws(StoreError) {
-            try await session(on: outbox) { (db) throws(PostgresError) in
-                try OutboxEntryTable.giveBack(claims, now: now, db)
-            }
-        } catch {
-            logger.warning("claimed entries are not given back", metadata: ["error": "\(error)"])
-        }
     }
 }

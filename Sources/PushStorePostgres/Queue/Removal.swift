@@ -26,13 +26,17 @@ struct Removal {
                 [.integer(now), .integer(Self.keysAtOnce)]
             ).changed
         }
-        if try await dropNotifications(retention.notifications.millisecondsSince1970) { return true }
-        if try await dropEvents(retention.events.millisecondsSince1970) { return true }
-        return keys == Self.keysAtOnce
+        let (notifications, events) = (
+            retention.notifications.millisecondsSince1970, retention.events.millisecondsSince1970
+        )
+        var isMore = try await detachNotifications(notifications)
+        if !isMore { isMore = try await detachEvents(events) }
+        try await core.partitions.dropDetached(before: { $0 == .events ? events : notifications }, on: core.keeper)
+        return isMore || keys == Self.keysAtOnce
     }
 
-    /// Drops the oldest day of notifications all of which ended before a time.
-    private func dropNotifications(_ before: Int64) async throws(PostgresError) -> Bool {
+    /// Takes out the oldest day of notifications all of which ended before a time.
+    private func detachNotifications(_ before: Int64) async throws(PostgresError) -> Bool {
         let days = try await core.keeper.session { (db) throws(PostgresError) in
             try Partitions.days(of: .notifications, db)
         }
@@ -41,7 +45,7 @@ struct Removal {
                 try db.run(
                     """
                     SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)
-                    AND NOT EXISTS (SELECT FROM chapar.\(Partitions.Table.results.name(of: day)) WHERE changed >= $3)
+                    AND NOT EXISTS (SELECT FROM chapar.results WHERE id >= $1 AND id < $2 AND changed >= $3)
                     """,
                     [
                         .integer(Partitions.Table.notifications.start(of: day)),
@@ -51,26 +55,33 @@ struct Removal {
             }
             guard isOver else { continue }
             for table in [Partitions.Table.awaited, .results, .notifications] {
-                guard try await core.partitions.drop(table, day, on: core.keeper) else { return false }
+                guard try await core.partitions.detach(table, day, on: core.keeper) else { return false }
             }
             return true
         }
         return false
     }
 
-    /// Drops the oldest day of events, but never the newest event.
-    private func dropEvents(_ before: Int64) async throws(PostgresError) -> Bool {
+    /// Takes out the oldest day of events, but never the newest event.
+    private func detachEvents(_ before: Int64) async throws(PostgresError) -> Bool {
         let newest = try await EventLog.number(on: core.keeper)
         let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
         for day in days where (day + 1) * Partitions.milliseconds <= before {
             let hasNewest = try await core.keeper.session { (db) throws(PostgresError) in
                 try db.run(
-                    "SELECT EXISTS (SELECT FROM chapar.events_d\(day) WHERE first IS NULL OR first + count > $1)",
-                    [.integer(newest)]
+                    """
+                    SELECT EXISTS (
+                        SELECT FROM chapar.events WHERE at >= $2 AND at < $3 AND (first IS NULL OR first + count > $1)
+                    )
+                    """,
+                    [
+                        .integer(newest), .integer(Partitions.Table.events.start(of: day)),
+                        .integer(Partitions.Table.events.start(of: day + 1)),
+                    ]
                 ).bool(0, 0)
             }
             if hasNewest { continue }
-            return try await core.partitions.drop(.events, day, on: core.keeper)
+            return try await core.partitions.detach(.events, day, on: core.keeper)
         }
         return false
     }

@@ -44,13 +44,12 @@ final class Partitions: Sendable {
     func make(_ days: [Int64], on connection: PostgresConnection) async throws(PostgresError) {
         for day in days {
             try await connection.transaction { (db) throws(PostgresError) in
-                try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.partitions', 0))")
-                for table in Table.allCases {
+                try Self.lock(db)
+                for table in Table.allCases where try !Self.isAttached(table, day, db) {
                     let name = table.name(of: day)
-                    guard try db.run("SELECT to_regclass('chapar.\(name)') IS NULL").bool(0, 0) else { continue }
                     try db.perform(
                         """
-                        CREATE TABLE chapar.\(name) (LIKE chapar.\(table.rawValue) INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
+                        CREATE TABLE IF NOT EXISTS chapar.\(name) (LIKE chapar.\(table.rawValue) INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
                         ALTER TABLE chapar.\(table.rawValue) ATTACH PARTITION chapar.\(name)
                             FOR VALUES FROM (\(table.start(of: day))) TO (\(table.start(of: day + 1)))
                         """
@@ -73,27 +72,108 @@ final class Partitions: Sendable {
         return (0..<rows.count).compactMap { rows.integer($0, 0) }
     }
 
-    /// Drops a day's partition: first out of its table, which takes a lock for a moment and gives up rather than hold others up, then
-    /// the files.
+    /// Takes a day's partition out of its table, unless another node has done it; ``dropDetached(before:on:)`` drops it then.
+    ///
+    /// It takes a lock of the table for a moment and gives up rather than hold others up; while somebody reads the partition in a
+    /// long transaction, such as a backup, it does not even try.
     ///
     /// - Returns: False when somebody is reading; it is tried again later.
-    func drop(_ table: Table, _ day: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
-        let name = table.name(of: day)
+    func detach(_ table: Table, _ day: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
+        let isOut = try await Self.briefly(on: connection) { (db) throws(PostgresError) in
+            guard try Self.isAttached(table, day, db) else { return true }
+            guard try !Self.isInUse(table, day, db) else { return false }
+            try db.perform("ALTER TABLE chapar.\(table.rawValue) DETACH PARTITION chapar.\(table.name(of: day))")
+            return true
+        }
+        if isOut { known.withLock { _ = $0.remove(day) } }
+        return isOut
+    }
+
+    /// Drops the tables that were partitions and end before a time: also those of a node that died before it dropped them.
+    func dropDetached(
+        before mark: (Table) -> Int64,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) {
+        for table in Table.allCases {
+            let days = try await connection.session { (db) throws(PostgresError) in
+                try Self.detachedDays(of: table, db)
+            }
+            for day in days where (day + 1) * Self.milliseconds <= mark(table) {
+                // Whoever reads such a table by its own name delays it.
+                _ = try await Self.briefly(on: connection) { (db) throws(PostgresError) in
+                    guard try !Self.isAttached(table, day, db) else { return false }
+                    try db.perform("DROP TABLE IF EXISTS chapar.\(table.name(of: day))")
+                    return true
+                }
+            }
+        }
+    }
+
+    /// Runs a transaction that no other node has at the same time; false when it would wait for longer than others can.
+    private static func briefly(
+        on connection: PostgresConnection,
+        _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Bool
+    ) async throws(PostgresError) -> Bool {
         do throws(PostgresError) {
-            try await connection.transaction { (db) throws(PostgresError) in
-                try db.perform(
-                    """
-                    SET LOCAL lock_timeout = '100ms';
-                    ALTER TABLE chapar.\(table.rawValue) DETACH PARTITION chapar.\(name)
-                    """
-                )
+            return try await connection.transaction { (db) throws(PostgresError) in
+                try db.perform("SET LOCAL lock_timeout = '100ms'")
+                try lock(db)
+                return try body(db)
             }
         } catch {
             if error.isConflict { return false }
             throw error
         }
-        known.withLock { _ = $0.remove(day) }
-        try await connection.session { (db) throws(PostgresError) in try db.perform("DROP TABLE chapar.\(name)") }
-        return true
+    }
+
+    /// Nodes that make or drop partitions take turns.
+    private static func lock(_ db: isolated PostgresConnection) throws(PostgresError) {
+        try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.partitions', 0))")
+    }
+
+    private static func isAttached(
+        _ table: Table,
+        _ day: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Bool {
+        try db.run(
+            "SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('chapar.' || $1) AND relispartition)",
+            [.text(table.name(of: day))]
+        ).bool(0, 0)
+    }
+
+    /// Whether a transaction has read a partition that has been open for more than a second, as a gateway's seldom is.
+    private static func isInUse(
+        _ table: Table,
+        _ day: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Bool {
+        // A session of another role, and a prepared transaction, does not say since when it has been open.
+        try db.run(
+            """
+            SELECT EXISTS (
+                SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+                WHERE l.locktype = 'relation' AND l.relation = to_regclass('chapar.' || $1) AND l.granted
+                AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND coalesce(a.xact_start < clock_timestamp() - interval '1 second', true)
+            )
+            """,
+            [.text(table.name(of: day))]
+        ).bool(0, 0)
+    }
+
+    private static func detachedDays(
+        of table: Table,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [Int64] {
+        let rows = try db.run(
+            """
+            SELECT substr(relname, length($1) + 1)::bigint FROM pg_class
+            WHERE relnamespace = to_regnamespace(rtrim('chapar.', '.')) AND relkind = 'r' AND NOT relispartition
+            AND starts_with(relname, $1) AND substr(relname, length($1) + 1) ~ '^[0-9]{1,9}$' ORDER BY 1
+            """,
+            [.text("\(table.rawValue)_d")]
+        )
+        return (0..<rows.count).compactMap { rows.integer($0, 0) }
     }
 }

@@ -9,7 +9,7 @@ extension Schema {
     /// * `outbox_entries.number`: for the entries of one line the order of acceptance. A line is what waits for one device at one
     ///   backend.
     /// * `outbox_entries.due`: when it can be claimed, under a lease when that ends; null while an older one of its line waits.
-    /// * `outbox_entries.leased`: whether a worker has it, or had it when it died.
+    /// * `outbox_entries.owner`: the node whose worker has it, or had it when its lease ended; null when none has.
     /// * `outbox_depths`: differences whose sum is how many entries wait at a backend. Whoever adds or removes entries adds a row,
     ///   so that nobody waits for anybody; now and then some are replaced by their sum.
     ///
@@ -17,7 +17,7 @@ extension Schema {
     ///
     /// Indexes, besides the keys: `outbox_changes_of_device` for whether a device has changes; `outbox_entries_due` for claims;
     /// `outbox_entries_of_line` for the last and the first of a line, and for what waits for a device; `outbox_entries_of_backend`
-    /// for the oldest of a backend and for removing what waits for it.
+    /// for the oldest of a backend and for removing what waits for it; `outbox_entries_owned` for what a node has.
     static let outbox = """
         CREATE TABLE chapar.outbox_changes (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, device text COLLATE "C" NOT NULL, at bigint NOT NULL,
@@ -27,11 +27,12 @@ extension Schema {
         CREATE TABLE chapar.outbox_entries (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL, backend text COLLATE "C" NOT NULL,
             device text COLLATE "C" NOT NULL, user_key text, kind text NOT NULL, body text, at bigint NOT NULL,
-            attempts bigint NOT NULL DEFAULT 0, due bigint, leased boolean NOT NULL DEFAULT false
+            attempts bigint NOT NULL DEFAULT 0, due bigint, owner bigint
         ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
         CREATE INDEX outbox_entries_due ON chapar.outbox_entries (backend, due, number) WHERE due IS NOT NULL;
         CREATE INDEX outbox_entries_of_line ON chapar.outbox_entries (device, backend, number);
         CREATE INDEX outbox_entries_of_backend ON chapar.outbox_entries (backend, number);
+        CREATE INDEX outbox_entries_owned ON chapar.outbox_entries (owner) WHERE owner IS NOT NULL;
         CREATE TABLE chapar.outbox_depths (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, backend text COLLATE "C" NOT NULL, waiting bigint NOT NULL
         ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)

@@ -67,7 +67,8 @@ struct Keeper {
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
     func end() async throws(PostgresError) {
         let number = core.nodeNumber
-        try await core.keeper.transaction { (db) throws(PostgresError) in _ = try Self.release([number], db) }
+        let now = core.now
+        _ = try await core.keeper.transaction { (db) throws(PostgresError) in try Self.release([number], now: now, db) }
     }
 
     /// Takes a number that was never used and the lowest free slot.
@@ -113,26 +114,39 @@ struct Keeper {
 
     /// Frees what dead nodes had claimed.
     private func recover() async throws(PostgresError) {
-        let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Int in
+        let now = core.now
+        let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Freed in
             let rows = try db.run(
                 "SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED"
             )
-            guard rows.count > 0 else { return 0 }
-            return try Self.release((0..<rows.count).compactMap { rows.integer($0, 0) }, db)
+            guard rows.count > 0 else { return Freed() }
+            return try Self.release((0..<rows.count).compactMap { rows.integer($0, 0) }, now: now, db)
         }
-        guard freed > 0 else { return }
-        core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed)"])
+        core.outboxSignals.raise(entriesOf: freed.backends)
+        guard freed.deliveries > 0 else { return }
+        core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed.deliveries)"])
         for backend in core.flows.backends { core.claimWaiters.stir(backend) }
     }
 
-    @discardableResult
-    private static func release(_ nodes: [Int64], _ db: isolated PostgresConnection) throws(PostgresError) -> Int {
-        let freed = try db.run(
+    /// What nodes had.
+    private struct Freed {
+        var deliveries = 0
+        /// Those whose entries of the outbox were freed.
+        var backends: Set<String> = []
+    }
+
+    private static func release(
+        _ nodes: [Int64],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Freed {
+        let deliveries = try db.run(
             "UPDATE chapar.waiting SET owner = NULL, flags = flags | $2 WHERE owner = ANY ($1)",
             [.integers(nodes), .integer(DeliveryRow.Flags.recovered.rawValue)]
         ).changed
+        let backends = try OutboxEntryTable.release(of: nodes, now: now, db)
         try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
-        return freed
+        return Freed(deliveries: deliveries, backends: backends)
     }
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.

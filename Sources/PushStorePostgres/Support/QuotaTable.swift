@@ -16,12 +16,7 @@ enum QuotaTable {
     /// After so long without use a bucket is full and its ramp down, as without a row.
     private static let longestUse = Duration.seconds(3 * 86_400)
 
-    /// Takes a row for this transaction alone, and changes it.
-    ///
-    /// - Parameters:
-    ///   - request: What is given back and wanted.
-    ///   - name: The quota's name.
-    ///   - time: The time in place of the database's; nil is the database's.
+    /// Takes a row for this transaction alone, and changes it; a `time` stands in the place of the database's.
     static func reserve(
         _ request: QuotaRequest,
         of name: String,

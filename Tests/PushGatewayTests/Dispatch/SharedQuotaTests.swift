@@ -248,6 +248,61 @@ struct SharedQuotaTests {
         #expect(node.flow.changedMemory(at: time.steady, isLast: true) == nil)
     }
 
+    @Test("a backend without a quota asks nobody, and neither does one that lost it in a reload")
+    func noQuota() async {
+        let time = ManualTime()
+        let ledger = MemoryLedger(time)
+        func configured(_ pacing: Pacing?) -> BackendRegistry.ConfiguredBackend {
+            BackendRegistry.ConfiguredBackend(
+                name: "a",
+                backend: ScriptedBackend { _, _ in nil },
+                pacing: pacing,
+                identity: "x"
+            )
+        }
+        let flow = FlowControl(configured(nil), ledger: ledger, at: time.steady)
+        let all = flow.reserve(512, at: time.steady)
+        #expect(all.normal == 512 && !all.needsSlice)
+        flow.adopt(configured(Pacing(perSecond: 10, burst: .seconds(10))), at: time.steady)
+        flow.release(reserved: 512, used: 3, at: time.steady)
+        #expect(flow.sliceLapsesAt == nil, "what was free is no slice")
+        #expect(flow.reserve(512, at: time.steady).needsSlice)
+        #expect(await flow.reserveSlice(512, time).normal == 97)
+        flow.release(reserved: 97, used: 7, at: time.steady)
+        #expect(flow.sliceLapsesAt != nil)
+        flow.adopt(configured(nil), at: time.steady)
+        #expect(flow.sliceLapsesAt == nil)
+        let asked = ledger.requests
+        #expect(flow.reserve(512, at: time.steady).normal == 512)
+        #expect(await flow.reserveSlice(512, time).normal == 512)
+        flow.release(reserved: 512, used: 0, at: time.steady)
+        await flow.giveBack(time)
+        #expect(flow.sliceLapsesAt == nil && ledger.requests == asked)
+    }
+
+    @Test("the worker of a backend without a quota asks nobody, though quotas are shared")
+    func waitsWithoutQuota() async throws {
+        let ledger = MemoryLedger(ManualTime())
+        let rig = try await DispatcherRig(quotas: ledger)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let crowd = FlowControlTests.Crowd()
+        let backend = FlowControlTests.CrowdedBackend(crowd: crowd)
+        let snapshot = GatewaySnapshot(
+            configuration: GatewayConfiguration(),
+            backends: [BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 4)]
+        )
+        try await rig.run(snapshot) {
+            let id = try await rig.accept((0..<3).map { "t\($0)" })
+            let last = try await rig.accept((0..<9).map { "u\($0)" })
+            try await rig.until { crowd.inside == 4 }
+            crowd.open()
+            try await rig.expect(id, [.acceptedByPlatform: 3])
+            try await rig.expect(last, [.acceptedByPlatform: 9])
+        }
+        #expect(ledger.requests == 0)
+        await rig.store.close()
+    }
+
     // MARK: Dispatchers
 
     private static func snapshot(_ backend: ScriptedBackend, _ pacing: Pacing) -> GatewaySnapshot {

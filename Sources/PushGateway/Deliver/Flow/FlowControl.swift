@@ -77,6 +77,7 @@ final class FlowControl: Sendable {
         quota.withLock { quota in
             guard quota.pacing != configured.pacing else { return }
             quota.pacing = configured.pacing
+            if configured.pacing == nil { quota.slice = QuotaSlice() }
             guard ledger == nil else { return }
             let (fill, ramp) = (quota.bucket?.fill ?? 1, quota.bucket?.ramp ?? 0)
             quota.bucket = configured.pacing.map { TokenBucket($0, at: now, fill: fill, ramp: ramp) }
@@ -124,9 +125,11 @@ final class FlowControl: Sendable {
     var isShared: Bool { ledger != nil && quota.withLock { $0.pacing != nil } }
 
     /// When what is reserved and not used is to be given back (``giveBack(_:)``); nil when nothing is.
-    var sliceLapsesAt: Date? { ledger == nil ? nil : quota.withLock { $0.slice.lapsesAt } }
+    var sliceLapsesAt: Date? {
+        ledger == nil ? nil : quota.withLock { $0.pacing == nil ? nil : $0.slice.lapsesAt }
+    }
 
-    /// Leases more, and takes of it as ``reserve(_:at:)`` does; nothing while the ledger does not answer.
+    /// Reserves a slice, and takes of it as ``reserve(_:at:)`` does; nothing while the ledger does not answer.
     func reserveSlice(_ wanted: Int, _ time: any TimeSource) async -> Allowance {
         // Without a quota any more, after a reload, everything may go.
         await request(wanted, time) ?? Allowance(granted: wanted, normal: wanted, retryAt: time.steady)
@@ -153,6 +156,7 @@ final class FlowControl: Sendable {
         }
         let after = time.steady
         return quota.withLock { quota in
+            guard quota.pacing != nil else { return nil }
             if let grant {
                 quota.slice.add(grant, to: request, at: after, random: .random(in: 0...1))
             } else {

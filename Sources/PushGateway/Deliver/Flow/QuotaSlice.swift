@@ -20,6 +20,8 @@ struct QuotaSlice: Sendable {
     private var tokens = 0
     /// How many of these only urgent messages may use.
     private var reserve = 0
+    /// What was taken and is neither used nor given back yet.
+    private var taken = 0
     private var grantedAt = Date.distantPast
     /// When the ledger may be asked again.
     private var retryAt = Date.distantPast
@@ -43,12 +45,15 @@ struct QuotaSlice: Sendable {
         let granted = max(0, min(wanted, tokens))
         let normal = min(granted, max(0, tokens - reserve))
         tokens -= granted
+        taken += granted
         return FlowControl.Allowance(granted: granted, normal: normal, retryAt: retryAt)
     }
 
-    /// Says how much of what was taken is used, now.
+    /// Says how much of what was taken is used, now; what was reserved while there was no quota is none of it.
     mutating func release(reserved: Int, used: Int, at now: Date) {
-        tokens += reserved - used
+        let known = min(reserved, taken)
+        taken -= known
+        tokens += max(0, known - used)
         settle(at: now)
         spent += Double(used)
     }

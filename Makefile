@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster build release install test verify-long lint format bench man docs deps test-deps clean
+.PHONY: help demo demo-cluster build release install test verify-long lint format bench man docs sbom notices deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -54,6 +54,12 @@ man: build  ## Write the manual pages into .build/man
 
 docs: test-deps  ## Build the documentation into .build/docs, without warnings
 	./.ci/docs
+
+sbom:  ## Write what the build consists of into .build/chapar.spdx.json (SPDX 2.3)
+	./.ci/licences --sbom .build/chapar.spdx.json
+
+notices:  ## Write the licences and notices of what is built in into .build/NOTICES.txt
+	./.ci/licences --notices .build/NOTICES.txt
 
 deps:  ## Install the system libraries that the program links, where they are missing
 	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev

@@ -39,6 +39,10 @@ install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: 
 uninstall:  ## Take away what `make install` copied
 	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ./deploy/install --remove
 
+image: release-static  ## Make an OCI image, without a daemon: .build/chapar-image.tar
+	@./.ci/packages binutils ca-certificates tzdata python3
+	./deploy/make-oci .build-static/release/chapar .build/chapar-image
+
 deb: release-static  ## Make a Debian package: .build/chapar_…_….deb
 	@./.ci/packages dpkg-dev binutils
 	./deploy/make-deb .build-static/release/chapar .build

@@ -83,6 +83,7 @@ test-deps:  ## Install what the tests use besides, where it is missing
 	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3 dpkg-dev binutils systemd
 	@./.ci/packages chromium chromium-driver openssl || echo "No Chromium: the dashboard is not looked at in a browser."
 	@./.ci/python
+	@./.ci/promtool
 
 clean:  ## Remove everything that was built
 	rm -rf .build .venv

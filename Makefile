@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster build release install test verify-long lint format bench man docs deps test-deps clean
+.PHONY: help demo demo-cluster build release release-static install uninstall deb image test verify-long lint format bench man docs sbom notices deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -28,9 +28,24 @@ release: deps  ## Build for use: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
 	swift build -c release --product chapar
 
-install:  ## Copy the program to $(PREFIX)/bin, as root: /usr/local/bin
+release-static: deps  ## Build for machines without Swift, with its runtime: .build-static/release/chapar
+	@[ -d .build-static/release ] || echo "First static build: about thirteen minutes on two cores."
+	swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath --scratch-path .build-static
+
+install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: /usr/local; or into a tree, DESTDIR
 	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }
-	install -D -m 755 .build/release/chapar "$(DESTDIR)$(PREFIX)/bin/chapar"
+	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ./deploy/install .build/release/chapar
+
+uninstall:  ## Take away what `make install` copied
+	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ./deploy/install --remove
+
+image: release-static  ## Make an OCI image, without a daemon: .build/chapar-image.tar
+	@./.ci/packages binutils ca-certificates tzdata python3
+	./deploy/make-oci .build-static/release/chapar .build/chapar-image
+
+deb: release-static  ## Make a Debian package: .build/chapar_…_….deb
+	@./.ci/packages dpkg-dev binutils
+	./deploy/make-deb .build-static/release/chapar .build
 
 lint:  ## Check the form of the code
 	swift format lint --strict --recursive $(SOURCES)
@@ -55,14 +70,21 @@ man: build  ## Write the manual pages into .build/man
 docs: test-deps  ## Build the documentation into .build/docs, without warnings
 	./.ci/docs
 
+sbom:  ## Write what the build consists of into .build/chapar.spdx.json (SPDX 2.3)
+	./.ci/licences --sbom .build/chapar.spdx.json
+
+notices:  ## Write the licences and notices of what is built in into .build/NOTICES.txt
+	./.ci/licences --notices .build/NOTICES.txt
+
 deps:  ## Install the system libraries that the program links, where they are missing
 	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev
 
 test-deps:  ## Install what the tests use besides, where it is missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3 dpkg-dev binutils systemd
 	@./.ci/packages chromium chromium-driver openssl || echo "No Chromium: the dashboard is not looked at in a browser."
 	@./.ci/packages pgbouncer || echo "No PgBouncer: the PostgreSQL store is not tested behind one."
 	@./.ci/python
+	@./.ci/promtool
 
 clean:  ## Remove everything that was built
 	rm -rf .build .venv

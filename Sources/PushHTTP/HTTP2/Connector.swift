@@ -17,7 +17,7 @@ struct Connector: Sendable {
         let server = configuration.proxy ?? configuration.endpoint
         return ClientBootstrap(group: loop)
             .connectTimeout(TimeAmount(configuration.connectTimeout))
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.maxMessagesPerRead, value: 8)
             .channelOption(
                 .recvAllocator,

@@ -395,6 +395,7 @@ let package = Package(
                 "PushStorePostgres", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
                 "PushSandbox", "CPostgres", .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["Schemas"],
             swiftSettings: strict
         ),
         .testTarget(

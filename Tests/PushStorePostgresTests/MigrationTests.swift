@@ -31,6 +31,33 @@ struct MigrationTests {
         await store.close()
     }
 
+    @Test("A database of an earlier program is brought up to date, and goes on where it was")
+    func earlier() async throws {
+        let options = try await TestServer.shared.options()
+        let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Schemas/3-outbox.sql")
+        let dump = try String(contentsOf: file, encoding: .utf8)
+            .replacing("CREATE SCHEMA chapar;", with: "CREATE SCHEMA \(options.schema);")
+        let connection = PostgresConnection(options, name: "dump")
+        try await connection.session { (db) throws(PostgresError) in try db.perform(dump, within: .seconds(60)) }
+        await connection.close()
+        #expect(try await PostgresLook.look(at: options).missingSteps == Schema.steps.count - 3)
+        let store = try await PostgresStore.open(options)
+        #expect(try await StoreMigration.plan(options).isEmpty)
+        let id = NotificationID(rawValue: 191_726_213_627_117_568)
+        #expect(try await store.notification(id)?.counts == [.acceptedByPlatform: 1])
+        #expect(try await store.deliveries(of: id, after: nil, limit: 9).first?.attemptLog.isEmpty == false)
+        #expect(try await store.device("d1")?.user == "ada")
+        #expect(try await store.outboxDepths()["idpush"]?.waiting == 1)
+        #expect(try await store.lastEvent() == 10)
+        let new = try await store.accept(to: [.user("ada")])
+        #expect(new.rawValue > id.rawValue)
+        try await store.record(
+            try await store.claim(backend: "apns", limit: 1, wait: .zero).map { Resolution(of: $0, .end(.failed)) }
+        ) { _, _, _ in [] }
+        #expect(try await store.notification(new)?.counts == [.failed: 1])
+        await store.close()
+    }
+
     @Test("An older program goes on beside a newer schema whose steps are compatible with it")
     func compatible() async throws {
         let options = try await TestServer.shared.options()

@@ -56,10 +56,10 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         return code == "40001" || code == "40P01" || code == "55P03"
     }
 
-    /// Whether the database is away, which passes.
+    /// Whether the database is away or full, which passes.
     var isOutage: Bool {
         switch self {
-        case .unavailable, .broken: true
+        case .unavailable, .broken, .full: true
         default: false
         }
     }
@@ -87,7 +87,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .unavailable(let message): "the database cannot be reached: \(message)"
         case .broken(let message): "the connection to the database broke: \(message)"
         case .refused(let code, let message): "the database refused a statement: \(message) (\(code))"
-        case .full(let message): "the database has no room: \(message)"
+        case .full(let message): "the database has no room, free some on its disk: \(message)"
         case .declined(let error): error.description
         case .lacks(let flow): "the flow of \(flow.caller) at \(flow.backend) has no number"
         case .closed: StoreError.closed.description

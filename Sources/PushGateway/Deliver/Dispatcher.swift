@@ -35,6 +35,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let gone: GoneBackends
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
+    /// Whether there is a snapshot to work with.
+    private let hasSnapshot = Mutex(false)
 
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
@@ -107,7 +109,11 @@ package final class Dispatcher: WorkerObserver, Sendable {
     ) async throws(StoreError) {
         let instance = try await instanceNumber()
         nodes?.hear { [weak self] note in if let news = NodeNews(note) { self?.hear(news) } }
-        commander.yield(.install(snapshot))
+        hasSnapshot.withLock { hasSnapshot in
+            // What a reload has installed meanwhile is newer.
+            if !hasSnapshot { commander.yield(.install(snapshot)) }
+            hasSnapshot = true
+        }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [outcomeWriter] in await outcomeWriter.run() }
             group.addTask { [tokenInvalidation, outcomeWriter] in
@@ -125,7 +131,12 @@ package final class Dispatcher: WorkerObserver, Sendable {
     }
 
     /// Puts other backends in the place of those that run.
-    package func install(_ snapshot: GatewaySnapshot) { commander.yield(.install(snapshot)) }
+    package func install(_ snapshot: GatewaySnapshot) {
+        hasSnapshot.withLock { hasSnapshot in
+            hasSnapshot = true
+            commander.yield(.install(snapshot))
+        }
+    }
 
     /// Claims nothing more and lets ``run(_:beforeClosing:)`` end.
     package func stop() { commander.yield(.stop) }

@@ -162,6 +162,21 @@ struct DispatcherTests {
         }
     }
 
+    @Test("A reload before the first worker stands is not undone by what the start began with")
+    func reloadAtStart() async throws {
+        let old = ScriptedBackend { _, _ in Self.refused(.never) }
+        let new = ScriptedBackend { _, _ in Self.accepted }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        rig.dispatcher.install(DispatcherRig.snapshot(["a": new]))
+        try await rig.run(["a": old]) {
+            let id = try await rig.accept(["x"])
+            try await rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(old.attemptCount == 0)
+        }
+        await rig.store.close()
+    }
+
     @Test("A start after a death takes everything up; what may have been sent says so, and harm is not repeated")
     func restart() async throws {
         let first = try await DispatcherRig()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Three gateways on one PostgreSQL under load, while gateways and the database are killed at random: is anything lost or doubled?
 
-usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--cuts N] [--cut-seconds N] [--rate N] [--seed N] [--json FILE]
+usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--cuts N] [--cut-seconds N] [--skew N] [--rate N] [--seed N] [--json FILE]
 
 Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway. Half of the messages have a collapse id.
 Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again; a cut takes the network
-between one gateway and the database away (as root: the database has a network namespace of its own, and a link for each gateway). At the end
+between one gateway and the database away (as root: the database has a network namespace of its own, and a link for each gateway). With
+--skew the wall clocks of two gateways are wrong by so many seconds, one ahead and one behind (needs a C compiler). At the end
 everything accepted must have ended, nothing may be claimed or wait, and no device may have been shown a message twice. What the platform
 got for the second time, under the same id, is counted.
 """
@@ -73,8 +74,11 @@ def free_port():
 class Node:
     """A gateway that can be killed and started again on its port."""
 
-    def __init__(self, chapar, folder, number, database, template):
-        self.chapar, self.port, self.child = chapar, free_port(), None
+    def __init__(self, chapar, folder, number, database, template, skew):
+        self.port, self.child = free_port(), None
+        self.chapar, self.environment = chapar, dict(os.environ)
+        if skew and number != 2:
+            self.environment |= {"LD_PRELOAD": str(folder / "skew.so"), "SKEW": str(int(skew * (number - 2)))}
         self.config, self.log = folder / f"node-{number}.yaml", open(folder / f"node-{number}.log", "a")
         text = re.sub(r"port: 8080", f"port: {self.port}", template, count=1)
         url = f"postgres://chapar@10.77.{number}.2/postgres?sslmode=disable" if NETWORK.exists() else database.url
@@ -82,7 +86,8 @@ class Node:
         self.config.write_text(re.sub(r"store:\n(  .*\n)+", store, text, count=1))
 
     def start(self):
-        self.child = subprocess.Popen([self.chapar, "serve", "--config", str(self.config)], stdout=subprocess.DEVNULL, stderr=self.log)
+        self.child = subprocess.Popen([self.chapar, "serve", "--config", str(self.config)], stdout=subprocess.DEVNULL, stderr=self.log,
+                                      env=self.environment)
 
     def kill(self):
         self.child.send_signal(signal.SIGKILL)
@@ -162,6 +167,7 @@ def main():
     parser.add_argument("--crashes", type=int, default=5, help="of the database")
     parser.add_argument("--cuts", type=int, default=0, help="of the network between a gateway and the database; needs root")
     parser.add_argument("--cut-seconds", type=float, default=20)
+    parser.add_argument("--skew", type=float, default=0, help="seconds by which the clocks of two gateways are wrong")
     parser.add_argument("--rate", type=float, default=200, help="messages a second, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="write the figures there as well")
@@ -194,7 +200,9 @@ def run(arguments, chance, folder, database, children):
     listeners = json.loads(sandbox.stdout.readline())["listeners"]
     control = listeners["control"].removeprefix("http://")
     template = (folder / "sandbox/chapar.yaml").read_text()
-    nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template) for number in range(1, 4)]
+    if arguments.skew:
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", folder / "sandbox/skew.so", Path(__file__).parent / "skew.c"], check=True)
+    nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template, arguments.skew) for number in range(1, 4)]
     for node in nodes:
         node.start()
         children.append(node.child)
@@ -254,7 +262,7 @@ def run(arguments, chance, folder, database, children):
     refused = [refusal for client in clients for refusal in client.refused]
     for refusal in refused[:5]:
         print(f"refused: {refusal}", file=sys.stderr)
-    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts, "accepted": accepted,
+    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts, "skew": arguments.skew, "accepted": accepted,
             "repeated_requests": sum(client.repeats for client in clients), "refused": len(refused), "ended": ended, "states": states,
             "lost": max(lost, accepted - ended), "left": left, "platform_got": counters["accepted"],
             "again_with_the_same_id": counters["duplicate_ids"], "again_with_the_same_content": counters["duplicate_contents"],

@@ -5,6 +5,7 @@ import PushCore
 import PushQueue
 import PushStorePostgres
 import PushStoreSQLite
+import Synchronization
 
 // What a store costs. Prints rows per second and CPU of this process for each row; give a folder to put the file somewhere else.
 //
@@ -23,6 +24,12 @@ func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async r
     let padded = name.padding(toLength: 44, withPad: " ", startingAt: 0)
     print("\(padded) \(Int(Double(rows) / seconds)) rows/s   \(String(format: "%.2f", micros)) us CPU a row")
     fflush(nil)  // Piped output would come at the end only.
+}
+
+/// Three days ago.
+struct Earlier: TimeSource {
+    var now: Date { Date() - 3 * 86_400 }
+    func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
 }
 
 struct Bench {
@@ -44,12 +51,12 @@ struct Bench {
     }
 
     /// Nodes that share a database.
-    func other(_ count: Int, _ name: String) async throws -> [any NotificationStore] {
+    func other(_ count: Int, _ name: String, time: (any TimeSource)? = nil) async throws -> [any NotificationStore] {
         guard let url = ProcessInfo.processInfo.environment["POSTGRES_URL"] else { return [] }
         var options = try PostgresOptions(url: url)
         options.schema = "bench_\(name)\(count)_\(ProcessInfo.processInfo.processIdentifier)"
         var stores: [any NotificationStore] = []
-        for _ in 0..<count { stores.append(try await PostgresStore.open(options)) }
+        for _ in 0..<count { stores.append(try await PostgresStore.open(options, time: time)) }
         return stores
     }
 
@@ -121,18 +128,26 @@ struct Bench {
         backend: String = "apns",
         _ end: @escaping End = plainEnd
     ) async throws {
+        try await workOff([store], rows: rows, limit: limit, workers: workers, backend: backend, end)
+    }
+
+    /// Claims and ends at several nodes until so many are done by all of them.
+    func workOff(
+        _ stores: [any NotificationStore],
+        rows: Int,
+        limit: Int,
+        workers: Int,
+        backend: String,
+        _ end: @escaping End = plainEnd
+    ) async throws {
+        let done = Mutex(0)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<workers {
+            for store in stores.flatMap({ Array(repeating: $0, count: workers) }) {
                 group.addTask {
-                    var left = rows / workers
-                    while left > 0 {
-                        let claimed = try await store.claim(
-                            backend: backend,
-                            limit: min(left, limit),
-                            wait: .seconds(5)
-                        )
-                        if claimed.isEmpty { break }
-                        left -= claimed.count
+                    while done.withLock({ $0 }) < rows {
+                        let claimed = try await store.claim(backend: backend, limit: limit, wait: .milliseconds(20))
+                        if claimed.isEmpty { continue }
+                        done.withLock { $0 += claimed.count }
                         try await store.record(
                             claimed.map { claim in
                                 let (attempt, event) = end(claim, Int.random(in: 0..<1_000_000))
@@ -141,6 +156,76 @@ struct Bench {
                             event: { _, _, _ in [] }
                         )
                     }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    /// The longest of the fastest half and of the fastest 99 in a hundred ways from acceptance to end, of 200 a second, in milliseconds.
+    func latency(_ store: any NotificationStore, seconds: Int) async throws -> String {
+        let spans = Mutex<[Duration]>([])
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for sender in 0..<4 {
+                group.addTask {
+                    for _ in 0..<seconds * 50 {
+                        let start = ContinuousClock.now
+                        try await enqueue(store, rows: 1, perCall: 1, producers: 1, backend: "sender\(sender)")
+                        try await workOff(store, rows: 1, limit: 1, workers: 1, backend: "sender\(sender)")
+                        spans.withLock { $0.append(start.duration(to: .now)) }
+                        try await Task.sleep(until: start + .milliseconds(20), clock: .continuous)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let sorted = spans.withLock { $0.sorted() }
+        func at(_ part: Double) -> String {
+            String(format: "%.1f ms", sorted[Int(Double(sorted.count - 1) * part)].inSeconds * 1_000)
+        }
+        return "median \(at(0.5)), p99 \(at(0.99)), longest \(at(1))"
+    }
+
+    /// Accepts one at a time, of which every fourth is due two seconds later, and ends them; prints how many each ten seconds.
+    func steady(_ store: any NotificationStore, seconds: Int) async throws {
+        let done = Mutex(0)
+        let end = ContinuousClock.now + .seconds(seconds)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<32 {
+                group.addTask {
+                    var serial = 0
+                    while ContinuousClock.now < end {
+                        serial += 1
+                        var batch = batch(store, 1)
+                        if serial % 4 == 0 { batch.notifications[0].dueAt = store.time.steady + 2 }
+                        _ = try await store.enqueue(batch)
+                    }
+                }
+            }
+            for _ in 0..<4 {
+                group.addTask {
+                    while ContinuousClock.now < end + .seconds(3) {
+                        let claimed = try await store.claim(backend: "apns", limit: 500, wait: .milliseconds(200))
+                        guard !claimed.isEmpty else { continue }
+                        try await store.record(
+                            claimed.map { claim in
+                                let (attempt, event) = Self.plainEnd(claim, 0)
+                                return Resolution(of: claim, .end(.acceptedByPlatform), attempt: attempt, event: event)
+                            },
+                            event: { _, _, _ in [] }
+                        )
+                        done.withLock { $0 += claimed.count }
+                    }
+                }
+            }
+            group.addTask {
+                var before = 0
+                for tens in 1...max(1, seconds / 10) {
+                    try await Task.sleep(for: .seconds(10))
+                    let now = done.withLock { $0 }
+                    print("steady \(tens * 10) \(now - before)")
+                    fflush(nil)
+                    before = now
                 }
             }
             try await group.waitForAll()
@@ -217,17 +302,31 @@ struct Bench {
                 let rows = 64_000
                 try await enqueue(stores[0], rows: rows, perCall: 500, producers: 4, backend: "b\(nodes)")
                 try await measure("claim and end, \(nodes) nodes", rows: rows) {
-                    try await withThrowingTaskGroup(of: Void.self) { group in
-                        for store in stores {
-                            group.addTask {
-                                try await workOff(store, rows: rows, limit: 500, workers: 1, backend: "b\(nodes)")
-                            }
-                        }
-                        try await group.waitForAll()
-                    }
+                    try await workOff(stores, rows: rows, limit: 500, workers: 1, backend: "b\(nodes)")
                 }
                 for store in stores { await store.close() }
             }
+        case "drop":
+            // A day that is over, with a million rows, goes while others are sent: only on PostgreSQL.
+            let (past, present) = (try await other(1, name, time: Earlier())[0], try await other(1, name)[0])
+            try await measure("accept and end a million three days ago", rows: 1_000_000) {
+                async let done: Void = workOff(past, rows: 1_000_000, limit: 2_000, workers: 2)
+                try await enqueue(past, rows: 1_000_000, perCall: 500, producers: 4)
+                try await done
+            }
+            await past.close()
+            print("nothing dropped: \(try await latency(present, seconds: 20))")
+            async let dropped: Void = {
+                try await Task.sleep(for: .seconds(5))
+                let before = Date() - 86_400
+                while try await present.purge(Retention(notifications: before, events: before)) {}
+                print("dropped")
+            }()
+            print("a day dropped:   \(try await latency(present, seconds: 20))")
+            try await dropped
+            await present.close()
+        case "steady":
+            try await steady(store, seconds: ProcessInfo.processInfo.environment["SECONDS"].flatMap(Int.init) ?? 60)
         default: print("there is no case \(name)")
         }
         await store.close()

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""What years do to the PostgreSQL store: many claimers, a long queue, old days that are dropped, and a reader that holds a snapshot.
+
+usage: bench.py [--program STORE-BENCH] [--only PART ...] [--minutes N] [--json FILE]
+
+    claimers  1, 2, 4 and 8 nodes work off what waits: 2 to 8 within 20 % of each other, 1 at least 0.6 of 2
+    backlog   claims and ends before 1,000 and before 1,000,000 others: the latter at least 1 / 1.5 of the former
+    drop      a day with a million rows is dropped while 200 a second are sent: the p99 stays
+    snapshot  a reader holds a snapshot for N minutes (30) under load: deliveries a second fall by 10 % at most
+
+The program is `store-bench` (`swift build -c release --package-path Benchmarks --product store-bench`); the server is private, with Debian's
+settings. Figures are ratios within one run.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "gateway"))
+from postgres import postgres  # noqa: E402
+
+PROGRAM = HERE.parent / ".build/release/store-bench"
+CALM = 300  # Seconds before the snapshot is taken, and after it is let go.
+
+
+def bench(program, server, case, **environment):
+    """The lines that a case prints, as they come."""
+    child = subprocess.Popen([program, "/tmp/", case], stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "POSTGRES_URL": server.url, **environment})
+    for line in child.stdout:
+        print(f"  {line}", end="", flush=True)
+        yield line
+    if child.wait():
+        raise SystemExit(f"{case} ended with {child.returncode}")
+
+
+def rates(lines):
+    return [int(re.search(r" (\d+) rows/s", line).group(1)) for line in lines if "rows/s" in line]
+
+
+def claimers(program, server):
+    one, two, four, eight = rates(bench(program, server, "claimers"))
+    many = (two, four, eight)
+    return {"rates": [one, *many], "one_to_two": one / two, "least_to_most": min(many) / max(many),
+            "is_well": one / two >= 0.6 and min(many) / max(many) >= 0.8}
+
+
+def backlog(program, server):
+    few, many = rates(bench(program, server, "backlog"))
+    return {"rates": [few, many], "cost": few / many, "is_well": few / many <= 1.5}
+
+
+def drop(program, server):
+    spans = [float(found) for line in bench(program, server, "drop") for found in re.findall(r"p99 ([\d.]+) ms", line)]
+    return {"p99": spans, "ratio": spans[1] / spans[0], "is_well": spans[1] <= max(1.1 * spans[0], spans[0] + 2)}
+
+
+def snapshot(program, server, minutes):
+    """Runs a steady load; a session reads once and holds its snapshot from CALM on, for so many minutes."""
+    seconds, rows, schema, reader = int(2 * CALM + minutes * 60), [], None, None
+
+    def hold():
+        time.sleep(CALM - 10)
+        server.ask(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.nodes; SELECT pg_sleep({minutes * 60}); COMMIT")
+
+    rates = []
+    for line in bench(program, server, "steady", SECONDS=str(seconds)):
+        found = re.match(r"steady (\d+) (\d+)", line)
+        if not found:
+            continue
+        second = int(found[1])
+        rates.append((second, int(found[2])))
+        if reader is None:
+            schema = server.ask("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'bench_%' ORDER BY oid DESC LIMIT 1")
+            reader = threading.Thread(target=hold)
+            reader.start()
+        if second % 60 == 0:
+            dead, size = server.ask(
+                f"SELECT n_dead_tup, pg_total_relation_size(relid) FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND relname = 'waiting'"
+            ).split("|")
+            rows.append({"second": second, "dead": int(dead), "bytes": int(size), **server.counters()})
+    reader.join()
+    # What a day's work of a small gateway leaves behind.
+    print(server.ask(f"""
+        SELECT relname, n_live_tup AS live, n_dead_tup AS dead, pg_relation_size(relid) AS table_bytes, pg_indexes_size(relid) AS index_bytes
+        FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND pg_total_relation_size(relid) > 0 ORDER BY pg_total_relation_size(relid) DESC
+        """), flush=True)
+    calm = [rate for second, rate in rates if 60 < second <= CALM]
+    held = [rate for second, rate in rates if CALM + minutes * 60 - 300 < second <= CALM + minutes * 60]
+    first, last = rows[0], rows[-1]
+    delivered = sum(rate for second, rate in rates if first["second"] < second <= last["second"])
+    chart(rates, minutes)
+    return {"calm": sum(calm) / len(calm) / 10, "held": sum(held) / len(held) / 10,
+            "ratio": (sum(held) / len(held)) / (sum(calm) / len(calm)), "minutes": rows,
+            "commits_a_delivery": (last["commits"] - first["commits"]) / delivered, "wal_a_delivery": (last["wal"] - first["wal"]) / delivered,
+            "is_well": (sum(held) / len(held)) / (sum(calm) / len(calm)) >= 0.9}
+
+
+def chart(rates, minutes):
+    """Deliveries a second, a line for two minutes."""
+    spans = [rates[start:start + 12] for start in range(0, len(rates), 12)]
+    most = max(sum(rate for _, rate in span) / len(span) for span in spans)
+    for span in spans:
+        rate = sum(rate for _, rate in span) / len(span)
+        held = "held" if CALM < span[-1][0] <= CALM + minutes * 60 else ""
+        print(f"{span[-1][0] // 60:4} min {rate / 10:8.0f}/s {'#' * round(40 * rate / most):40} {held}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default=str(PROGRAM))
+    parser.add_argument("--only", nargs="*", default=["claimers", "backlog", "drop", "snapshot"])
+    parser.add_argument("--minutes", type=float, default=30, help="for which the snapshot is held")
+    parser.add_argument("--json", help="write the figures there as well")
+    arguments = parser.parse_args()
+    figures = {}
+    for part in arguments.only:
+        with tempfile.TemporaryDirectory(prefix="chapar-database-") as folder:
+            os.chmod(folder, 0o755)  # The server may run as another user.
+            with postgres(Path(folder) / "postgres", "max_connections=200") as server:
+                print(part, flush=True)
+                more = (arguments.minutes,) if part == "snapshot" else ()
+                figures[part] = globals()[part](arguments.program, server, *more)
+        print(json.dumps({part: figures[part]}), flush=True)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=2))
+    wrong = [part for part, found in figures.items() if not found["is_well"]]
+    if wrong:
+        print(f"not as wanted: {', '.join(wrong)}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

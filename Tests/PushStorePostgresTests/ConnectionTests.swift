@@ -4,6 +4,20 @@ import Testing
 
 @Suite("A connection to PostgreSQL", .timeLimit(.minutes(1)))
 struct ConnectionTests {
+    @Test(
+        "The time is the database's, also where it was asked for before the database was and this machine's clock is ahead"
+    )
+    func time() {
+        let time = DatabaseTime()
+        let own = time.steady
+        time.set(wall: own.addingTimeInterval(-60), ahead: 0, at: .now)
+        #expect(abs(time.steady.timeIntervalSince(own.addingTimeInterval(-60))) < 5)
+        // But it does not go back when the database's clock is read a little earlier.
+        let before = time.steady
+        time.set(wall: before.addingTimeInterval(-1), ahead: 0, at: .now)
+        #expect(time.steady >= before)
+    }
+
     @Test("Every kind of value comes back as it went")
     func values() async throws {
         let connection = PostgresConnection(try await TestServer.shared.options(), name: "test")

@@ -10,8 +10,8 @@ final class DatabaseTime: TimeSource {
     private struct State {
         var steady = Date()
         var instant = ContinuousClock.now
-        /// The highest steady time that was told.
-        var told = Date.distantPast
+        /// The highest steady time that was told since the database was first asked; nil before, when it is this machine's.
+        var told: Date?
         /// How far the database's wall clock is ahead of the steady time, in seconds.
         var ahead = 0.0
     }
@@ -21,8 +21,9 @@ final class DatabaseTime: TimeSource {
     var steady: Date {
         state.withLock { state in
             let now = state.steady.addingTimeInterval(state.instant.duration(to: .now).inSeconds)
-            state.told = max(state.told, now)
-            return state.told
+            guard let told = state.told else { return now }
+            state.told = max(told, now)
+            return max(told, now)
         }
     }
 
@@ -39,6 +40,7 @@ final class DatabaseTime: TimeSource {
             state.steady = wall.addingTimeInterval(-ahead)
             state.instant = instant
             state.ahead = ahead
+            if state.told == nil { state.told = state.steady }
         }
     }
 }

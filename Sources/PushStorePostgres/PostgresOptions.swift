@@ -80,6 +80,11 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         found["application_name"] = found["application_name"] ?? "chapar"
         found["connect_timeout"] = found["connect_timeout"] ?? "5"
         found["client_encoding"] = "UTF8"
+        // A host that is gone says nothing: without these what is written to it would be waited for as long as the system likes.
+        found["tcp_user_timeout"] = "30000"
+        found["keepalives_idle"] = "30"
+        found["keepalives_interval"] = "10"
+        found["keepalives_count"] = "3"
         parameters = found
     }
 

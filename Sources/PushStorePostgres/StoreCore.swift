@@ -22,8 +22,10 @@ final class StoreCore: Sendable {
     let announcer: Announcer
     let outboxSignals: OutboxSignals
 
-    /// For what keeps the store going: the node's lease, the clock, partitions, removal.
+    /// For what keeps the store going: partitions, removal, other nodes.
     let keeper: PostgresConnection
+    /// For the node's lease and the clock alone, which nothing may hold up.
+    let pulse: PostgresConnection
     /// For new notifications.
     let writer: PostgresConnection
     let claimer: PostgresConnection
@@ -33,11 +35,17 @@ final class StoreCore: Sendable {
 
     private struct Node {
         var number: Int64 = 0
+        /// All numbers that this process has had.
+        var own: [Int64] = []
+        /// When an answer to a claim was lost last.
+        var lastDoubt: ContinuousClock.Instant?
         var numbers = NodeNumbers(slot: 0, above: 0)
         var ahead: Int64 = 0
         var waiting: Int64 = 0
     }
 
+    /// What waits at each backend, as it was counted when that took long, and for how long it is good.
+    let countedDepths = Mutex<(depths: [String: QueueDepth], until: ContinuousClock.Instant)?>(nil)
     private let node = Mutex(Node())
     private let isInDoubt = Atomic(false)
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
@@ -52,6 +60,7 @@ final class StoreCore: Sendable {
         announcer = Announcer()
         outboxSignals = OutboxSignals(announcer)
         keeper = PostgresConnection(options, name: "keeper")
+        pulse = PostgresConnection(options, name: "pulse")
         writer = PostgresConnection(options, name: "writer", walksIndexes: true)
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)
         recorder = PostgresConnection(options, name: "recorder", walksIndexes: true)
@@ -66,6 +75,9 @@ final class StoreCore: Sendable {
     /// The number under which this node claims.
     var nodeNumber: Int64 { node.withLock { $0.number } }
 
+    /// All numbers under which this process has claimed: another one each time it was taken for dead.
+    var ownNumbers: [Int64] { node.withLock { $0.own } }
+
     func makeID(recipients: Int) -> NotificationID {
         let now = time.steady
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
@@ -74,6 +86,7 @@ final class StoreCore: Sendable {
     func become(node number: Int64, slot: Int64, above highest: Int64) {
         node.withLock {
             $0.number = number
+            $0.own.append(number)
             $0.numbers = NodeNumbers(slot: slot, above: highest)
         }
     }
@@ -208,7 +221,15 @@ final class StoreCore: Sendable {
             throw error
         }
         guard !found.isEmpty else { return [] }
-        let heads = try await heads.heads(of: Set(found.map(\.notification)), on: claimer)
+        let heads: [Int64: NotificationHead]
+        do throws(PostgresError) {
+            heads = try await self.heads.heads(of: Set(found.map(\.notification)), on: claimer)
+        } catch {
+            // They are claimed, and nobody gets them.
+            inHand.forget(found)
+            noteDoubt()
+            throw error
+        }
         let claims: [Claim] = found.compactMap { row in
             guard let head = heads[row.notification] else {
                 logUnreadable(row.id)
@@ -229,6 +250,19 @@ final class StoreCore: Sendable {
 
     /// Notes that a claim may have been committed whose answer was lost.
     func noteDoubt() {
+        node.withLock { $0.lastDoubt = .now }
+        lookForUnknown()
+    }
+
+    /// Looks again for some time: a commit whose connection was given up may come long afterwards, when a standby that it waits for is back.
+    func lookAgainForUnknown() {
+        let last = node.withLock { $0.lastDoubt }
+        if let last, last.duration(to: .now) < Self.longestDoubt { lookForUnknown() }
+    }
+
+    private static let longestDoubt = Duration.seconds(3_600)
+
+    private func lookForUnknown() {
         isInDoubt.store(true, ordering: .releasing)
         claimWaiters.signal.signal()
     }
@@ -239,18 +273,18 @@ final class StoreCore: Sendable {
     /// is noted before it is written.
     func releaseUnknown() async throws(PostgresError) {
         guard isInDoubt.exchange(false, ordering: .acquiringAndReleasing) else { return }
-        let node = nodeNumber
+        let numbers = ownNumbers
         do throws(PostgresError) {
             let freed = try await claimer.transaction { (db) throws(PostgresError) in
-                let rows = try db.run("SELECT id, lease FROM chapar.waiting WHERE owner = $1", [.integer(node)])
+                let rows = try db.run("SELECT id, lease FROM chapar.waiting WHERE owner = ANY ($1)", [.integers(numbers)])
                 let claims = (0..<rows.count).map { (rows.integer($0, 0) ?? 0, rows.integer($0, 1) ?? 0) }
                 let unknown = self.inHand.lacking(claims)
                 try db.run(
                     """
                     UPDATE chapar.waiting w SET owner = NULL FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = $3
+                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3)
                     """,
-                    [.integers(unknown.map(\.0)), .integers(unknown.map(\.1)), .integer(node)]
+                    [.integers(unknown.map(\.0)), .integers(unknown.map(\.1)), .integers(numbers)]
                 )
                 return unknown.count
             }
@@ -270,7 +304,7 @@ final class StoreCore: Sendable {
 
     /// Closes all connections.
     func disconnect() async {
-        for connection in [keeper, writer, claimer, recorder, reader] { await connection.close() }
+        for connection in [keeper, pulse, writer, claimer, recorder, reader] { await connection.close() }
     }
 }
 
@@ -299,6 +333,9 @@ final class ClaimsInHand: Sendable {
             }
         }
     }
+
+    /// Forgets claims that were given to nobody.
+    func forget(_ claims: [DeliveryRow]) { hands.withLock { hands in for claim in claims { hands[claim.id] = nil } } }
 
     /// Takes back what was added and not accepted.
     func remove(_ claims: [Claim]) {

@@ -26,6 +26,13 @@ func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async r
     fflush(nil)  // Piped output would come at the end only.
 }
 
+/// A value that tasks change.
+final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+    init(_ value: Value) { self.value = Mutex(value) }
+    func withLock<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
+}
+
 /// Three days ago.
 struct Earlier: TimeSource {
     var now: Date { Date() - 3 * 86_400 }
@@ -140,7 +147,7 @@ struct Bench {
         backend: String,
         _ end: @escaping End = plainEnd
     ) async throws {
-        let done = Mutex(0)
+        let done = Shared(0)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for store in stores.flatMap({ Array(repeating: $0, count: workers) }) {
                 group.addTask {
@@ -164,7 +171,7 @@ struct Bench {
 
     /// The longest of the fastest half and of the fastest 99 in a hundred ways from acceptance to end, of 200 a second, in milliseconds.
     func latency(_ store: any NotificationStore, seconds: Int) async throws -> String {
-        let spans = Mutex<[Duration]>([])
+        let spans = Shared<[Duration]>([])
         try await withThrowingTaskGroup(of: Void.self) { group in
             for sender in 0..<4 {
                 group.addTask {
@@ -188,7 +195,7 @@ struct Bench {
 
     /// Accepts one at a time, of which every fourth is due two seconds later, and ends them; prints how many each ten seconds.
     func steady(_ store: any NotificationStore, seconds: Int) async throws {
-        let done = Mutex(0)
+        let done = Shared(0)
         let end = ContinuousClock.now + .seconds(seconds)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<32 {
@@ -299,7 +306,7 @@ struct Bench {
             // Several nodes, each with a claimer, share what waits: only on PostgreSQL.
             for nodes in [1, 2, 4, 8] {
                 let stores = try await other(nodes, name)
-                let rows = 64_000
+                let rows = 320_000
                 try await enqueue(stores[0], rows: rows, perCall: 500, producers: 4, backend: "b\(nodes)")
                 try await measure("claim and end, \(nodes) nodes", rows: rows) {
                     try await workOff(stores, rows: rows, limit: 500, workers: 1, backend: "b\(nodes)")

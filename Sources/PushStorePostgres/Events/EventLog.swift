@@ -39,7 +39,7 @@ enum EventLog {
                         ) AS b
                     ), numbered AS (
                         UPDATE chapar.events e SET first = $1 + new.upto - new.count + 1 FROM new
-                        WHERE e.batch = new.batch AND e.at = new.at RETURNING e.count
+                        WHERE e.batch = new.batch AND e.at = new.at AND e.first IS NULL RETURNING e.count
                     )
                     SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
                     """,

@@ -39,7 +39,7 @@ struct CollapseWave {
                 continue
             }
             var held: [Bool] = []
-            var seen: Set<Int64> = []
+            var seen: Set<String> = []
             for (index, key) in new.collapseKeys.enumerated() {
                 let plan = new.plan(ofRecipient: index)
                 let backend = core.flows.target(of: plan.backends.first ?? "")
@@ -47,7 +47,7 @@ struct CollapseWave {
                     $0.collapseID == collapseID && $0.row.recipient == new.recipients[index] && $0.backend == backend
                 }
                 // A recipient that is there twice gets one after the other.
-                held.append(!seen.insert(key).inserted || mine.contains { $0.row.isClaimed })
+                held.append(!seen.insert("\(key) \(backend)").inserted || mine.contains { $0.row.isClaimed })
                 let replaced = mine.filter { !$0.row.isClaimed }.map(\.row)
                 guard !replaced.isEmpty else { continue }
                 let heads = try core.heads.heads(of: Set(replaced.map(\.notification)), db)
@@ -65,19 +65,31 @@ struct CollapseWave {
         try EndedDelivery.write(ended, now: core.now, db)
     }
 
+    /// Apart from other locks of the store.
+    private static let lockSpace = Int64(bitPattern: StableHash.of("collapse ids")) & ~0xFFFF_FFFF
+
     private struct Rival {
         var row: DeliveryRow
         var backend: String
         var collapseID: String
     }
 
-    /// Locks the keys, then reads what has them: no other node adds one or claims one until the commit.
-    private func lockRivals(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: [Rival]] {
-        let keys = keys.sorted()
+    /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for each other: no
+    /// other node adds one until the commit.
+    ///
+    /// So many locks at most, however many recipients there are: the server keeps them in a table of fixed size.
+    static func lock(_ waves: [CollapseWave], _ db: isolated PostgresConnection) throws(PostgresError) {
+        let locks = Set(waves.flatMap(\.keys).map { lockSpace | ($0 ^ $0 >> 32) & 1_023 })
+        guard !locks.isEmpty else { return }
         try db.run(
             "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS k(key) ORDER BY key) AS keys",
-            [.integers(keys)]
+            [.integers(locks.sorted())]
         )
+    }
+
+    /// Reads what has the keys, and locks the rows: nobody claims them until the commit.
+    private func lockRivals(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: [Rival]] {
+        let keys = keys.sorted()
         let rows = try db.run(
             """
             SELECT \(DeliveryRow.columns), f.backend, n.collapse_id FROM chapar.waiting w

@@ -125,7 +125,9 @@ struct EnqueueLoop {
             outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
             let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.flatMap(\.0.batch.notifications)
             // One after the other where they may replace each other, which is where there are collapse ids.
-            for wave in CollapseWave.waves(accepted) {
+            let waves = CollapseWave.waves(accepted)
+            try CollapseWave.lock(waves, db)
+            for wave in waves {
                 var rows = EnqueueRows(core, lease: nil)
                 try wave.insert(into: &rows, core, &outcome.change, db)
                 try rows.insert(db)

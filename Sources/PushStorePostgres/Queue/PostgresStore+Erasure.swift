@@ -95,7 +95,7 @@ extension PostgresStore: TraceStore {
             let (changed, last) = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
-                    SELECT first, batch, at, texts FROM chapar.events WHERE first > $1 AND first <= $2
+                    SELECT first, at, texts FROM chapar.events WHERE first > $1 AND first <= $2
                     ORDER BY first LIMIT $3 FOR UPDATE
                     """,
                     [.integer(start), .integer(end), .integer(Self.blocksPerRead)]
@@ -103,7 +103,7 @@ extension PostgresStore: TraceStore {
                 var changed = 0
                 for row in 0..<rows.count {
                     let first = rows.integer(row, 0) ?? 0
-                    var texts = rows.byteArrays(row, 3)
+                    var texts = rows.byteArrays(row, 2)
                     let before = changed
                     for index in texts.indices {
                         guard let other = redact(first + Int64(index), texts[index]) else { continue }
@@ -112,8 +112,8 @@ extension PostgresStore: TraceStore {
                     }
                     guard changed > before else { continue }
                     try db.run(
-                        "UPDATE chapar.events SET texts = $3 WHERE batch = $1 AND at = $2",
-                        [.integer(rows.integer(row, 1)), .integer(rows.integer(row, 2)), .byteArrays(texts)]
+                        "UPDATE chapar.events SET texts = $3 WHERE first = $1 AND at = $2",
+                        [.integer(first), .integer(rows.integer(row, 1)), .byteArrays(texts)]
                     )
                 }
                 return (changed, rows.count > 0 ? rows.integer(rows.count - 1, 0) : nil)

@@ -1,6 +1,7 @@
 internal import Foundation
 public import PushCore
 public import PushQueue
+internal import Synchronization
 
 extension PostgresStore {
     /// A notification with the counts of its deliveries' states.
@@ -101,7 +102,23 @@ extension PostgresStore {
     }
 
     /// What waits and what is claimed, by a count of what has not ended.
+    ///
+    /// A count that took long is good for ten times as long.
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
+        if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return known.depths }
+        let start = ContinuousClock.now
+        let depths = try await countDepths()
+        let span = start.duration(to: .now)
+        core.countedDepths.withLock { counted in
+            counted = span > Self.quickCount ? (depths, .now + min(span * 10, Self.longestUse)) : nil
+        }
+        return depths
+    }
+
+    private static let quickCount = Duration.milliseconds(100)
+    private static let longestUse = Duration.seconds(60)
+
+    private func countDepths() async throws(StoreError) -> [String: QueueDepth] {
         let now = core.now
         return try await session(on: core.reader) { [core] (db) throws(PostgresError) in
             let rows = try db.run(

@@ -9,6 +9,10 @@ internal import PushQueue
 struct Keeper {
     /// Days ahead for which partitions are made.
     private static let daysAhead: Int64 = 2
+    /// How often claims are looked for whose answers were lost a while ago.
+    private static let lookInterval = Duration.seconds(60)
+    /// A reading of the clock that took longer says too little.
+    private static let longestReading = Duration.milliseconds(500)
 
     let core: StoreCore
     /// Since when this node has renewed its lease without a gap: it does not judge others sooner after the database was away.
@@ -19,8 +23,8 @@ struct Keeper {
     /// Takes up the node's place, before anything else is done.
     func begin() async throws(PostgresError) {
         try await readClock()
+        // Others' work is left alone until this node has renewed its lease for a while, see ``run()``.
         try await register()
-        try await recover()
         try await core.followWallClock()
         try await makePartitions()
         try await lookAround()
@@ -39,11 +43,19 @@ struct Keeper {
     /// Works until the task is cancelled.
     mutating func run() async {
         let pause = core.options.nodeLease / 3
+        var (renewed, looked) = (ContinuousClock.now, ContinuousClock.now)
         while true {
             do { try await Task.sleep(for: pause) } catch { return }
             do throws(PostgresError) {
                 try await renew()
+                // What held this node up may have held up the others.
+                if renewed.duration(to: .now) > pause * 2 { healthySince = .now }
+                renewed = .now
                 try await readClock()
+                if looked.duration(to: .now) > Self.lookInterval {
+                    core.lookAgainForUnknown()
+                    looked = .now
+                }
                 if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
                 try await makePartitions()
                 try await lookAround()
@@ -66,15 +78,16 @@ struct Keeper {
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
     func end() async throws(PostgresError) {
-        let number = core.nodeNumber
+        let numbers = core.ownNumbers
         let now = core.now
-        _ = try await core.keeper.transaction { (db) throws(PostgresError) in try Self.release([number], now: now, db) }
+        _ = try await core.keeper.transaction { (db) throws(PostgresError) in try Self.release(numbers, now: now, db) }
     }
 
     /// Takes a number that was never used and the lowest free slot.
     private func register() async throws(PostgresError) {
         let (options, core) = (core.options, core)
-        try await core.keeper.transaction { (db) throws(PostgresError) in
+        let former = core.nodeNumber
+        try await core.pulse.transaction { (db) throws(PostgresError) in
             try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
             let rows = try db.run(
                 """
@@ -95,13 +108,20 @@ struct Keeper {
                 )
                 """
             ).integer(0, 0)
+            if former != 0 {
+                // What it still has goes with it: nobody frees what belongs to a number that is gone.
+                try db.run(
+                    "UPDATE chapar.waiting SET owner = $2 WHERE owner = $1",
+                    [.integer(former), .integer(number)]
+                )
+            }
             core.become(node: number, slot: slot, above: highest ?? 0)
         }
     }
 
     private func renew() async throws(PostgresError) {
         let (options, number) = (core.options, core.nodeNumber)
-        let isAlive = try await core.keeper.session { (db) throws(PostgresError) in
+        let isAlive = try await core.pulse.session { (db) throws(PostgresError) in
             try db.run(
                 "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
                 [.integer(number), .text("\(options.nodeLease.inSeconds)")]
@@ -157,18 +177,25 @@ struct Keeper {
             }
             return
         }
-        let before = ContinuousClock.now
-        let (wall, ahead) = try await core.keeper.session { (db) throws(PostgresError) in
+        let number = core.nodeNumber
+        let (wall, ahead, isFirst, before, after) = try await core.pulse.session { (db) throws(PostgresError) in
+            let before = ContinuousClock.now
             let rows = try db.run(
-                "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock)"
+                """
+                SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock),
+                    (SELECT coalesce(min(number) >= $1, true) FROM chapar.nodes WHERE lease_until > clock_timestamp())
+                """,
+                [.integer(number)]
             )
-            return (rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0)
+            return (rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0, rows.bool(0, 2), before, ContinuousClock.now)
         }
-        let instant = before + before.duration(to: .now) / 2
+        guard before.duration(to: after) < Self.longestReading || number == 0 else { return }
+        let instant = before + before.duration(to: after) / 2
         let steady = wall - ahead
         let expected = core.now - instant.duration(to: .now).inMilliseconds
         let jump = steady - expected
-        if core.nodeNumber != 0, abs(jump) >= StoreCore.smallestJump {
+        // One node alone judges: a clock that stood still with its machine looks from there as if the database's had been set.
+        if number != 0, isFirst, abs(jump) >= StoreCore.smallestJump {
             try await core.shiftScheduled(to: ahead + jump)
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead + jump) / 1_000, at: instant)
         } else {

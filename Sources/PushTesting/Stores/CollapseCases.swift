@@ -1,4 +1,5 @@
 import Foundation
+import PushComposition
 import PushCore
 import PushQueue
 
@@ -45,6 +46,27 @@ extension StoreConformance {
                 "what is claimed"
             )
             try expect(try await store.depths()["apns"], is: QueueDepth(waiting: 0, claimed: 5), "depth")
+            await store.close()
+        },
+        StoreConformanceCase("A recipient at two backends gets one at each, though they have the same collapse id") {
+            fixture in
+            let store = try await fixture.open()
+            var both = NewNotification.sample(
+                store,
+                fixture.time,
+                to: [.sample("a"), .sample("a")],
+                backends: ["apns"],
+                collapseID: "order"
+            )
+            both.otherPlans = [DeliveryPlan(["fcm"])]
+            both.planOf = [0, 1]
+            let id = try await store.accept(both)
+            let first = try await store.claimNow()
+            try expect(first.map(\.notificationID), is: [id], "at the first backend")
+            let second = try await store.claimNow("fcm")
+            try expect(second.map(\.notificationID), is: [id], "at the second, while the first has not ended")
+            try await store.end(first + second)
+            try expect(try await store.counts(id), is: [.acceptedByPlatform: 2], "counts")
             await store.close()
         },
         StoreConformanceCase("Two with the same collapse id are never in flight together") { fixture in

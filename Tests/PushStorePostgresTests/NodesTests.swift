@@ -185,6 +185,66 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("A node that starts leaves alone what others had when the database was away for longer than their leases")
+    func startAfterOutage() async throws {
+        let first = try await nodes(1, lease: .seconds(3))[0]
+        try await first.accept(to: [.user("a")])
+        let held = try await first.claim(backend: "apns", limit: 1, wait: .zero)
+        let late = try await first.transaction(on: first.core.keeper) { (db) throws(PostgresError) in
+            try db.run("UPDATE chapar.nodes SET lease_until = clock_timestamp() - interval '1 hour'").changed
+        }
+        #expect(late == 1)
+        let second = try await PostgresStore.open(first.options)
+        #expect(try await second.count("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
+        // The first renews its lease in time, and ends what it has.
+        try await Task.sleep(for: .seconds(5))
+        #expect(try await second.claim(backend: "apns", limit: 1, wait: .zero).isEmpty)
+        try await first.end(held)
+        #expect(try await second.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
+        for node in [first, second] { await node.close() }
+    }
+
+    @Test("A node that was taken for dead goes on with what it has under its new number")
+    func newNumber() async throws {
+        let first = try await nodes(1, lease: .seconds(3))[0]
+        try await first.accept(to: [.user("a")])
+        let held = try await first.claim(backend: "apns", limit: 1, wait: .zero)
+        let before = first.core.nodeNumber
+        // Its row alone is gone, as when a claim was on its way while others freed what it had.
+        _ = try await first.transaction(on: first.core.keeper) { (db) throws(PostgresError) in
+            try db.run("DELETE FROM chapar.nodes")
+        }
+        while first.core.nodeNumber == before { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(
+            try await first.count("SELECT count(*) FROM chapar.waiting w JOIN chapar.nodes n ON n.number = w.owner")
+                == 1
+        )
+        try await first.end(held)
+        #expect(try await first.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
+        await first.close()
+    }
+
+    @Test("Numbering events looks at those without a number alone, however many there are")
+    func numbering() async throws {
+        let store = try await nodes(1)[0]
+        let plan = try await store.transaction(on: store.core.keeper) { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.events (at, count, first, texts)
+                SELECT \(store.core.now), 1, n, '{e}' FROM generate_series(1, 50000) n;
+                INSERT INTO chapar.events (at, count, texts) SELECT \(store.core.now), 1, '{e}' FROM generate_series(1, 5) n;
+                ANALYZE chapar.events
+                """
+            )
+            let sql = EventLog.numbering.replacing("$1", with: "0").replacing("$2", with: "1000")
+            let rows = try db.run("EXPLAIN " + sql)
+            return (0..<rows.count).map { rows.text($0, 0) ?? "" }
+        }
+        let table = "events_d\(Partitions.day(store.core.now)) "
+        #expect(!plan.contains { $0.contains("Seq Scan on " + table) }, "\(plan.joined(separator: "\n"))")
+        await store.close()
+    }
+
     @Test("What a dead node had claimed is taken over within its lease, and its late answers undo nothing")
     func deadNode() async throws {
         let nodes = try await nodes(2, lease: .seconds(3))

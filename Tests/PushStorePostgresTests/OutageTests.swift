@@ -103,6 +103,27 @@ struct OutageTests {
         await store.close()
     }
 
+    @Test("A claim whose notification could not be read belongs to nobody, and is made again")
+    func unreadHeads() async throws {
+        let options = try await TestServer.shared.options()
+        let accepting = try await PostgresStore.open(options)
+        try await accepting.accept(to: [.user("a")])
+        let claiming = try await PostgresStore.open(options)
+        func rename(_ name: String, to other: String) async throws {
+            try await accepting.session(on: accepting.core.keeper) { (db) throws(PostgresError) in
+                try db.perform("ALTER TABLE chapar.\(name) RENAME TO \(other)")
+            }
+        }
+        try await rename("notifications", to: "hidden")
+        await #expect(throws: StoreError.self) { try await claiming.claim(backend: "apns", limit: 1, wait: .zero) }
+        try await rename("hidden", to: "notifications")
+        let claimed = try await Self.claimPatiently(claiming)
+        #expect(claimed.map(\.recipient) == [.user("a")])
+        #expect(claimed.map(\.isReplay) == [false])
+        try await claiming.end(claimed)
+        for store in [accepting, claiming] { await store.close() }
+    }
+
     @Test("A database that cannot be used is named in a sentence with the fix")
     func mistakes() async throws {
         func sentence(_ change: (inout PostgresOptions) throws -> Void = { _ in }, url: String? = nil) async throws

@@ -31,20 +31,7 @@ enum EventLog {
             let (last, count) = try await connection.transaction { (db) throws(PostgresError) in
                 // The lock first, by a statement of its own: the next one sees what its former holder has numbered.
                 let last = try db.run("SELECT last FROM chapar.event_head FOR UPDATE").integer(0, 0) ?? 0
-                let rows = try db.run(
-                    """
-                    WITH new AS MATERIALIZED (
-                        SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
-                            SELECT batch, at, count FROM chapar.events WHERE first IS NULL ORDER BY batch LIMIT $2
-                        ) AS b
-                    ), numbered AS (
-                        UPDATE chapar.events e SET first = $1 + new.upto - new.count + 1 FROM new
-                        WHERE e.batch = new.batch AND e.at = new.at AND e.first IS NULL RETURNING e.count
-                    )
-                    SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
-                    """,
-                    [.integer(last), .integer(Self.blocksAtOnce)]
-                )
+                let rows = try db.run(Self.numbering, [.integer(last), .integer(Self.blocksAtOnce)])
                 let upto = last + (rows.integer(0, 1) ?? 0)
                 if upto > last { try db.run("UPDATE chapar.event_head SET last = $1", [.integer(upto)]) }
                 return (upto, rows.integer(0, 0) ?? 0)
@@ -52,6 +39,19 @@ enum EventLog {
             if count < Self.blocksAtOnce { return last }
         }
     }
+
+    /// Gives numbers to blocks that have none, in the order of their commits' batches; all that it looks at is in a small index.
+    static let numbering = """
+        WITH new AS MATERIALIZED (
+            SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
+                SELECT batch, at, count FROM chapar.events WHERE first IS NULL ORDER BY batch LIMIT $2
+            ) AS b
+        ), numbered AS (
+            UPDATE chapar.events e SET first = $1 + new.upto - new.count + 1 FROM new
+            WHERE e.batch = new.batch AND e.at = new.at AND e.first IS NULL RETURNING e.count
+        )
+        SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
+        """
 
     /// Events above a number that are kept, oldest first.
     static func read(

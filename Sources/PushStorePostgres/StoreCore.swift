@@ -276,8 +276,10 @@ final class StoreCore: Sendable {
         let numbers = ownNumbers
         do throws(PostgresError) {
             let freed = try await claimer.transaction { (db) throws(PostgresError) in
-    /// Looks again for some time: a commit whose connection was given up may come long afterwards, when a standby that it waits for is
-    /// back.
+                let rows = try db.run(
+                    "SELECT id, lease FROM chapar.waiting WHERE owner = ANY ($1)",
+                    [.integers(numbers)]
+                )
                 let claims = (0..<rows.count).map { (rows.integer($0, 0) ?? 0, rows.integer($0, 1) ?? 0) }
                 let unknown = self.inHand.lacking(claims)
                 try db.run(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What years do to the PostgreSQL store: many claimers, a long queue, old days that are dropped, and a reader that holds a snapshot.
 
-usage: bench.py [--program STORE-BENCH] [--only PART ...] [--minutes N] [--json FILE]
+usage: bench.py [--program STORE-BENCH] [--only PART ...] [--minutes N] [--calm N] [--json FILE]
 
     claimers  1, 2, 4 and 8 nodes work off what waits: 2 to 8 within 20 % of each other, 1 at least 0.6 of 2
     backlog   claims and ends before 1,000 and before 1,000,000 others: the latter at least 1 / 1.5 of the former
@@ -27,7 +27,6 @@ sys.path.insert(0, str(HERE.parent / "gateway"))
 from postgres import postgres  # noqa: E402
 
 PROGRAM = HERE.parent / ".build/release/store-bench"
-CALM = 300  # Seconds before the snapshot is taken, and after it is let go.
 
 
 def bench(program, server, case, **environment):
@@ -62,12 +61,13 @@ def drop(program, server):
     return {"p99": spans, "ratio": spans[1] / spans[0], "is_well": spans[1] <= max(1.1 * spans[0], spans[0] + 2)}
 
 
-def snapshot(program, server, minutes):
-    """Runs a steady load; a session reads once and holds its snapshot from CALM on, for so many minutes."""
-    seconds, rows, schema, reader = int(2 * CALM + minutes * 60), [], None, None
+def snapshot(program, server, minutes, calm):
+    """Runs a steady load; a session reads once and holds its snapshot for so many minutes, with so many calm ones before and after."""
+    begin, end = 60 * calm, 60 * (calm + minutes)
+    seconds, rows, schema, reader = int(end + begin), [], None, None
 
     def hold():
-        time.sleep(CALM - 10)
+        time.sleep(begin - 10)
         server.ask(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {schema}.nodes; SELECT pg_sleep({minutes * 60}); COMMIT")
 
     rates = []
@@ -92,24 +92,24 @@ def snapshot(program, server, minutes):
         SELECT relname, n_live_tup AS live, n_dead_tup AS dead, pg_relation_size(relid) AS table_bytes, pg_indexes_size(relid) AS index_bytes
         FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND pg_total_relation_size(relid) > 0 ORDER BY pg_total_relation_size(relid) DESC
         """), flush=True)
-    calm = [rate for second, rate in rates if 60 < second <= CALM]
-    held = [rate for second, rate in rates if CALM + minutes * 60 - 300 < second <= CALM + minutes * 60]
+    free = [rate for second, rate in rates if 60 < second <= begin]
+    held = [rate for second, rate in rates if max(begin, end - 300) < second <= end]
     first, last = rows[0], rows[-1]
     delivered = sum(rate for second, rate in rates if first["second"] < second <= last["second"])
-    chart(rates, minutes)
-    return {"calm": sum(calm) / len(calm) / 10, "held": sum(held) / len(held) / 10,
-            "ratio": (sum(held) / len(held)) / (sum(calm) / len(calm)), "minutes": rows,
+    chart(rates, begin, end)
+    return {"free": sum(free) / len(free) / 10, "held": sum(held) / len(held) / 10,
+            "ratio": (sum(held) / len(held)) / (sum(free) / len(free)), "minutes": rows,
             "commits_a_delivery": (last["commits"] - first["commits"]) / delivered, "wal_a_delivery": (last["wal"] - first["wal"]) / delivered,
-            "is_well": (sum(held) / len(held)) / (sum(calm) / len(calm)) >= 0.9}
+            "is_well": (sum(held) / len(held)) / (sum(free) / len(free)) >= 0.9}
 
 
-def chart(rates, minutes):
+def chart(rates, begin, end):
     """Deliveries a second, a line for two minutes."""
     spans = [rates[start:start + 12] for start in range(0, len(rates), 12)]
     most = max(sum(rate for _, rate in span) / len(span) for span in spans)
     for span in spans:
         rate = sum(rate for _, rate in span) / len(span)
-        held = "held" if CALM < span[-1][0] <= CALM + minutes * 60 else ""
+        held = "held" if begin < span[-1][0] <= end else ""
         print(f"{span[-1][0] // 60:4} min {rate / 10:8.0f}/s {'#' * round(40 * rate / most):40} {held}")
 
 
@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--program", default=str(PROGRAM))
     parser.add_argument("--only", nargs="*", default=["claimers", "backlog", "drop", "snapshot"])
     parser.add_argument("--minutes", type=float, default=30, help="for which the snapshot is held")
+    parser.add_argument("--calm", type=float, default=5, help="minutes before and after that")
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
     figures = {}
@@ -126,7 +127,7 @@ def main():
             os.chmod(folder, 0o755)  # The server may run as another user.
             with postgres(Path(folder) / "postgres", "max_connections=200") as server:
                 print(part, flush=True)
-                more = (arguments.minutes,) if part == "snapshot" else ()
+                more = (arguments.minutes, arguments.calm) if part == "snapshot" else ()
                 figures[part] = globals()[part](arguments.program, server, *more)
         print(json.dumps({part: figures[part]}), flush=True)
     if arguments.json:

@@ -148,15 +148,20 @@ extension PostgresStore: TraceStore {
         }
         // Over a connection of its own, for as long as each takes: everything else goes on meanwhile.
         let cleaner = PostgresConnection(core.options, name: "cleaner")
-        for table in tables {
-            try await session(on: cleaner) { (db) throws(PostgresError) in
-                do throws(PostgresError) {
-                    try db.perform("VACUUM (TRUNCATE false) chapar.\(table)", within: Self.longestCleaning)
-                } catch {
-                    // A partition may have been dropped meanwhile.
-                    guard case .refused(code: "42P01", _) = error else { throw error }
+        do throws(StoreError) {
+            for table in tables {
+                try await session(on: cleaner) { (db) throws(PostgresError) in
+                    do throws(PostgresError) {
+                        try db.perform("VACUUM (TRUNCATE false) chapar.\(table)", within: Self.longestCleaning)
+                    } catch {
+                        // A partition may have been dropped meanwhile.
+                        guard case .refused(code: "42P01", _) = error else { throw error }
+                    }
                 }
             }
+        } catch {
+            await cleaner.close()
+            throw error
         }
         await cleaner.close()
     }

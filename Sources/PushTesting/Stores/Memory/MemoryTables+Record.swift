@@ -59,13 +59,9 @@ extension MemoryTables {
         if row.isCancelled || isReplaced {
             let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
             end(row, state, now, &change, attempt: resolution.attempt)
-            let reason = row.isCancelled ? EndReason.cancelled : .replaced
-            append(
-                row.isCancelled
-                    ? withdrawn[row.id]?(claim(of: row), state) ?? event(claim(of: row), state, reason)
-                    : event(claim(of: row), state, reason),
-                now
-            )
+            // Who cancelled it tells of its end; else whoever records.
+            let told = row.isCancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
+            append(told ?? event(claim(of: row), state, row.isCancelled ? .cancelled : .replaced), now)
             return
         }
         row.isReplay = row.isReplay || row.isRecovered

@@ -176,9 +176,8 @@ struct MemoryTables {
     private func expiry(of row: Waiting) -> Date { notifications[row.notification]?.expiresAt ?? .distantFuture }
 
     private mutating func take(_ rows: some Sequence<Waiting>, for node: Int64) -> [ClaimedDelivery] {
-        rows.compactMap { found in
+        rows.map { found in
             var row = found
-            guard isFree(row) || expiry(of: row) < .distantFuture else { return nil }
             lastLease += 1
             (row.owner, row.lease) = (node, lastLease)
             waiting[row.id] = row

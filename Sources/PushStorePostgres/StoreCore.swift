@@ -44,6 +44,9 @@ final class StoreCore: Sendable {
         var waiting: Int64 = 0
     }
 
+    /// How deliveries are looked for whose time to live has ended.
+    let expiryLooks = Mutex(PortionedLooks(every: .zero))
+    let numbering = NumberingMark()
     /// What waits at each backend, as it was counted when that took long, and for how long it is good.
     let countedDepths = Mutex<(depths: [String: QueueDepth], until: ContinuousClock.Instant)?>(nil)
     private let node = Mutex(Node())
@@ -142,6 +145,7 @@ final class StoreCore: Sendable {
         self.ahead = ahead
         guard jump != 0 else { return }
         heads.removeAll()
+        stirAll()
         logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(jump) / 1_000)"])
     }
 
@@ -161,11 +165,18 @@ final class StoreCore: Sendable {
 
     // MARK: News
 
-    /// Something may be due at a backend, at once or at a time: for this node's callers and for the other nodes'.
-    func stir(_ backend: String, due: Int64? = nil) {
-        claimWaiters.stir(backend, due: due)
-        if due == nil { announcer.announce(.work(backend: backend)) }
+    /// Something waits at a backend since a time or from then on: for this node's callers and for the other nodes'.
+    ///
+    /// To be called after the commit: what is due later than ``ClaimMarks/slack`` ago is behind all marks then.
+    func stir(_ backend: String, due: Int64) {
+        let now = now
+        let isOlder = due <= now - ClaimMarks.slack
+        claimWaiters.stir(backend, due: due > now ? due : nil, isOlder: isOlder)
+        if due <= now { announcer.announce(isOlder ? .olderWork(backend: backend) : .work(backend: backend)) }
     }
+
+    /// Something may wait at any backend since any time.
+    func stirAll() { for backend in flows.backends { stir(backend, due: .min) } }
 
     /// There are new events.
     func noteEvents() {
@@ -200,10 +211,14 @@ final class StoreCore: Sendable {
     // MARK: Rows
 
     /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications' rows have.
-    func claim(_ statement: String, _ parameters: [PostgresValue]) async throws(PostgresError) -> [Claim] {
+    func claim(
+        _ statement: String,
+        _ parameters: [PostgresValue],
+        within limit: Duration
+    ) async throws(PostgresError) -> [Claim] {
         let found: [DeliveryRow]
         do throws(PostgresError) {
-            found = try await claimer.single(statement, parameters) { (rows) throws(PostgresError) in
+            found = try await claimer.single(statement, parameters, within: limit) { (rows) throws(PostgresError) in
                 var found: [DeliveryRow] = []
                 for row in 0..<rows.count {
                     if let delivery = DeliveryRow(rows, row) {
@@ -291,7 +306,9 @@ final class StoreCore: Sendable {
                 )
                 return unknown.count
             }
-            if freed > 0 { logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"]) }
+            guard freed > 0 else { return }
+            stirAll()
+            logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"])
         } catch {
             isInDoubt.store(true, ordering: .releasing)
             throw error

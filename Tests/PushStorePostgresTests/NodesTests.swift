@@ -237,6 +237,7 @@ struct NodesTests {
                 """
             )
             let sql = EventLog.numbering.replacing("$1", with: "0").replacing("$2", with: "1000")
+                .replacing("$3", with: "0")
             let rows = try db.run("EXPLAIN " + sql)
             return (0..<rows.count).map { rows.text($0, 0) ?? "" }
         }

@@ -56,6 +56,9 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         return code == "40001" || code == "40P01" || code == "55P03"
     }
 
+    /// Whether the server ended a statement that took too long.
+    var isTimeout: Bool { if case .refused(Self.timeout, _) = self { true } else { false } }
+
     /// Whether the database is away or full, which passes.
     var isOutage: Bool {
         switch self {

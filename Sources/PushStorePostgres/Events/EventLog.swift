@@ -18,25 +18,43 @@ enum EventLog {
         )
     }
 
-    /// Numbers what was committed since, and gives the highest number.
-    static func number(on connection: PostgresConnection) async throws(PostgresError) -> Int64 {
-        let (last, isNew) = try await connection.session { (db) throws(PostgresError) in
+    /// Numbers what was committed since, behind the mark where it is given, and gives the highest number.
+    static func number(
+        on connection: PostgresConnection,
+        _ mark: NumberingMark = NumberingMark()
+    ) async throws(PostgresError) -> Int64 {
+        let (after, begin) = mark.begin()
+        let (last, isNew, highest) = try await connection.session { (db) throws(PostgresError) in
             let rows = try db.run(
-                "SELECT last, EXISTS (SELECT FROM chapar.events WHERE first IS NULL) FROM chapar.event_head"
+                """
+                SELECT last, EXISTS (SELECT FROM chapar.events WHERE first IS NULL AND batch > $1),
+                    (SELECT last_value FROM chapar.event_batches)
+                FROM chapar.event_head
+                """,
+                [.integer(after)]
             )
-            return (rows.integer(0, 0) ?? 0, rows.bool(0, 1))
+            return (rows.integer(0, 0) ?? 0, rows.bool(0, 1), rows.integer(0, 2) ?? 0)
         }
-        guard isNew else { return last }
+        guard isNew else {
+            mark.end(begin, after, highest: highest)
+            return last
+        }
         while true {
             let (last, count) = try await connection.transaction { (db) throws(PostgresError) in
                 // The lock first, by a statement of its own: the next one sees what its former holder has numbered.
                 let last = try db.run("SELECT last FROM chapar.event_head FOR UPDATE").integer(0, 0) ?? 0
-                let rows = try db.run(Self.numbering, [.integer(last), .integer(Self.blocksAtOnce)])
+                let rows = try db.run(
+                    Self.numbering,
+                    [.integer(last), .integer(Self.blocksAtOnce), .integer(after)]
+                )
                 let upto = last + (rows.integer(0, 1) ?? 0)
                 if upto > last { try db.run("UPDATE chapar.event_head SET last = $1", [.integer(upto)]) }
                 return (upto, rows.integer(0, 0) ?? 0)
             }
-            if count < Self.blocksAtOnce { return last }
+            if count < Self.blocksAtOnce {
+                mark.end(begin, after, highest: highest)
+                return last
+            }
         }
     }
 
@@ -44,7 +62,7 @@ enum EventLog {
     static let numbering = """
         WITH new AS MATERIALIZED (
             SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
-                SELECT batch, at, count FROM chapar.events WHERE first IS NULL ORDER BY batch LIMIT $2
+                SELECT batch, at, count FROM chapar.events WHERE first IS NULL AND batch > $3 ORDER BY batch LIMIT $2
             ) AS b
         ), numbered AS (
             UPDATE chapar.events e SET first = $1 + new.upto - new.count + 1 FROM new

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Logging
 internal import PushCore
 internal import PushQueue
 
@@ -10,6 +11,14 @@ struct ClaimLoop {
     let core: StoreCore
     /// What the normal priority of each backend has not had of its share, in tenths of deliveries.
     private var credits: [String: Int] = [:]
+    private var marks = ClaimMarks()
+    /// How each backend's work is looked for that is due before the marks: what was given back, by this node or another, or was long in
+    /// being committed.
+    private var older: [String: PortionedLooks] = [:]
+    private static let looks = PortionedLooks(every: .seconds(1))
+    /// So long a look from the marks on may take, before the marks are moved to the present.
+    private static let patience = Duration.seconds(1)
+    private var patience = Self.patience
 
     init(_ core: StoreCore) { self.core = core }
 
@@ -32,10 +41,11 @@ struct ClaimLoop {
             try await core.followWallClock()
             try await core.releaseUnknown()
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
-            let orders = tickets.map { ClaimOrder($0.key, $0.value, flows: core.flows.numbers(of: $0.key)) }
-            var filled = orders
-            try await fill(&filled)
-            for order in filled { hand(out: order) }
+            var orders = tickets.map { ClaimOrder($0.key, $0.value, flows: core.flows.numbers(of: $0.key)) }
+            for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }
+            try await claimOlder(&orders)
+            try await fill(&orders)
+            for order in orders { hand(out: order) }
         } catch {
             for ticket in tickets.values.joined() { core.claimWaiters.complete(ticket, .failure(error.storeError)) }
             core.noteFailure(error)
@@ -46,28 +56,27 @@ struct ClaimLoop {
     private mutating func fill(_ orders: inout [ClaimOrder]) async throws(PostgresError) {
         do throws(PostgresError) {
             while true {
+                let now = core.now
                 var asked = ClaimRequest()
                 for place in orders.indices {
-                    let order = orders[place]
-                    if order.isWithoutRivals {
-                        credits[order.backend] = 0  // What was not there to be taken is not owed.
-                    } else if order.claimed.isEmpty {
-                        credits[order.backend, default: 0] += order.limit
+                    asked.add(orders[place], at: place, share: share(of: orders[place])) { flow in
+                        ClaimRange(after: marks[flow], upTo: now)
                     }
-                    let share = min(credits[order.backend, default: 0] / Self.normalShare, order.normalLeft)
-                    asked.add(order, at: place, share: share)
                 }
                 guard !asked.flows.isEmpty else { return }
-                let found = try await claim(asked)
-                for (place, claim) in found {
-                    orders[place].claimed.append(claim)
-                    if !claim.isUrgent { credits[orders[place].backend, default: 0] -= Self.normalShare }
+                let found: [Claim]
+                do throws(PostgresError) {
+                    found = try await claim(asked, within: patience)
+                } catch {
+                    guard error.isTimeout, patience < core.options.statementTimeout else { throw error }
+                    leave(asked, now)
+                    continue
                 }
-                asked.noteWhatIsEmpty(found.map { ($0, $1.flow) }, in: &orders)
-                for order in orders {
-                    let credit = max(0, credits[order.backend] ?? 0)
-                    credits[order.backend] = order.isWithoutRivals ? 0 : min(credit, max(Self.normalShare, order.limit))
-                }
+                patience = Self.patience
+                take(found, asked, &orders)
+                let empty = asked.empty(found)
+                for order in orders.indices { orders[order].leaveOut(empty) }
+                marks.raise(found, empty: empty, now: now)
             }
         } catch {
             // What was claimed before belongs to nobody else: it goes to the callers.
@@ -76,15 +85,82 @@ struct ClaimLoop {
         }
     }
 
-    private func claim(_ asked: ClaimRequest) async throws(PostgresError) -> [(place: Int, Claim)] {
-        let claims = try await core.claim(
+    /// Moves the marks of flows to the present, since a look from them on takes too long; ``claimOlder(_:)`` finds what they pass over.
+    private mutating func leave(_ asked: ClaimRequest, _ now: Int64) {
+        patience = min(patience * 2, core.options.statementTimeout)
+        marks.raise([], empty: Set(asked.flows), now: now)
+        core.logger.notice(
+            """
+            a look for due deliveries took too long, which happens while a session of the database holds an old snapshot \
+            (chapar doctor names it): what waits longest is looked for in portions from now on
+            """
+        )
+    }
+
+    /// Claims what is due before the marks, as far back as a look may go.
+    private mutating func claimOlder(_ orders: inout [ClaimOrder]) async throws(PostgresError) {
+        let begin = ContinuousClock.now
+        var asked = ClaimRequest()
+        for place in orders.indices {
+            let backend = orders[place].backend
+            let isWanted = core.claimWaiters.takeOlder(backend)
+            if isWanted { older[backend, default: Self.looks].isWanted = true }
+            guard let newest = orders[place].flows.compactMap({ marks[$0]?.due }).max(),
+                let due = older[backend, default: Self.looks].range(newest: newest, begin)
+            else { continue }
+            asked.add(orders[place], at: place, share: share(of: orders[place])) { flow in
+                marks[flow].flatMap { mark in
+                    mark.due < due.lowerBound
+                        ? nil
+                        : ClaimRange(after: ClaimPlace(due: due.lowerBound, id: 0), upTo: min(mark.due, due.upperBound))
+                }
+            }
+        }
+        let backends = Set(asked.flows.compactMap { asked.place(of: $0) }).map { orders[$0].backend }
+        guard !asked.flows.isEmpty else { return }
+        do throws(PostgresError) {
+            let limit = backends.compactMap { older[$0]?.limit }.min() ?? PortionedLooks.limit
+            let found = try await claim(asked, within: limit)
+            let took = begin.duration(to: .now)
+            take(found, asked, &orders)
+            let filled = Set(asked.flows).subtracting(asked.empty(found))
+            if took < PortionedLooks.cheap { marks.lower(found.filter { filled.contains($0.flow) }) }
+            for backend in backends { older[backend]?.end(took: took, isFilled: !filled.isEmpty) }
+        } catch {
+            guard error.isTimeout else { throw error }
+            for backend in backends { older[backend]?.cut(took: begin.duration(to: .now)) }
+        }
+    }
+
+    /// How many of an order may be of normal priority while urgent ones wait.
+    private mutating func share(of order: ClaimOrder) -> Int {
+        if order.isWithoutRivals { credits[order.backend] = 0 }  // What was not there to be taken is not owed.
+        return min(credits[order.backend, default: 0] / Self.normalShare, order.normalLeft)
+    }
+
+    /// Puts claims into their orders.
+    private mutating func take(_ found: [Claim], _ asked: ClaimRequest, _ orders: inout [ClaimOrder]) {
+        for claim in found {
+            guard let place = asked.place(of: claim.flow) else { continue }
+            orders[place].claimed.append(claim)
+            if !claim.isUrgent { credits[orders[place].backend, default: 0] -= Self.normalShare }
+        }
+        for order in orders {
+            let credit = max(0, credits[order.backend] ?? 0)
+            credits[order.backend] = order.isWithoutRivals ? 0 : min(credit, max(Self.normalShare, order.limit))
+        }
+    }
+
+    private func claim(_ asked: ClaimRequest, within limit: Duration) async throws(PostgresError) -> [Claim] {
+        try await core.claim(
             Self.statement,
             [
                 .integers(asked.flows), .integers(asked.limits), .integers(asked.classes), .integers(asked.totals),
-                .integer(core.now), .integer(core.nodeNumber),
-            ]
+                .integers(asked.ranges.map(\.after.due)), .integers(asked.ranges.map(\.after.id)),
+                .integers(asked.ranges.map(\.upTo)), .integer(core.nodeNumber),
+            ],
+            within: limit
         )
-        return claims.compactMap { claim in asked.place(of: claim.flow).map { ($0, claim) } }
     }
 
     /// Takes the first of each flow, as many as its class may have in turns: `FOR UPDATE SKIP LOCKED` keeps two nodes off the same rows,
@@ -92,16 +168,17 @@ struct ClaimLoop {
     private static let statement = """
         WITH found AS MATERIALIZED (
             SELECT w.place, w.id, a.class, a.total, row_number() OVER (PARTITION BY a.flow ORDER BY w.due, w.id) AS turn
-            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS a(flow, most, class, total)
+            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+                AS a(flow, most, class, total, due, id, upto)
             CROSS JOIN LATERAL (
                 SELECT ctid AS place, id, due FROM chapar.waiting
-                WHERE flow = a.flow AND owner IS NULL AND due <= $5
+                WHERE flow = a.flow AND owner IS NULL AND (due, id) > (a.due, a.id) AND due <= a.upto
                 ORDER BY due, id LIMIT a.most FOR UPDATE SKIP LOCKED
             ) AS w
         ), ranked AS MATERIALIZED (
             SELECT place, total, row_number() OVER (PARTITION BY class ORDER BY turn, id) AS rank FROM found
         )
-        UPDATE chapar.waiting AS w SET owner = $6, lease = (SELECT nextval('chapar.leases'))
+        UPDATE chapar.waiting AS w SET owner = $8, lease = (SELECT nextval('chapar.leases'))
         WHERE w.ctid = ANY (ARRAY(SELECT place FROM ranked WHERE rank <= total))
         RETURNING \(DeliveryRow.columns)
         """
@@ -127,84 +204,5 @@ struct ClaimLoop {
             }
         }
         core.claimWaiters.putBack(empty, isParked: true, now: core.now)
-    }
-}
-
-/// A delivery that was claimed just now.
-struct Claim: Sendable {
-    var delivery: ClaimedDelivery
-    var flow: Int64
-    var due: Int64
-    var isUrgent: Bool
-    var collapse: Int64?
-}
-
-/// What the tickets of a backend want together, and what they got.
-struct ClaimOrder {
-    let backend: String
-    let tickets: [ClaimTicket]
-    let limit: Int
-    private let normalLimit: Int
-    fileprivate var urgentFlows: [Int64]
-    fileprivate var normalFlows: [Int64]
-    var claimed: [Claim] = []
-
-    init(_ backend: String, _ tickets: [ClaimTicket], flows: (urgent: [Int64], normal: [Int64])) {
-        self.backend = backend
-        self.tickets = tickets.filter { $0.limit > 0 } + tickets.filter { $0.limit <= 0 }
-        limit = tickets.reduce(0) { $0 + max(0, $1.limit) }
-        normalLimit = tickets.reduce(0) { $0 + max(0, min($1.limit, $1.normal)) }
-        (urgentFlows, normalFlows) = flows
-    }
-
-    /// Whether one of the two priorities has nothing that waits.
-    fileprivate var isWithoutRivals: Bool { urgentFlows.isEmpty || normalFlows.isEmpty }
-
-    var left: Int { limit - claimed.count }
-    var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }
-}
-
-/// What one statement is asked for: flows, how many of each, and how many of all flows of a class together.
-struct ClaimRequest {
-    private(set) var flows: [Int64] = []
-    private(set) var limits: [Int64] = []
-    private(set) var classes: [Int64] = []
-    private(set) var totals: [Int64] = []
-    private var places: [Int64: Int] = [:]
-
-    func place(of flow: Int64) -> Int? { places[flow] }
-
-    /// Asks for what an order still wants: of normal priority a share, and more where nothing urgent waits.
-    mutating func add(_ order: ClaimOrder, at place: Int, share: Int) {
-        guard order.left > 0 else { return }
-        let normal = order.normalFlows.isEmpty ? 0 : order.urgentFlows.isEmpty ? order.normalLeft : share
-        let urgent = order.urgentFlows.isEmpty ? 0 : order.left - normal
-        add(order.urgentFlows, urgent, place, class: Int64(2 * place))
-        add(order.normalFlows, normal, place, class: Int64(2 * place + 1))
-    }
-
-    private mutating func add(_ flows: [Int64], _ total: Int, _ place: Int, class number: Int64) {
-        guard total > 0, !flows.isEmpty else { return }
-        let each = (total + flows.count - 1) / flows.count
-        for flow in flows {
-            self.flows.append(flow)
-            limits.append(Int64(each))
-            classes.append(number)
-            totals.append(Int64(total))
-            places[flow] = place
-        }
-    }
-
-    /// Leaves out from now on the flows that gave less than they were asked for; but where a class was filled nothing is known.
-    func noteWhatIsEmpty(_ found: [(place: Int, flow: Int64)], in orders: inout [ClaimOrder]) {
-        var counts: [Int64: Int64] = [:]
-        for (_, flow) in found { counts[flow, default: 0] += 1 }
-        var sums: [Int64: Int64] = [:]
-        for (index, flow) in flows.enumerated() { sums[classes[index], default: 0] += counts[flow, default: 0] }
-        for (index, flow) in flows.enumerated() where counts[flow, default: 0] < limits[index] {
-            guard let place = places[flow], sums[classes[index], default: 0] < totals[index] else { continue }
-            orders[place].urgentFlows.removeAll { $0 == flow }
-            orders[place].normalFlows.removeAll { $0 == flow }
-        }
     }
 }

@@ -25,6 +25,8 @@ final class ClaimWaiters: Sendable {
         var waiting: [String: [ClaimTicket]] = [:]
         /// Backends whose tickets are to be looked for, since something may be due that was not given to them.
         var stirred: Set<String> = []
+        /// Backends at which something may wait that was due long ago.
+        var older: Set<String> = []
         /// When something comes due that this node knows of, the earliest for each backend.
         var dueTimes: [String: Int64] = [:]
         /// Numbers of tickets in hand, and those among them whose callers have gone.
@@ -72,9 +74,13 @@ final class ClaimWaiters: Sendable {
         ticket?.continuation.resume(returning: .success([]))
     }
 
-    /// Something may be due at a backend, at once or at a time.
-    func stir(_ backend: String, due: Int64? = nil) {
+    /// Whether something may wait at a backend that was due long ago; asked once.
+    func takeOlder(_ backend: String) -> Bool { state.withLock { $0.older.remove(backend) != nil } }
+
+    /// Something may be due at a backend, at once or at a time; `isOlder` when it may have been due for long.
+    func stir(_ backend: String, due: Int64? = nil, isOlder: Bool = false) {
         let isNews = state.withLock { state in
+            if isOlder { state.older.insert(backend) }
             if let due {
                 let isEarlier = due < state.dueTimes[backend] ?? .max
                 if isEarlier { state.dueTimes[backend] = due }

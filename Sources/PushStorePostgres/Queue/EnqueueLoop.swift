@@ -152,8 +152,7 @@ struct EnqueueLoop {
         for assignment in rows.assignments {
             core.claimWaiters.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
         }
-        let now = core.now
-        for (backend, due) in rows.stirred { core.stir(backend, due: due > now ? due : nil) }
+        for (backend, due) in rows.stirred { core.stir(backend, due: due) }
         core.tell(change)
         if !rows.events.isEmpty { core.noteEvents() }
     }

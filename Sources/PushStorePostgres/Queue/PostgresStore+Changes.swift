@@ -1,6 +1,7 @@
 internal import Foundation
 public import PushCore
 public import PushQueue
+internal import Synchronization
 
 extension PostgresStore {
     /// Cancels what is not final.
@@ -34,22 +35,33 @@ extension PostgresStore {
         } catch {
             throw error.storeError
         }
+        let (begin, now) = (ContinuousClock.now, core.now)
+        let (range, span) = core.expiryLooks.withLock { ($0.range(newest: now, begin), $0.limit) }
+        guard let range else { return [] }
         do throws(PostgresError) {
-            return try await core.claim(
+            let claims = try await core.claim(
                 Self.expiredClaim,
-                [.integer(core.now), .integer(max(0, limit)), .integer(core.nodeNumber)]
-            ).map(\.delivery)
+                [
+                    .integer(range.lowerBound), .integer(range.upperBound), .integer(max(0, limit)),
+                    .integer(core.nodeNumber),
+                ],
+                within: span
+            )
+            core.expiryLooks.withLock { $0.end(took: begin.duration(to: .now), isFilled: claims.count >= limit) }
+            return claims.map(\.delivery)
         } catch {
-            throw error.storeError
+            guard error.isTimeout else { throw error.storeError }
+            core.expiryLooks.withLock { $0.cut(took: begin.duration(to: .now)) }
+            return []
         }
     }
 
     private static let expiredClaim = """
         WITH found AS MATERIALIZED (
-            SELECT ctid AS place FROM chapar.waiting WHERE owner IS NULL AND expires <= $1
-            ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED
+            SELECT ctid AS place FROM chapar.waiting WHERE owner IS NULL AND expires > $1 AND expires <= $2
+            ORDER BY expires LIMIT $3 FOR UPDATE SKIP LOCKED
         )
-        UPDATE chapar.waiting AS w SET owner = $3, lease = (SELECT nextval('chapar.leases'))
+        UPDATE chapar.waiting AS w SET owner = $4, lease = (SELECT nextval('chapar.leases'))
         WHERE w.ctid = ANY (ARRAY(SELECT place FROM found)) RETURNING \(DeliveryRow.columns)
         """
 
@@ -86,7 +98,7 @@ extension PostgresStore {
             return Int(rows.integer(0, 1) ?? 0)
         }
         try await readFlows()
-        if moved != nil { core.stir(other) }
+        if moved != nil { core.stir(other, due: .min) }
         return moved
     }
 

@@ -155,7 +155,7 @@ extension PostgresStore {
         while true {
             let mark = core.events.mark
             do throws(PostgresError) {
-                if try await EventLog.number(on: core.reader) > after {
+                if try await EventLog.number(on: core.reader, core.numbering) > after {
                     let found = try await EventLog.read(after: after, limit: limit, on: core.reader)
                     if !found.isEmpty { return found }
                 }
@@ -174,7 +174,7 @@ extension PostgresStore {
     /// The number of the newest event.
     public func lastEvent() async throws(StoreError) -> Int64 {
         do throws(PostgresError) {
-            return try await EventLog.number(on: core.reader)
+            return try await EventLog.number(on: core.reader, core.numbering)
         } catch {
             throw error.storeError
         }

@@ -101,7 +101,7 @@ struct RecordLoop {
                 return slow.outcome
             }
         }
-        for (backend, due) in outcome.stirred { core.stir(backend, due: due > core.now ? due : nil) }
+        for (backend, due) in outcome.stirred { core.stir(backend, due: due) }
         core.tell(outcome.change)
         if outcome.hasEvents { core.noteEvents() }
     }

@@ -64,7 +64,7 @@ struct Removal {
 
     /// Takes out the oldest day of events, but never the newest event.
     private func detachEvents(_ before: Int64) async throws(PostgresError) -> Bool {
-        let newest = try await EventLog.number(on: core.keeper)
+        let newest = try await EventLog.number(on: core.keeper, core.numbering)
         let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
         for day in days where (day + 1) * Partitions.milliseconds <= before {
             let hasNewest = try await core.keeper.session { (db) throws(PostgresError) in

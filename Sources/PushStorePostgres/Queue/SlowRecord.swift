@@ -108,8 +108,8 @@ struct SlowRecord {
         ended.append(EndedDelivery(row, state, attempt: resolution.attempt, receipt: resolution.receipt))
         outcome.change.ended[state, default: 0] += 1
         rows[row.id] = nil
-        // Whoever waited for it can be claimed now.
-        if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: now) }
+        // Whoever waited for it can be claimed now, since whenever it was due.
+        if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: .min) }
     }
 
     private mutating func wait(_ row: DeliveryRow, _ backend: String, _ db: isolated PostgresConnection)

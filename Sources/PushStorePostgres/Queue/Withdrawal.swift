@@ -41,7 +41,7 @@ struct Withdrawal: Sendable {
 
     /// Says what was done, once it is committed.
     func tell(_ core: StoreCore) {
-        for backend in backends { core.stir(backend) }
+        for backend in backends { core.stir(backend, due: .min) }
         core.tell(change)
         core.noteEvents()
     }

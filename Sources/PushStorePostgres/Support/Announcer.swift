@@ -14,6 +14,8 @@ final class Announcer: Sendable {
     enum Word: Hashable {
         /// Something waits at a backend.
         case work(backend: String)
+        /// Something waits at a backend that was due long ago.
+        case olderWork(backend: String)
         /// There are new events.
         case events
         /// There are new notes.
@@ -26,6 +28,7 @@ final class Announcer: Sendable {
         var text: String {
             switch self {
             case .work(let backend): "w" + backend
+            case .olderWork(let backend): "a" + backend
             case .events: "e"
             case .notes: "n"
             case .changes: "c"
@@ -36,6 +39,7 @@ final class Announcer: Sendable {
         init?(_ text: String) {
             switch text.first {
             case "w": self = .work(backend: String(text.dropFirst()))
+            case "a": self = .olderWork(backend: String(text.dropFirst()))
             case "e": self = .events
             case "n": self = .notes
             case "c": self = .changes
@@ -140,7 +144,7 @@ final class Announcer: Sendable {
             do throws(PostgresError) {
                 try await connection.session { (db) throws(PostgresError) in try db.perform("LISTEN \"chapar.work\"") }
                 // What was told while nobody listened.
-                for backend in core.flows.backends { core.claimWaiters.stir(backend) }
+                for backend in core.flows.backends { core.claimWaiters.stir(backend, isOlder: true) }
                 core.events.signal()
                 noted.signal()
                 core.outboxSignals.raiseAll()
@@ -151,6 +155,7 @@ final class Announcer: Sendable {
                     for word in Set(texts).compactMap(Word.init) {
                         switch word {
                         case .work(let backend): core.claimWaiters.stir(backend)
+                        case .olderWork(let backend): core.claimWaiters.stir(backend, isOlder: true)
                         case .events: core.events.signal()
                         case .notes: noted.signal()
                         case .changes: core.outboxSignals.changes.signal()

@@ -145,7 +145,7 @@ struct Keeper {
         core.outboxSignals.raise(entriesOf: freed.backends)
         guard freed.deliveries > 0 else { return }
         core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed.deliveries)"])
-        for backend in core.flows.backends { core.claimWaiters.stir(backend) }
+        core.stirAll()
     }
 
     /// What nodes had.

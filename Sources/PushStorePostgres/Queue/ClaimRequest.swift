@@ -1,0 +1,99 @@
+internal import PushCore
+internal import PushQueue
+
+/// A delivery that was claimed just now.
+struct Claim: Sendable {
+    var delivery: ClaimedDelivery
+    var flow: Int64
+    var due: Int64
+    var isUrgent: Bool
+    var collapse: Int64?
+}
+
+/// What the tickets of a backend want together, and what they got.
+struct ClaimOrder {
+    let backend: String
+    let tickets: [ClaimTicket]
+    let limit: Int
+    private let normalLimit: Int
+    private(set) var urgentFlows: [Int64]
+    private(set) var normalFlows: [Int64]
+    var claimed: [Claim] = []
+
+    init(_ backend: String, _ tickets: [ClaimTicket], flows: (urgent: [Int64], normal: [Int64])) {
+        self.backend = backend
+        self.tickets = tickets.filter { $0.limit > 0 } + tickets.filter { $0.limit <= 0 }
+        limit = tickets.reduce(0) { $0 + max(0, $1.limit) }
+        normalLimit = tickets.reduce(0) { $0 + max(0, min($1.limit, $1.normal)) }
+        (urgentFlows, normalFlows) = flows
+    }
+
+    var flows: [Int64] { urgentFlows + normalFlows }
+
+    /// Whether one of the two priorities has nothing that waits.
+    var isWithoutRivals: Bool { urgentFlows.isEmpty || normalFlows.isEmpty }
+
+    /// Leaves out flows from now on, since nothing more waits in them.
+    mutating func leaveOut(_ empty: Set<Int64>) {
+        urgentFlows.removeAll(where: empty.contains)
+        normalFlows.removeAll(where: empty.contains)
+    }
+
+    var left: Int { limit - claimed.count }
+    var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }
+}
+
+/// What one statement is asked for: flows, where to look in each, how many of it, and how many of all flows of a class together.
+struct ClaimRequest {
+    private(set) var flows: [Int64] = []
+    private(set) var ranges: [ClaimRange] = []
+    private(set) var limits: [Int64] = []
+    private(set) var classes: [Int64] = []
+    private(set) var totals: [Int64] = []
+    private var places: [Int64: Int] = [:]
+
+    func place(of flow: Int64) -> Int? { places[flow] }
+
+    /// Asks for what an order still wants: of normal priority a share, and more where nothing urgent waits; `range` is where a flow is to
+    /// be looked at, nil where it is not.
+    mutating func add(_ order: ClaimOrder, at place: Int, share: Int, range: (Int64) -> ClaimRange?) {
+        guard order.left > 0 else { return }
+        let normal = order.normalFlows.isEmpty ? 0 : order.urgentFlows.isEmpty ? order.normalLeft : share
+        let urgent = order.urgentFlows.isEmpty ? 0 : order.left - normal
+        add(order.urgentFlows, urgent, place, class: Int64(2 * place), range)
+        add(order.normalFlows, normal, place, class: Int64(2 * place + 1), range)
+    }
+
+    private mutating func add(
+        _ flows: [Int64],
+        _ total: Int,
+        _ place: Int,
+        class number: Int64,
+        _ range: (Int64) -> ClaimRange?
+    ) {
+        guard total > 0, !flows.isEmpty else { return }
+        let each = (total + flows.count - 1) / flows.count
+        for flow in flows {
+            guard let range = range(flow) else { continue }
+            self.flows.append(flow)
+            ranges.append(range)
+            limits.append(Int64(each))
+            classes.append(number)
+            totals.append(Int64(total))
+            places[flow] = place
+        }
+    }
+
+    /// The flows that gave less than they were asked for; but where a class was filled nothing is known.
+    func empty(_ found: [Claim]) -> Set<Int64> {
+        var counts: [Int64: Int64] = [:]
+        for claim in found { counts[claim.flow, default: 0] += 1 }
+        var sums: [Int64: Int64] = [:]
+        for (index, flow) in flows.enumerated() { sums[classes[index], default: 0] += counts[flow, default: 0] }
+        return Set(
+            flows.indices.filter {
+                counts[flows[$0], default: 0] < limits[$0] && sums[classes[$0], default: 0] < totals[$0]
+            }.map { flows[$0] }
+        )
+    }
+}

@@ -33,14 +33,14 @@ actor PostgresConnection {
     init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false, settings: [String] = []) {
         self.options = options
         // A little shorter than our own deadline, so that the server ends a statement in good order.
-        let timeout = Self.timeout(options.statementTimeout * 0.9)
+        let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
         let plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
         self.settings = [timeout] + plans + settings
         thread = PostgresThread(name: name)
     }
 
-    private static func timeout(_ span: Duration) -> String {
-        "SET LOCAL statement_timeout = \(max(1, span.inMilliseconds))"
+    private static func timeout(milliseconds: Double) -> String {
+        "SET LOCAL statement_timeout = \(max(1, Int(clamping: milliseconds)))"
     }
 
     isolated deinit {
@@ -93,8 +93,9 @@ actor PostgresConnection {
         return value
     }
 
-    /// Runs a transaction of one statement with one round trip: everything is sent at once. The server ends a statement that takes longer
-    /// than `limit`.
+    /// Runs a transaction of one statement with one round trip: everything is sent at once.
+    ///
+    /// The server ends a statement that takes longer than `limit`.
     ///
     /// - Throws: ``PostgresError``; after ``PostgresError/broken(_:)`` it is not known whether it took place.
     func single<Value: Sendable>(
@@ -104,7 +105,7 @@ actor PostgresConnection {
         _ read: @Sendable (borrowing PostgresRows) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value {
         try connect()
-        let settings = settings + (limit.map { [Self.timeout($0)] } ?? [])
+        let settings = settings + (limit.map { [Self.timeout(milliseconds: $0.inSeconds * 1_000)] } ?? [])
         guard let connection else { throw .unavailable("there is no connection") }
         let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil

@@ -15,6 +15,7 @@ final class StoreCore: Sendable {
     let flows = FlowTable()
     let heads = HeadCache(capacity: 32 << 20)
     let partitions = Partitions()
+    let lateEnds = LateEnds()
     let claimWaiters = ClaimWaiters()
     let inHand = ClaimsInHand()
     /// Raised when there are new events.

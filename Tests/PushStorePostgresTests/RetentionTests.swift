@@ -96,6 +96,72 @@ struct RetentionTests {
         }
     }
 
+    /// What may happen to a delivery days after its notification was accepted.
+    enum LateChange: CaseIterable {
+        case end, slowEnd, retryThenEnd, cancellation, receipt
+    }
+
+    @Test(
+        "A day is kept until what ended in it later, or got a receipt later, is old as well",
+        arguments: LateChange.allCases
+    )
+    func lateEnds(_ change: LateChange) async throws {
+        let time = ManualTime()
+        try await Nodes.use(2, time: time) { nodes in
+            let life = Self.day.inSeconds * 30
+            let id = try await nodes[0].accept(
+                to: [.user("a")],
+                collapseID: change == .slowEnd ? "order" : nil,
+                life: life
+            )
+            let day = Partitions.day(nodes[0].core.now)
+            if change == .receipt { try await nodes[0].end(try await nodes[0].claim(backend: "apns", limit: 9, wait: .zero)) }
+            time.advance(by: Self.day * 3)
+            // Twice within a day: the second meets the bound that the first has noted.
+            for round in 0..<2 {
+                switch change {
+                case .end, .slowEnd:
+                    try await nodes[round].end(try await nodes[round].claim(backend: "apns", limit: 9, wait: .zero))
+                case .retryThenEnd:
+                    let claims = try await nodes[round].claim(backend: "apns", limit: 9, wait: .zero)
+                    if round == 1 {
+                        try await nodes[1].end(claims)
+                    } else {
+                        try await nodes[0].record(claims.map { Resolution(of: $0, .retry(at: time.steady, step: 0)) }) { _, _, _ in [] }
+                    }
+                case .cancellation:
+                    _ = try await nodes[round].cancel(id) { _, _ in [1] }
+                case .receipt:
+                    let receipt = ReceiptEntry(
+                        ReceiptAddress(delivery: id.rawValue),
+                        state: round == 0 ? .delivered : .opened,
+                        logEntry: Array("{\(round)}".utf8)
+                    ) { _ in [2] }
+                    _ = try await nodes[round].record([receipt])
+                }
+            }
+            // The newest event is never removed.
+            try await nodes[0].accept(to: [.user("later")], life: life)
+            // Nothing but the bound keeps it: the day itself was over two days ago.
+            for _ in 0..<2 {
+                while try await purge(nodes[1], time) {}
+                #expect(try await nodes[0].notification(id)?.counts.values.reduce(0, +) == 1)
+                #expect(Set(try await tables(nodes[0], of: day)).isSuperset(of: Self.names(of: day)))
+                time.advance(by: Self.day / 2)
+            }
+            time.advance(by: Self.day * 2)
+            while try await purge(nodes[1], time) {}
+            #expect(try await nodes[0].notification(id) == nil)
+            #expect(try await tables(nodes[0], of: day) == [])
+            let bounds = "SELECT count(*) FROM chapar.marks WHERE starts_with(name, 'ended_d')"
+            #expect(try await nodes[0].count(bounds) == 0, "no bound is left")
+        }
+    }
+
+    private static func names(of day: Int64) -> [String] {
+        ["awaited_d\(day)", "notifications_d\(day)", "results_d\(day)"]
+    }
+
     @Test(
         "Whoever reads a day's rows delays its removal, and nobody who accepts or claims",
         arguments: ["awaited", "results", "notifications", "events"]

@@ -147,6 +147,7 @@ package final class PostgresCopyStore: CopyStore {
                         )
                     }
                 } else if !records.isEmpty {
+                    if kind == .results { try LateEnds.write(Self.lateEnds(records), db) }
                     try db.run(PostgresCopyForm(kind).insertion, PostgresCopyForm.parameters(kind, records))
                 }
                 try db.saveState(CopyMark.name, mark.stored)
@@ -154,6 +155,17 @@ package final class PostgresCopyStore: CopyStore {
         } catch {
             throw error.storeError
         }
+    }
+
+    /// The bounds of the days of results, where these ended on a later day.
+    private static func lateEnds(_ results: [CopyRecord]) -> [Int64: Int64] {
+        var bounds: [Int64: Int64] = [:]
+        for record in results {
+            guard let id = record[0].integer, let changed = record[3].integer else { continue }
+            let day = Partitions.day(ofNumber: id)
+            if Partitions.day(changed) > day { bounds[day] = max(bounds[day] ?? 0, changed + 1) }
+        }
+        return bounds
     }
 
     /// The days whose partitions the records go into.

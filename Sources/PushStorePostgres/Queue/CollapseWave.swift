@@ -138,6 +138,7 @@ struct EndedDelivery: Sendable {
     /// Moves deliveries, whose rows are locked, from what waits to the results.
     static func write(_ ended: [EndedDelivery], now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !ended.isEmpty else { return }
+        try LateEnds.write(ended.lazy.map(\.id), now: now, db)
         try db.run(
             """
             WITH gone AS (

@@ -118,6 +118,7 @@ struct ReceiptReceiver {
     private func write(_ db: isolated PostgresConnection) throws(PostgresError) {
         let changed = deliveries.values.filter { !$0.added.isEmpty }
         guard !changed.isEmpty else { return }
+        try LateEnds.write(changed.lazy.map(\.delivery.id), now: now, db)
         try db.run(
             """
             UPDATE chapar.results r SET state = a.state, changed = $4, attempt_log = coalesce(r.attempt_log, '') || a.added

@@ -77,11 +77,13 @@ struct RecordLoop {
             }
         }
         let core = core
-        try await core.prepareDay(core.now, on: core.recorder)
+        let now = core.now
+        try await core.prepareDay(now, on: core.recorder)
         let outcome: RecordOutcome
         if core.inHand.areSimple(all) {
             let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
-            let done = try await simple.write(now: core.now, on: core.recorder)
+            try await core.lateEnds.note(all.lazy.map(\.delivery), now: now, on: core.recorder)
+            let done = try await simple.write(now: now, on: core.recorder)
             var first = RecordOutcome(simple, done)
             if done.count < all.count {
                 // Another node took these over, or they were said twice.

@@ -17,6 +17,7 @@ struct Removal {
         let now = core.now
         let keys = try await core.keeper.transaction { (db) throws(PostgresError) in
             try Marks.save(retention, db)
+            try LateEnds.forget(before: retention.notifications.millisecondsSince1970, db)
             try QuotaTable.forgetOld(at: core.time.now, db)
             return try db.run(
                 """
@@ -42,16 +43,15 @@ struct Removal {
         }
         for day in days where (day + 1) * Partitions.milliseconds <= before {
             let isOver = try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run(
-                    """
-                    SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)
-                    AND NOT EXISTS (SELECT FROM chapar.results WHERE id >= $1 AND id < $2 AND changed >= $3)
-                    """,
+                // What waits is asked first: until that has ended it may note a bound.
+                let isDone = try db.run(
+                    "SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)",
                     [
                         .integer(Partitions.Table.notifications.start(of: day)),
-                        .integer(Partitions.Table.notifications.start(of: day + 1)), .integer(before),
+                        .integer(Partitions.Table.notifications.start(of: day + 1)),
                     ]
                 ).bool(0, 0)
+                return try isDone && LateEnds.allEnded(in: day, before: before, db)
             }
             guard isOver else { continue }
             for table in [Partitions.Table.awaited, .results, .notifications] {

@@ -19,6 +19,7 @@ enum Schema {
     static let steps = [
         Step(name: "queue", statements: queue), Step(name: "devices", statements: devices),
         Step(name: "outbox", statements: outbox), Step(name: "quotas", statements: quotas, oldestReader: 3),
+        Step(name: "late ends", statements: lateEnds),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.

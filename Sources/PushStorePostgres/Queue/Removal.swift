@@ -51,7 +51,8 @@ struct Removal {
                         .integer(Partitions.Table.notifications.start(of: day + 1)),
                     ]
                 ).bool(0, 0)
-                return try isDone && LateEnds.allEnded(in: day, before: before, db)
+                guard isDone else { return false }
+                return try LateEnds.allEnded(in: day, before: before, db)
             }
             guard isOver else { continue }
             for table in [Partitions.Table.awaited, .results, .notifications] {

@@ -29,7 +29,8 @@ final class LateEnds: Sendable {
     }
 
     /// Notes, within a transaction that ends deliveries or changes them, that it does so today.
-    static func write(_ ids: some Sequence<Int64>, now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+    static func write(_ ids: some Sequence<Int64>, now: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
+    {
         try write(bounds(ids, now: now), db)
     }
 
@@ -59,7 +60,8 @@ final class LateEnds: Sendable {
     }
 
     /// Whether everything in a day ended before a time; a day that is not over by then has to be left out before.
-    static func allEnded(in day: Int64, before: Int64, _ db: isolated PostgresConnection) throws(PostgresError) -> Bool {
+    static func allEnded(in day: Int64, before: Int64, _ db: isolated PostgresConnection) throws(PostgresError) -> Bool
+    {
         try db.run(
             "SELECT NOT EXISTS (SELECT FROM chapar.marks WHERE name = 'ended_d' || $1::bigint AND value > $2)",
             [.integer(day), .integer(before)]

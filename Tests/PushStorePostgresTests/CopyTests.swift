@@ -8,6 +8,33 @@ import Testing
 
 @Suite("Copies from one store to another", .timeLimit(.minutes(3)))
 struct CopyTests {
+    @Test("A result that came days after its message keeps its day in the copy as well")
+    func lateEnds() async throws {
+        let options = try await TestServer.shared.options()
+        let target = try await PostgresCopyStore.open(options, isTarget: true)
+        let accepted = Date(timeIntervalSince1970: 1_764_000_000)
+        let ends = [accepted + 60, accepted + 3 * 86_400, accepted + 2 * 86_400].map(\.millisecondsSince1970)
+        let first = NotificationID(firstAt: accepted).rawValue
+        let results = ends.enumerated().map { place, changed -> CopyRecord in
+            [
+                .integer(first + Int64(place)), .integer(first), .integer(1), .integer(changed), .integer(2),
+                .text("user:a"), .null,
+            ]
+        }
+        let mark = CopyMark(source: "test", kind: .results)
+        try await target.write(.results, [results[0]], mark)
+        try await target.write(.results, [results[1]], mark)
+        try await target.write(.results, [results[2]], mark)
+        await target.close()
+        let connection = PostgresConnection(options, name: "look")
+        let marks = try await connection.session { (db) throws(PostgresError) -> [String] in
+            let rows = try db.run("SELECT name || ' ' || value FROM chapar.marks")
+            return (0..<rows.count).compactMap { rows.text($0, 0) }
+        }
+        await connection.close()
+        #expect(marks == ["ended_d\(Partitions.day(ends[0])) \(ends[1] + 1)"])
+    }
+
     @Test("A copy to PostgreSQL and back, stopped again and again, answers like the first store")
     func both() async throws {
         try await Folder.use { folder in

@@ -49,6 +49,10 @@ struct MigrationTests {
         #expect(try await store.device("d1")?.user == "ada")
         #expect(try await store.outboxDepths()["idpush"]?.waiting == 1)
         #expect(try await store.lastEvent() == 10)
+        let bounds = try await store.count(
+            "SELECT count(*) FROM chapar.marks m WHERE m.value = (SELECT max(changed) + 1 FROM chapar.results) AND starts_with(m.name, 'ended_d')"
+        )
+        #expect(bounds == 1, "until when its day is kept")
         let new = try await store.accept(to: [.user("ada")])
         #expect(new.rawValue > id.rawValue)
         try await store.record(

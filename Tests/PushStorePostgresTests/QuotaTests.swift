@@ -132,11 +132,11 @@ struct QuotaTests {
 
     @Test("A program that knows no quotas goes on beside one that does")
     func older() async throws {
-        try await Nodes.use { nodes in
-            let connection = PostgresConnection(nodes[0].options, name: "older")
-            let place = try #require(Schema.steps.firstIndex { $0.name == "quotas" })
-            try await Schema.migrate(connection, nodes[0].options, steps: Array(Schema.steps[..<place]))
-            await connection.close()
-        }
+        let options = try await TestServer.shared.options()
+        let connection = PostgresConnection(options, name: "older")
+        let place = try #require(Schema.steps.firstIndex { $0.name == "quotas" })
+        try await Schema.migrate(connection, options, steps: Array(Schema.steps[...place]))
+        try await Schema.migrate(connection, options, steps: Array(Schema.steps[..<place]))
+        await connection.close()
     }
 }

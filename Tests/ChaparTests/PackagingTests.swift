@@ -106,6 +106,26 @@ struct PackagingTests {
         #expect(closed.subtracting(found).sorted() == [], "docs/Swift.md names what is no public enum")
     }
 
+    @Test("Every package that APNs does not need stands under a trait, in every target that names it")
+    func traits() throws {
+        func text(_ path: String) throws -> String {
+            try String(contentsOf: Page.root.appending(path: path), encoding: .utf8)
+        }
+        // What `.ci/apns-only` lets be fetched.
+        let list = try #require(try text(".ci/apns-only").firstMatch(of: #/ALLOWED = set\(\s*"""([^"]+)"""/#)).output.1
+        let free = Set(list.split { $0.isWhitespace }.map(String.init))
+        let manifest = try text("Package.swift")
+        let packages = manifest.matches(of: #/\.package\(url: "[^"]*/([\w.-]+)"/#).map { String($0.output.1) }
+        #expect(packages.contains("hummingbird") && packages.contains("swift-nio"))
+        for package in packages where !free.contains(package) {
+            // One target without the condition is enough for SwiftPM to fetch the package.
+            for product in manifest.matches(of: #/\.product\(name: "\w+", package: "([\w.-]+)"(.)/#)
+            where product.output.1 == package {
+                #expect(product.output.2 == ",", "\(product.output.0)")
+            }
+        }
+    }
+
     @Test("One file tells C libraries and systems apart")
     func cLibrary() throws {
         let own = "Sources/PushCore/Support/CLibrary.swift"

@@ -146,7 +146,9 @@ struct PackagingTests {
         let manifest = try String(contentsOf: Page.root.appending(path: "Package.swift"), encoding: .utf8)
         let named = text.matches(of: #/(?m)^ +- (Push\w+)$/#).map { String($0.output.1) }
         #expect(named.count > 5)
-        let linking = ["PushHTTP", "PushGateway", "PushCommands", "PushSandbox", "PushStoreSQLite", "PushStorePostgres"]
+        let linking = [
+            "PushHTTP", "PushGateway", "PushCommands", "PushSandbox", "PushStoreSQLite", "PushStorePostgres",
+        ]
         for name in named where Platforms.missing.isEmpty {
             #expect(manifest.contains(".library(name: \"\(name)\""), "\(name)")
             #expect(!linking.contains(name), "\(name)")

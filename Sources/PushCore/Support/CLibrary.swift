@@ -19,7 +19,7 @@ package enum CLibrary {
         #endif
     }
 
-    /// Sends bytes on a socket; a peer that is gone is an error and no signal. As `send` otherwise.
+    /// Sends bytes on a socket as `send` does, but a peer that is gone is an error and no signal.
     package static func transmit(_ bytes: UnsafeRawBufferPointer, on socket: Int32) -> Int {
         #if canImport(Darwin)
             var on: Int32 = 1
@@ -30,7 +30,7 @@ package enum CLibrary {
         #endif
     }
 
-    /// Waits until the disk has a file's content, though not all that is known about the file. Whether it has.
+    /// Waits until the disk has a file's content, though not all that is known about the file; false when it failed.
     package static func synchronizeContent(of descriptor: Int32) -> Bool {
         #if canImport(Darwin)
             fcntl(descriptor, F_FULLFSYNC) == 0  // Its fsync leaves the content in the disk's own memory.
@@ -53,7 +53,7 @@ package enum CLibrary {
             return (UInt64(limit.rlim_cur), UInt64(limit.rlim_max))
         }
 
-        /// Sets what holds now, and how far the process may raise it. Whether the system took it.
+        /// Sets what holds now, and how far the process may raise it; false when the system refused.
         package func set(now: UInt64, most: UInt64) -> Bool {
             var limit = rlimit(rlim_cur: rlim_t(now), rlim_max: rlim_t(most))
             return setrlimit(resource, &limit) == 0

@@ -169,7 +169,9 @@
                 lastConnectFailure = nil
                 replies.add(exchange.call, .success(answer), connection: client.info.id)
                 let isSuccess = (200..<300).contains(answer.status)
-                if !isSuccess, configuration.policy?.verdict(on: answer, from: client.info) == .retire { retire(client) }
+                if !isSuccess, configuration.policy?.verdict(on: answer, from: client.info) == .retire {
+                    retire(client)
+                }
             case .failure(let error):
                 let failure = exchange.failure(
                     error,
@@ -213,7 +215,11 @@
 
         private var lateFailure: HTTPFailure {
             guard let lastConnectFailure else {
-                return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a connection")
+                return HTTPFailure(
+                    .notProcessed,
+                    .deadline,
+                    "the deadline passed while the call waited for a connection"
+                )
             }
             return HTTPFailure(
                 .notProcessed,

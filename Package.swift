@@ -1,4 +1,4 @@
-// swift-tools-version: 6.2
+// swift-tools-version: 6.2.3
 import PackageDescription
 
 /// Every target is held to the same rules: Swift 6 language mode, explicit existentials, imports that do not leak.
@@ -11,6 +11,12 @@ let strict: [SwiftSetting] = [
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+
+// What a product of another package is needed for. SwiftPM fetches no package whose products stand under traits that are off
+// alone, so each of them has its condition in every target that names it, those of the tests as well.
+let http1: TargetDependencyCondition? = .when(traits: ["HTTP1"])
+let gateway: TargetDependencyCondition? = .when(traits: ["Gateway"])
+let commands: TargetDependencyCondition? = .when(traits: ["Commands"])
 
 /// The target of a plugin: a folder under Plugins/, and what it needs besides the core.
 func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [], exclude: [String] = []) -> Target {
@@ -34,6 +40,8 @@ func pluginTests(_ name: String, _ more: [Target.Dependency]) -> Target {
 
 let package = Package(
     name: "chapar",
+    // Mutex is of macOS 15. No machine of the project's runs macOS: what can be seen from Linux is kept portable, no more.
+    platforms: [.macOS(.v15)],
     products: [
         .executable(name: "chapar", targets: ["chapar"]),
         .library(name: "PushCore", targets: ["PushCore"]),
@@ -65,8 +73,20 @@ let package = Package(
         .library(name: "PushTesting", targets: ["PushTesting"]),
     ],
     traits: [
+        // Levels: each has the ones before it. Without any there are the plugins, and HTTP/2 to send through.
         .default(enabledTraits: ["Postgres"]),
-        .trait(name: "Postgres", description: "The commands can open a PostgreSQL store; links libpq."),
+        .trait(name: "HTTP1", description: "PushHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
+        .trait(
+            name: "Gateway",
+            description: "The gateway and its embedded store as libraries.",
+            enabledTraits: ["HTTP1"]
+        ),
+        .trait(name: "Commands", description: "The commands of the program.", enabledTraits: ["Gateway"]),
+        .trait(
+            name: "Postgres",
+            description: "The commands can open a PostgreSQL store; links libpq.",
+            enabledTraits: ["Commands"]
+        ),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -121,16 +141,20 @@ let package = Package(
         .target(name: "PushModules", dependencies: ["PushCore", "PushQueue"], swiftSettings: strict),
 
         // What every plugin sends through.
-        .systemLibrary(name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(
+            name: "CNghttp2",
+            pkgConfig: "libnghttp2",
+            providers: [.apt(["libnghttp2-dev"]), .brew(["libnghttp2"])]
+        ),
         .target(
             name: "PushHTTP",
             dependencies: [
                 "PushCore", "CNghttp2",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: http1),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: http1),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
@@ -171,14 +195,14 @@ let package = Package(
             dependencies: [
                 "PushCore", "PushComposition", "PushQueue",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
+                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
 
-        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
         .target(
             name: "PushStorePostgres",
             dependencies: [
@@ -196,16 +220,16 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "Yams", package: "Yams"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "Yams", package: "Yams", condition: gateway),
             ],
             resources: [
                 .embedInCode("Dashboard/dashboard.html"), .embedInCode("Dashboard/dashboard.css"),
@@ -242,7 +266,11 @@ let package = Package(
         ),
 
         // The allocator, and what Swift's Glibc module leaves out: prctl.
-        .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
+        .systemLibrary(
+            name: "CJemalloc",
+            pkgConfig: "jemalloc",
+            providers: [.apt(["libjemalloc-dev"]), .brew(["jemalloc"])]
+        ),
         .systemLibrary(name: "CProcess"),
 
         // The command line as a library: all commands, for the platforms that a program gives it.
@@ -252,11 +280,11 @@ let package = Package(
                 "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
                 "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: gateway),
             ],
             resources: [.embedInCode("Plugin/swift.template"), .embedInCode("Plugin/python.template")],
             swiftSettings: strict
@@ -266,7 +294,7 @@ let package = Package(
             at: "ReleaseNotes/Command",
             [
                 "PushReleaseNotes", "PushCommands",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
             ]
         ),
 
@@ -385,7 +413,7 @@ let package = Package(
             name: "PushStoreSQLiteTests",
             dependencies: [
                 "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             swiftSettings: strict
         ),
@@ -416,17 +444,17 @@ let package = Package(
             dependencies: [
                 "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules", "PushTesting",
                 "PushStoreSQLite", "PushSandbox",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdTesting", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
             ],
             exclude: ["Configuration/Fixtures"],
             swiftSettings: strict
@@ -439,16 +467,16 @@ let package = Package(
                 "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "PushTesting",
                 "SimulationDisk",
                 "SimulationHooks",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: gateway),
             ],
             path: "Tests/Simulation/Program",
             swiftSettings: strict
@@ -462,8 +490,8 @@ let package = Package(
                 "PushHMS", "PushOneSignal", "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -481,7 +509,7 @@ let package = Package(
         // A disk in memory under SQLite that fails and crashes by a seed: for the simulation.
         .target(
             name: "SimulationDisk",
-            dependencies: ["PushCore", .product(name: "GRDBSQLite", package: "GRDB.swift")],
+            dependencies: ["PushCore", .product(name: "GRDBSQLite", package: "GRDB.swift", condition: gateway)],
             path: "Tests/Simulation/Disk",
             swiftSettings: strict
         ),
@@ -489,7 +517,7 @@ let package = Package(
             name: "SimulationDiskTests",
             dependencies: [
                 "SimulationDisk", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             swiftSettings: strict
         ),
@@ -497,7 +525,7 @@ let package = Package(
             name: "ChaparTests",
             dependencies: [
                 "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
-                "PushTesting", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "PushTesting", .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

@@ -4,6 +4,7 @@ public import PushCore
 /// Everything an ``APNsBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct APNsOptions: Sendable {
     /// The two worlds of Apple's tokens: builds run from Xcode have development tokens, all others production tokens.
+    @nonexhaustive
     public enum Environment: String, Sendable, CaseIterable {
         /// App Store, TestFlight, enterprise and ad hoc builds.
         case production
@@ -15,6 +16,7 @@ public struct APNsOptions: Sendable {
     }
 
     /// Who sends.
+    @nonexhaustive
     public enum Credential: Sendable {
         /// A team's key, which signs provider tokens; key id and team id have 10 characters each.
         case key(APNsAuthKey, keyID: String, teamID: String)

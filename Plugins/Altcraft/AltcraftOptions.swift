@@ -6,6 +6,7 @@ public import PushCore
 /// by hand. The credentials of devices are not part of it, but of ``AltcraftAuth``.
 public struct AltcraftOptions: Sendable {
     /// What becomes of a device's subscription when the registry loses the device.
+    @nonexhaustive
     public enum Removal: String, Sendable, CaseIterable {
         /// Nothing is told.
         case nothing
@@ -16,6 +17,7 @@ public struct AltcraftOptions: Sendable {
     }
 
     /// When an operation is tried again.
+    @nonexhaustive
     public enum Schedule: String, Sendable, CaseIterable {
         /// As the SDK: after 1, 5.5, 30.25, 166.4, 915.1 and 5032.8 seconds, then with every sweep.
         case sdk
@@ -97,6 +99,7 @@ public struct AltcraftOptions: Sendable {
 /// trigger campaign launch", read 2026-11.
 public struct AltcraftCampaignOptions: Sendable {
     /// Which call starts the campaign.
+    @nonexhaustive
     public enum Call: String, Sendable, CaseIterable {
         /// For a profile that exists; nothing is imported.
         case start
@@ -105,6 +108,7 @@ public struct AltcraftCampaignOptions: Sendable {
     }
 
     /// How a profile is found by the gateway's user.
+    @nonexhaustive
     public enum Matching: String, Sendable, CaseIterable {
         /// By an address in the profile or its subscriptions.
         case email

@@ -6,6 +6,7 @@ public import PushCore
 /// by hand, and nothing is checked then.
 public struct ChabokOptions: Sendable {
     /// The platform's two worlds; access tokens of one are not good in the other.
+    @nonexhaustive
     public enum Environment: String, Sendable, CaseIterable {
         /// For tests; the host does not depend on the app.
         case sandbox
@@ -14,6 +15,7 @@ public struct ChabokOptions: Sendable {
     }
 
     /// Where the access token goes.
+    @nonexhaustive
     public enum TokenPlacement: String, Sendable, CaseIterable {
         /// `X-Access-Token`.
         case header
@@ -24,6 +26,7 @@ public struct ChabokOptions: Sendable {
     }
 
     /// How a message travels.
+    @nonexhaustive
     public enum Mechanism: String, Sendable, CaseIterable {
         /// A Chabok message in the user's inbox, with a push notification while the app is not connected.
         case message
@@ -36,6 +39,7 @@ public struct ChabokOptions: Sendable {
     /// What happens when a notification was not shown in time.
     public struct Fallback: Sendable, Hashable {
         /// What carries the second message.
+        @nonexhaustive
         public enum Media: String, Sendable, CaseIterable {
             /// To the user's attribute `phone`, else a user id that looks like one.
             case sms

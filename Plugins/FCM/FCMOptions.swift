@@ -3,6 +3,7 @@ public import PushCore
 /// Everything an ``FCMBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct FCMOptions: Sendable {
     /// Who sends.
+    @nonexhaustive
     public enum Credential: Sendable {
         /// A service account's key file: the usual way for servers.
         case serviceAccount(GoogleServiceAccount)

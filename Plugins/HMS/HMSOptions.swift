@@ -3,6 +3,7 @@ public import PushCore
 /// Everything an ``HMSBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct HMSOptions: Sendable {
     /// Which generation of the send API, and what it identifies.
+    @nonexhaustive
     public enum API: Sendable, Hashable {
         /// One app, by its id.
         case v1(appID: String)
@@ -15,6 +16,7 @@ public struct HMSOptions: Sendable {
     }
 
     /// Who sends.
+    @nonexhaustive
     public enum Credential: Sendable {
         /// OAuth 2.0 client credentials, exchanged for an access token.
         case client(id: String, secret: Secret)
@@ -25,6 +27,7 @@ public struct HMSOptions: Sendable {
     }
 
     /// What Huawei tells Apple's devices about the message's user, in the `apns` block.
+    @nonexhaustive
     public enum TargetUserType: String, Sendable, CaseIterable {
         /// A test message.
         case test
@@ -99,6 +102,7 @@ public struct HMSOptions: Sendable {
 /// How Huawei signs its delivery receipts: the values set beside the callback address in AppGallery Connect.
 public struct HMSReceiptOptions: Sendable {
     /// How the secret is written.
+    @nonexhaustive
     public enum Encoding: String, Sendable, CaseIterable {
         /// The key is what the text decodes to; secrets made lately are of this kind.
         case base64

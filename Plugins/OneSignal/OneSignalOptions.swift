@@ -8,6 +8,7 @@ public import PushOneSignalDevices
 /// it by hand. What differs between OneSignal's two models follows from ``deviceAPI``.
 public struct OneSignalOptions: Sendable {
     /// How the key is written into the `Authorization` field.
+    @nonexhaustive
     public enum AuthScheme: String, Sendable, CaseIterable {
         /// `Key` for keys that begin with `os_v2_`, else `Basic`.
         case auto
@@ -18,6 +19,7 @@ public struct OneSignalOptions: Sendable {
     }
 
     /// Which of OneSignal's two models devices are kept by.
+    @nonexhaustive
     public enum DeviceAPI: String, Sendable, CaseIterable {
         /// Users who own subscriptions.
         case users

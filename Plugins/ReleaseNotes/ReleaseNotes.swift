@@ -18,6 +18,7 @@ public struct ReleaseNotes: Sendable, Hashable {
     }
 
     /// How a version compares with the installed one.
+    @nonexhaustive
     public enum Status: String, Sendable {
         /// Greater: it is announced.
         case future
@@ -71,6 +72,7 @@ public struct ReleaseNotes: Sendable, Hashable {
 /// file, those with `NK1` about the list that was read.
 public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConvertible {
     /// What it is; the word ends up in logs and answers.
+    @nonexhaustive
     public enum Code: String, Sendable {
         /// The file is missing.
         case missing = "NK001"

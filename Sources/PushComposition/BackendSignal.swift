@@ -1,6 +1,7 @@
 public import PushCore
 
 /// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and the gateway's flow control go by.
+@nonexhaustive
 public enum BackendSignal: Sendable, Hashable {
     /// Nothing: the platform was not asked, or the fault is the account's.
     case nothing

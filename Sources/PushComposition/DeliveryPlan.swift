@@ -6,6 +6,7 @@ import PushCore
 /// ``FallbackBackend`` in memory. What an outcome means for a plan is ``PlanRules``, for both.
 public struct DeliveryPlan: Sendable, Hashable {
     /// What is done when a message was sent and no answer came.
+    @nonexhaustive
     public enum UnknownRule: String, Sendable, CaseIterable {
         /// Try again, with what makes a second copy harmless where the platform knows such a thing.
         case retry

@@ -9,6 +9,7 @@ public struct FanOutBackend: BackendGroup {
     private typealias Answer = (member: Int, outcome: DeliveryOutcome)
 
     /// How the outcomes of one recipient become one.
+    @nonexhaustive
     public enum Rule: String, Sendable, CaseIterable {
         /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal with most hope.
         case any

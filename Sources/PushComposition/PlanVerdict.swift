@@ -39,6 +39,7 @@ public struct PlanPosition: Sendable, Hashable {
 }
 
 /// What happens to a delivery at a step of its plan.
+@nonexhaustive
 public enum PlanEvent: Sendable, Hashable {
     /// An attempt was made and ended so.
     case answered(DeliveryOutcome)
@@ -51,6 +52,7 @@ public enum PlanEvent: Sendable, Hashable {
 /// What follows from a ``PlanEvent``: the delivery's next move, and what it means for its backend and recipient.
 public struct PlanVerdict: Sendable, Hashable {
     /// Where the delivery goes.
+    @nonexhaustive
     public enum Move: Sendable, Hashable {
         /// It ends, in a final state.
         case end(DeliveryState)

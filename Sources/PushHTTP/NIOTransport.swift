@@ -6,6 +6,9 @@ import Synchronization
 
 /// The transport that talks to real sockets: HTTP/2 over libnghttp2, HTTP/1.1 over AsyncHTTPClient.
 ///
+/// HTTP/1.1 comes with the package's trait `HTTP1`, which is on unless its user turns it off; without it no package for
+/// HTTP/1.1 is fetched or built.
+///
 /// The executable makes one and hands it to every plugin. Pools live until their own `shutdown(grace:)` or this
 /// transport's, whichever comes first. The transport never stops an event loop group: the group's owner does.
 public final class NIOTransport: HTTPTransport {
@@ -30,7 +33,8 @@ public final class NIOTransport: HTTPTransport {
 
     /// Makes a pool; nothing is opened before the first call.
     ///
-    /// Throws for certificates, keys and proxies that cannot work, for HTTP/2 without TLS, and after ``shutdown(grace:)``.
+    /// Throws for certificates, keys and proxies that cannot work, for HTTP/2 without TLS, for HTTP/1.1 without the trait
+    /// `HTTP1`, and after ``shutdown(grace:)``.
     public func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
         try configuration.checkLimits()
         let onEnd: @Sendable (ObjectIdentifier) -> Void = { [weak self] id in self?.forget(id) }
@@ -41,8 +45,12 @@ public final class NIOTransport: HTTPTransport {
             let made = try HTTP2Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
             (id, pool) = (ObjectIdentifier(made), made)
         case .http1:
-            let made = try HTTP1Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
-            (id, pool) = (ObjectIdentifier(made), made)
+            #if HTTP1
+                let made = try HTTP1Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
+                (id, pool) = (ObjectIdentifier(made), made)
+            #else
+                throw HTTPPoolError("HTTP/1.1 needs the trait HTTP1 of the package chapar, which is turned off")
+            #endif
         }
         let isRunning = state.withLock { state in
             guard case .running(var pools) = state else { return false }

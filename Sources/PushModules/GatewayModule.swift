@@ -19,6 +19,7 @@ public protocol GatewayModule: Sendable {
 /// What a path of a module names, and who may use it how.
 public struct ModuleEndpoint: Sendable, Equatable {
     /// Who may use a method.
+    @nonexhaustive
     public enum Access: Sendable, Equatable {
         /// Everybody.
         case open

@@ -1,6 +1,7 @@
 import PushCore
 
 /// Why a request could not be given an access token, or why its token did not help.
+@nonexhaustive
 public enum OAuth2Error: Error, Sendable, Hashable {
     /// There is no credential to begin with: an operator must put one into the store.
     case missingCredential

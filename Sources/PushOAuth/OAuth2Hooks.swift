@@ -115,6 +115,7 @@ public struct DefaultOAuth2Hooks: OAuth2Hooks {
 }
 
 /// What a strategy reports to an observer, for logs and metrics.
+@nonexhaustive
 public enum OAuth2Event: Sendable, Hashable {
     /// A new token is in force.
     case refreshed(generation: UInt64, lifetime: Int?, waiters: Int, isEarly: Bool)

@@ -5,6 +5,7 @@ public import PushCore
 /// The defaults are those of IDMoya's handler.
 public struct OAuth2Settings: Sendable {
     /// How the token request's fields are written.
+    @nonexhaustive
     public enum Encoding: String, Sendable, CaseIterable {
         /// As a JSON object.
         case json
@@ -13,6 +14,7 @@ public struct OAuth2Settings: Sendable {
     }
 
     /// How the client proves who it is.
+    @nonexhaustive
     public enum ClientAuthentication: String, Sendable, CaseIterable {
         /// By its id alone.
         case none

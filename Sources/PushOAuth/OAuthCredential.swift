@@ -145,6 +145,7 @@ extension OAuthCredential: CustomStringConvertible {
 
 extension OAuthCredential {
     /// How a credential is written to a store.
+    @nonexhaustive
     public enum KeyStyle: String, Sendable, CaseIterable {
         /// The keys that IDMoya keeps in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime must be
         /// known.

@@ -108,6 +108,7 @@ package struct DeviceFields {
 }
 
 /// The entitlement that an APNs token was made under.
+@nonexhaustive
 public enum OneSignalEnvironment: String, Sendable, CaseIterable {
     /// App Store and TestFlight.
     case production

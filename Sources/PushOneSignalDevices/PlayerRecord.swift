@@ -7,6 +7,7 @@ import Synchronization
 /// One for each device and backend.
 public struct PlayerRecord: Sendable, Hashable {
     /// Where the device's subscription stands, as far as we know.
+    @nonexhaustive
     public enum Subscription: String, Sendable, CaseIterable {
         /// It gets messages.
         case subscribed

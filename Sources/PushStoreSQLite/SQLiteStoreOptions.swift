@@ -3,6 +3,7 @@
 /// The defaults suit a gateway on one machine.
 public struct SQLiteStoreOptions: Sendable {
     /// What a commit survives.
+    @nonexhaustive
     public enum Durability: String, Sendable, CaseIterable {
         /// A loss of power: every commit waits for the disk (`PRAGMA synchronous=FULL`).
         case full

@@ -23,6 +23,7 @@ public struct APNsCertificate: Sendable {
     /// What is wrong with a certificate or its key.
     public struct Mistake: Error, Sendable, Hashable {
         /// Which of the two is wrong.
+        @nonexhaustive
         public enum Part: Sendable {
             /// The certificate.
             case certificate

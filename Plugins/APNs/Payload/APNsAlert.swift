@@ -35,6 +35,7 @@ public struct APNsAlert: Sendable, Hashable {
     public var filterCriteria: String?
 
     /// How much a notification may interrupt.
+    @nonexhaustive
     public enum InterruptionLevel: String, Sendable, Hashable {
         /// Into the list, without lighting the screen.
         case passive
@@ -113,6 +114,7 @@ public struct APNsAlert: Sendable, Hashable {
 }
 
 /// What a device plays.
+@nonexhaustive
 public enum APNsSound: Sendable, Hashable {
     /// A file of the app, or `default`.
     case named(String)

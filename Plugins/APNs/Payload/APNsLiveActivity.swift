@@ -12,6 +12,7 @@ public import PushCore
 /// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications".
 public struct APNsLiveActivity: Sendable, Hashable {
     /// What happens to the activity.
+    @nonexhaustive
     public enum Event: Sendable, Hashable {
         /// It begins, with the name and the value of the app's attributes type (iOS 17.2).
         case start(attributesType: String, attributes: JSONValue, updates: Updates? = nil)
@@ -22,6 +23,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     }
 
     /// How a started activity is to get its updates (iOS 18; older systems fail to start with a channel).
+    @nonexhaustive
     public enum Updates: Sendable, Hashable {
         /// By a token of its own, which the app gets.
         case token

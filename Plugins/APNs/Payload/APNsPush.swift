@@ -18,6 +18,7 @@ public struct APNsPush: PlatformPayload, Hashable {
     /// What a push is for: each of Apple's push types, with what its payload must hold.
     ///
     /// What the topic must end with follows from it.
+    @nonexhaustive
     public enum Content: Sendable, Hashable {
         /// Shows, sounds or badges.
         case alert(APNsAlert)
@@ -46,6 +47,7 @@ public struct APNsPush: PlatformPayload, Hashable {
     }
 
     /// How urgent a push is for Apple: the values of `apns-priority`.
+    @nonexhaustive
     public enum Priority: Int, Sendable, Hashable {
         /// At once.
         case immediate = 10

@@ -8,6 +8,7 @@ public import PushCore
 /// Algorithms and further claims are not documented by Altcraft; asymmetric ones are a safe reading of its guide (2026-08).
 public struct AltcraftSigner: AltcraftTokenSource {
     /// How a JWT is signed.
+    @nonexhaustive
     public enum Algorithm: String, Sendable, CaseIterable {
         /// RSA with SHA-256.
         case rs256 = "RS256"

@@ -6,6 +6,7 @@ public import PushCore
 /// Two events are equal when their ids are. Never holds a push token or a credential, only their fingerprints.
 public struct AltcraftEvent: Sendable, Identifiable {
     /// How bad it is.
+    @nonexhaustive
     public enum Level: String, Sendable {
         /// All is well: `Event` in the SDK.
         case info

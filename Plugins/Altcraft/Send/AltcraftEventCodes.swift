@@ -1,4 +1,5 @@
 /// What is done at Altcraft: the kind of an event, from which its number follows.
+@nonexhaustive
 public enum AltcraftAction: String, Sendable, CaseIterable {
     /// A subscription becomes `subscribed`.
     case subscribe
@@ -36,6 +37,7 @@ public enum AltcraftAction: String, Sendable, CaseIterable {
 /// Which numbers events have: the same number means different things in different releases of Altcraft's SDK.
 ///
 /// Source: the code of altcraft/ios-sdk 0.0.1 to 1.0.x and android-sdk 1.0.6, read 2026-08.
+@nonexhaustive
 public enum AltcraftEventCodes: String, Sendable, CaseIterable {
     /// Releases 0.0.1 to 0.0.3.
     case seed

@@ -4,6 +4,7 @@ public import PushCore
 /// Tags and attributes, by user: what is set counts on all devices of the user.
 public struct ChabokUsers: TagEditor {
     /// Whose attributes are meant.
+    @nonexhaustive
     public enum Owner: Sendable, Hashable {
         /// All devices of a user.
         case user(String)
@@ -65,6 +66,7 @@ public struct ChabokUsers: TagEditor {
     }
 
     /// What becomes of an attribute of one installation.
+    @nonexhaustive
     public enum AttributeChange: Sendable, Hashable {
         /// A number, a text, a truth value or a list of texts.
         case set(JSONValue)

@@ -94,6 +94,7 @@ public struct ChabokExtras: PlatformPayload, Hashable {
 /// Source: Chabok, "REST API", the object `notification`, read 2026-08.
 public struct ChabokLooks: Sendable, Hashable {
     /// Which way the text runs.
+    @nonexhaustive
     public enum Direction: String, Sendable, Hashable {
         /// As Persian and Arabic do.
         case rightToLeft = "rtl"

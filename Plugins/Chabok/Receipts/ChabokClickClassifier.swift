@@ -4,6 +4,7 @@
 /// from iOS 10 on only the response to a notification is a click.
 public enum ChabokClickClassifier {
     /// Through which door it arrived.
+    @nonexhaustive
     public enum Origin: Sendable, Hashable {
         /// The callback of local notifications.
         case local
@@ -16,6 +17,7 @@ public enum ChabokClickClassifier {
     }
 
     /// What the app was doing.
+    @nonexhaustive
     public enum AppState: Sendable, Hashable, CaseIterable {
         /// In front.
         case foreground

@@ -3,6 +3,7 @@ public import PushCore
 import Synchronization
 
 /// Something that happened at Chabok, to its link, or on a device: what the vendor's clients post as notifications.
+@nonexhaustive
 public enum ChabokEvent: Sendable, Hashable {
     /// Registering a device failed for good.
     case registrationFailed(message: String, user: String?, installation: String?)
@@ -36,6 +37,7 @@ public enum ChabokEvent: Sendable, Hashable {
 /// event; a word that is not known is kept and never refused.
 public struct ChabokReport: Sendable, Hashable {
     /// What it reports.
+    @nonexhaustive
     public enum Kind: Sendable, Hashable {
         /// It reached the device.
         case delivered

@@ -17,6 +17,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// How a message fares.
     public struct Status: Sendable, Hashable {
         /// Where it stands.
+        @nonexhaustive
         public enum State: Sendable, Hashable {
             /// It waits for its user.
             case queued

@@ -3,6 +3,7 @@ public import PushCore
 /// A notification as an app received it: which of the two kinds it is, what it carries, and what the user did with it.
 public struct ChabokNotification: Sendable, Hashable {
     /// Where it came from.
+    @nonexhaustive
     public enum Source: String, Sendable {
         /// A Chabok message, which the client library shows as a local notification.
         case chabokMessage
@@ -11,6 +12,7 @@ public struct ChabokNotification: Sendable, Hashable {
     }
 
     /// What the user did.
+    @nonexhaustive
     public enum Action: Sendable, Hashable {
         /// Tapped the notification.
         case opened

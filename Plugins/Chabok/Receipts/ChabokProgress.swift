@@ -3,6 +3,7 @@
 /// For programs that follow messages without a gateway, whose own states are fewer.
 public struct ChabokProgress: Sendable, Hashable {
     /// A state.
+    @nonexhaustive
     public enum State: Int, Sendable, CaseIterable, Comparable {
         /// Chabok took it.
         case accepted

@@ -1,6 +1,7 @@
 public import PushCore
 
 /// Whom one message goes to, in Chabok's own words: what a `Recipient` cannot say (queries, stored segments).
+@nonexhaustive
 public enum ChabokAudience: Sendable, Hashable {
     /// One user, by the app owner's id.
     case user(String)
@@ -63,6 +64,7 @@ enum ChabokUserID {
 /// how many, is not known here.
 public struct ChabokSegment: Sendable, Hashable {
     /// How a value is compared.
+    @nonexhaustive
     public enum Operator: String, Sendable, CaseIterable {
         /// Equal.
         case equalTo = "equal_to"

@@ -2,6 +2,7 @@ import PushCore
 import Synchronization
 
 /// Where the link to Chabok stands, in the words of the vendor's clients.
+@nonexhaustive
 public enum ChabokConnectionState: Hashable, Sendable {
     /// The backend is made; nothing was sent yet.
     case connectingStart
@@ -58,6 +59,7 @@ public enum ChabokConnectionState: Hashable, Sendable {
 }
 
 /// By what kind of network something is reachable.
+@nonexhaustive
 public enum ChabokNetworkType: Hashable, Sendable {
     /// By none.
     case none

@@ -9,6 +9,7 @@ import Synchronization
 /// one refresh. A token endpoint that is down stops nothing while the present token lives.
 public final class FCMAuth: AuthStrategy {
     /// Where tokens come from.
+    @nonexhaustive
     public enum Source: Sendable {
         /// Signed assertions of a service account.
         case serviceAccount(GoogleServiceAccount)

@@ -6,6 +6,7 @@ public import PushCore
 /// also delete a token is ``FCMDeletingTokenProvider``.
 public struct FCMTokenProvider: TokenProvider {
     /// How a token stands with Google.
+    @nonexhaustive
     public enum Standing: Sendable, Hashable {
         /// Good, and of this project.
         case alive

@@ -10,6 +10,7 @@ public struct FCMAndroid: PlatformPayload, Hashable {
     public static var kind: BackendKind { FCMBackend.kind }
 
     /// How urgent it is: Google's words.
+    @nonexhaustive
     public enum Priority: String, Sendable, Hashable {
         /// When it suits the battery.
         case normal = "NORMAL"

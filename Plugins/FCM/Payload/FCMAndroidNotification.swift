@@ -6,6 +6,7 @@ public import PushCore
 /// Source: Firebase, REST resource `projects.messages`, `AndroidNotification`, read 2026-08.
 public struct FCMAndroidNotification: Sendable, Hashable {
     /// How prominently it is shown, below Android 8.
+    @nonexhaustive
     public enum Priority: String, Sendable, Hashable {
         /// Not at all, unless the list is opened far enough.
         case minimum = "PRIORITY_MIN"
@@ -20,6 +21,7 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     }
 
     /// What a locked screen shows.
+    @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
         /// That there is one, not what it says.
         case `private` = "PRIVATE"
@@ -30,6 +32,7 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     }
 
     /// Whether Google's service may hand it to another device on the user's behalf.
+    @nonexhaustive
     public enum Proxy: String, Sendable, Hashable {
         /// Always.
         case allow = "ALLOW"

@@ -10,6 +10,7 @@ public struct HMSAndroid: PlatformPayload, Hashable {
     public static var kind: BackendKind { HMSBackend.kind }
 
     /// How urgent it is.
+    @nonexhaustive
     public enum Urgency: String, Sendable, Hashable {
         /// When it suits the battery.
         case normal = "NORMAL"
@@ -18,6 +19,7 @@ public struct HMSAndroid: PlatformPayload, Hashable {
     }
 
     /// Which version of a quick app gets it.
+    @nonexhaustive
     public enum FastAppTarget: Int, Sendable, Hashable {
         /// The one under development.
         case development = 1

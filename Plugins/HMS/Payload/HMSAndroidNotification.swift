@@ -6,6 +6,7 @@ public import PushCore
 /// Source: Huawei, Push Kit, "Message sending", `AndroidNotification`, read 2026-08.
 public struct HMSAndroidNotification: Sendable, Hashable {
     /// How much it may disturb.
+    @nonexhaustive
     public enum Importance: String, Sendable, Hashable {
         /// Into the list only.
         case low = "LOW"
@@ -16,6 +17,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     }
 
     /// What a locked screen shows.
+    @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
         /// That there is one, not what it says.
         case `private` = "PRIVATE"
@@ -26,6 +28,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     }
 
     /// How the text is laid out.
+    @nonexhaustive
     public enum Style: Sendable, Hashable {
         /// In one line.
         case plain

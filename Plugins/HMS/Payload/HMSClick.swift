@@ -3,6 +3,7 @@ public import PushCore
 /// What a tap on a notification does on a Huawei phone.
 ///
 /// Source: Huawei, Push Kit, `ClickAction`, read 2026-08.
+@nonexhaustive
 public enum HMSClick: Sendable, Hashable {
     /// Opens the app.
     case app
@@ -28,6 +29,7 @@ public enum HMSClick: Sendable, Hashable {
 /// Source: Huawei, Push Kit, `Button`, read 2026-08.
 public struct HMSButton: Sendable, Hashable {
     /// What a tap does.
+    @nonexhaustive
     public enum Action: Sendable, Hashable {
         /// Opens the app.
         case app
@@ -73,6 +75,7 @@ public struct HMSButton: Sendable, Hashable {
 /// Source: Huawei, Push Kit, `BadgeNotification`, read 2026-08.
 public struct HMSBadge: Sendable, Hashable {
     /// How the number changes.
+    @nonexhaustive
     public enum Change: Sendable, Hashable {
         /// By so many more, 1 to 99.
         case add(Int)

@@ -1,6 +1,7 @@
 public import PushCore
 
 /// What can be done with a device at IDPush: the seed's five actions.
+@nonexhaustive
 public enum IDPushAction: Sendable, Hashable {
     /// Registers the device; the answer carries its player id.
     case addDevice(token: String)
@@ -18,6 +19,7 @@ public enum IDPushAction: Sendable, Hashable {
 }
 
 /// Why an action was not done, or not as expected.
+@nonexhaustive
 public enum IDPushActionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The token is empty or white space.
     case missingDeviceToken

@@ -10,6 +10,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
     public static var kind: BackendKind { OneSignalBackend.kind }
 
     /// How much a notification may interrupt on an Apple device.
+    @nonexhaustive
     public enum InterruptionLevel: String, Sendable, Hashable {
         /// Into the list, without lighting the screen.
         case passive
@@ -22,6 +23,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
     }
 
     /// An Android notification channel.
+    @nonexhaustive
     public enum Channel: Sendable, Hashable {
         /// One made at OneSignal, by its UUID.
         case oneSignal(String)
@@ -30,6 +32,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
     }
 
     /// When each user gets it.
+    @nonexhaustive
     public enum Timing: Sendable, Hashable {
         /// When the user is usually active.
         case lastActive

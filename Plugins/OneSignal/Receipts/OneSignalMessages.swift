@@ -61,6 +61,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     }
 
     /// What became of a message that was made directly.
+    @nonexhaustive
     public enum Creation: Sendable, Hashable {
         /// It exists under this id; these targets are not subscribed.
         case made(id: String, invalid: [String], isReplay: Bool)

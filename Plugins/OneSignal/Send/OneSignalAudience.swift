@@ -1,6 +1,7 @@
 public import PushCore
 
 /// Whom one OneSignal message goes to: exactly one kind in each request.
+@nonexhaustive
 public enum OneSignalAudience: Sendable, Hashable {
     /// Subscriptions (or players, in the legacy mode) by their ids.
     case subscriptions([String])
@@ -53,8 +54,10 @@ public enum OneSignalAudience: Sendable, Hashable {
 /// One entry of a list of filters: a condition, or the `OR` between two branches of conditions.
 ///
 /// Neighbours are joined by AND, which binds tighter than OR. All operands are texts on the wire.
+@nonexhaustive
 public enum OneSignalFilter: Sendable, Hashable {
     /// How a tag or a number is compared.
+    @nonexhaustive
     public enum Relation: String, Sendable {
         /// Equal.
         case equal = "="

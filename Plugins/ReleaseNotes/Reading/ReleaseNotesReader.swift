@@ -4,6 +4,7 @@ public import PushCore
 /// Reads release notes from property lists, XML or binary, and from JSON of either shape; the content decides which.
 public enum ReleaseNotesReader {
     /// How bad items are taken.
+    @nonexhaustive
     public enum Mode: Sendable {
         /// Property lists skip them, JSON does not.
         case automatic
@@ -149,6 +150,7 @@ public enum ReleaseNotesReader {
 
 extension ReleaseNotes {
     /// The two JSON forms of a list; no document can be both.
+    @nonexhaustive
     public enum Shape: String, Sendable, CaseIterable {
         /// What the library's page describes.
         case documented

@@ -3,6 +3,7 @@
 /// Pages and terminal texts are made of it, by pure functions.
 public struct NotesView: Sendable {
     /// In which direction it runs.
+    @nonexhaustive
     public enum Direction: String, Sendable, CaseIterable {
         /// As the style says.
         case auto
@@ -13,6 +14,7 @@ public struct NotesView: Sendable {
     }
 
     /// On which ground it stands.
+    @nonexhaustive
     public enum Theme: String, Sendable, CaseIterable {
         /// As the reader's system says; light where there is none to ask.
         case auto

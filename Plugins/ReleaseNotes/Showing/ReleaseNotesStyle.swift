@@ -67,6 +67,7 @@ public struct NotesColor: Sendable, Hashable {
 /// A font: `system`, or a family's name, with size and weight.
 public struct NotesFont: Sendable, Hashable {
     /// How bold it is.
+    @nonexhaustive
     public enum Weight: String, Sendable, CaseIterable {
         /// 100.
         case ultraLight

@@ -1,5 +1,5 @@
 import CProcess
-import Foundation
+import PushCore
 
 /// Keeps credentials out of files that nobody asked for.
 enum Dumps {
@@ -7,8 +7,7 @@ enum Dumps {
     ///
     /// Every command begins with it, since nearly all read credentials. Debuggers need root after it.
     static func forbid() {
-        var none = rlimit(rlim_cur: 0, rlim_max: 0)
-        _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
+        _ = CLibrary.Limit.coreDump.set(now: 0, most: 0)
         _ = forbid_dumps()
     }
 }

@@ -147,7 +147,7 @@ enum HostChecks {
         guard server.port != 0 else { return Diagnosis("port", .ok, "a free port is taken at start") }
         var hints = addrinfo()
         hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_socktype = CLibrary.streamSocket
         var found: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(server.host, String(server.port), &hints, &found) == 0, let address = found else {
             return Diagnosis(
@@ -158,7 +158,7 @@ enum HostChecks {
             )
         }
         defer { freeaddrinfo(found) }
-        let socket = Glibc.socket(address.pointee.ai_family, address.pointee.ai_socktype, 0)
+        let socket = Foundation.socket(address.pointee.ai_family, address.pointee.ai_socktype, 0)
         defer { close(socket) }
         var on: Int32 = 1
         setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(truncatingIfNeeded: MemoryLayout<Int32>.size))

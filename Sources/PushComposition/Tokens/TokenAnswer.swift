@@ -29,6 +29,7 @@ public struct TokenAnswer: Sendable, Hashable {
     }
 
     /// Why a provider gave no token.
+    @nonexhaustive
     public enum Reason: Sendable, Hashable {
         /// It has none for now.
         case none
@@ -60,6 +61,7 @@ public struct TokenAnswer: Sendable, Hashable {
 /// What a forced update did.
 public struct TokenRenewal: Sendable, Hashable {
     /// What became of the old token at its platform.
+    @nonexhaustive
     public enum Deletion: Sendable, Hashable {
         /// There was none, or it was set by hand: nothing to delete.
         case nothing

@@ -65,6 +65,7 @@ public struct AuthCredential: Sendable, Hashable {
 }
 
 /// What to do with a request whose credential was refused.
+@nonexhaustive
 public enum AuthDecision: Sendable, Hashable {
     /// Ask for the credential again and send the request once more.
     case retry

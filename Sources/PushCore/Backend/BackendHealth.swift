@@ -3,6 +3,7 @@ public import Foundation
 /// A backend's own state, for `GET /v1/backends`, metrics and the dashboard.
 public struct BackendHealth: Sendable, Hashable {
     /// How it is.
+    @nonexhaustive
     public enum Status: String, Sendable {
         /// Nothing is known to be wrong.
         case ok
@@ -59,6 +60,7 @@ public struct BackendHealth: Sendable, Hashable {
 /// One finding of `chapar doctor`: what was looked at, how it is, and how to mend it.
 public struct Diagnosis: Sendable, Hashable {
     /// How a check ended.
+    @nonexhaustive
     public enum Verdict: String, Sendable {
         /// In order.
         case ok

@@ -1,6 +1,7 @@
 /// Something that a backend reports beside outcomes: it is published on the gateway's event stream.
 public struct BackendNotice: Sendable, Hashable {
     /// How bad it is.
+    @nonexhaustive
     public enum Level: String, Sendable {
         /// All is well.
         case info

@@ -1,4 +1,5 @@
 /// What a platform keeps of a channel's messages for devices that are offline; fixed when the channel is made.
+@nonexhaustive
 public enum ChannelStorage: String, Sendable, CaseIterable {
     /// Nothing: a message reaches who is online.
     case none

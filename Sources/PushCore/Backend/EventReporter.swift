@@ -1,4 +1,5 @@
 /// What an app reports about a message.
+@nonexhaustive
 public enum PushEvent: String, Sendable, CaseIterable {
     /// It reached the device.
     case delivered

@@ -197,6 +197,7 @@ public struct PushRequest: Sendable {
     public var expiration: Expiration?
 
     /// When a platform must give up.
+    @nonexhaustive
     public enum Expiration: Sendable, Hashable {
         /// Try once, store nothing.
         case immediately

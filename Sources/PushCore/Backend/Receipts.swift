@@ -28,6 +28,7 @@ public struct ReceiptCallback: Sendable {
 /// What a platform reports about one message after it has taken it.
 public struct DeliveryReceipt: Sendable, Hashable {
     /// What happened.
+    @nonexhaustive
     public enum Event: String, Sendable, CaseIterable {
         /// It reached the device.
         case delivered
@@ -79,6 +80,7 @@ public struct DeliveryReceipt: Sendable, Hashable {
 }
 
 /// Why a callback is not believed.
+@nonexhaustive
 public enum ReceiptRefusal: Error, Sendable, Hashable {
     /// It does not carry the platform's signature, or an old one. The sentence is for the log and names no secret.
     case notAuthentic(String)

@@ -1,4 +1,5 @@
 /// Where a subscription stands.
+@nonexhaustive
 public enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// Gets messages.
     case subscribed
@@ -23,6 +24,7 @@ public struct SubscriptionChange: Sendable, Hashable {
 }
 
 /// What is asked about a subscription.
+@nonexhaustive
 public enum SubscriptionQuery: Sendable, Hashable {
     /// How the device stands with its present token.
     case current

@@ -28,6 +28,7 @@ public struct TokenDetails: Sendable, Hashable {
 }
 
 /// What became of one token of another platform that was imported.
+@nonexhaustive
 public enum TokenImport: Sendable {
     /// The token that now stands for it.
     case imported(DeviceToken)

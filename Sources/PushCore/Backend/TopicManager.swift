@@ -1,4 +1,5 @@
 /// What became of one token in a call for many.
+@nonexhaustive
 public enum TokenOutcome: Sendable {
     /// It is done.
     case done

@@ -2,6 +2,7 @@
 ///
 /// Each push type goes to tokens of its own kind; another kind's token is refused, or the message is never shown.
 /// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
+@nonexhaustive
 public enum TokenKind: Hashable, Sendable {
     /// Of the app: messages that are shown, and silent ones.
     case device

@@ -5,6 +5,7 @@ public struct HTTPHeader: Hashable, Sendable {
     /// How an HTTP/2 encoder treats the field.
     ///
     /// HTTP/1.1 ignores it.
+    @nonexhaustive
     public enum Indexing: Sendable {
         /// Constant on a connection: kept in the compression table.
         case indexed
@@ -100,6 +101,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     /// What happened, for metrics and for a plugin's mapping.
+    @nonexhaustive
     public enum Cause: Hashable, Sendable {
         /// The name could not be resolved, or the connection was refused or timed out.
         case connect

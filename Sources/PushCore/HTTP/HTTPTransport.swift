@@ -92,6 +92,7 @@ public struct HTTPPoolStatus: Sendable, Hashable {
 /// Everything a pool needs to know, with defaults that fit the push platforms.
 public struct HTTPPoolConfiguration: Sendable {
     /// The protocol of the connections.
+    @nonexhaustive
     public enum Version: Sendable {
         /// HTTP/1.1, one call at a time on a connection: as many at once as there may be connections.
         case http1
@@ -182,6 +183,7 @@ public struct HTTPConnectionInfo: Sendable, Hashable {
 }
 
 /// What to do with a connection after an answer.
+@nonexhaustive
 public enum HTTPConnectionVerdict: Sendable {
     /// Go on using it.
     case keep

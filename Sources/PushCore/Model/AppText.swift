@@ -2,6 +2,7 @@
 ///
 /// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike
 /// ``LocalizedText`` it is the device that translates.
+@nonexhaustive
 public enum AppText: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text itself.
     case plain(String)

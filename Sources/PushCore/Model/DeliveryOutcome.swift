@@ -54,6 +54,7 @@ public struct Refusal: Sendable, Hashable {
     /// Whose fault a refusal is.
     ///
     /// Decides who must act: the device's owner, the caller, the operator, or none.
+    @nonexhaustive
     public enum Kind: String, Sendable, CaseIterable {
         /// The device token: it is dead, malformed or of another app, or the device gets too much.
         case token
@@ -66,6 +67,7 @@ public struct Refusal: Sendable, Hashable {
     }
 
     /// What to do next.
+    @nonexhaustive
     public enum Advice: Sendable, Hashable {
         /// The same message to the same recipient will never be taken.
         case never

@@ -1,6 +1,7 @@
 /// Where a delivery stands.
 ///
 /// One closed list for API, events, metrics and dashboard; counts over it always add up.
+@nonexhaustive
 public enum DeliveryState: String, Sendable, CaseIterable {
     /// Waits for its turn.
     case queued

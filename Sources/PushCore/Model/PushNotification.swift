@@ -135,6 +135,7 @@ public struct PushNotification: Sendable, Hashable {
     }
 
     /// How urgent a message is.
+    @nonexhaustive
     public enum Priority: String, Sendable, Hashable, CaseIterable {
         /// At once, also when the device sleeps.
         case high
@@ -252,6 +253,7 @@ public struct PushNotification: Sendable, Hashable {
 }
 
 /// A text, in one language or in several.
+@nonexhaustive
 public enum LocalizedText: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The same text for everybody.
     case plain(String)

@@ -73,6 +73,7 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
 }
 
 /// Whom a notification goes to.
+@nonexhaustive
 public enum Recipient: Hashable, Sendable {
     /// One installation of an app, by its token.
     case token(DeviceToken)
@@ -131,6 +132,7 @@ extension Recipient {
     }
 
     /// What sort of recipient it is, for capability checks and for the words of an error.
+    @nonexhaustive
     public enum Form: String, Sendable, CaseIterable {
         /// A device token.
         case token

@@ -26,6 +26,7 @@ extension StateStore {
 }
 
 /// Why a store did not do what it was asked.
+@nonexhaustive
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
     case full(reason: String, retryAfter: Duration)

@@ -12,6 +12,7 @@ extension GatewayConfiguration {
         public init() {}
 
         /// Where a key comes from.
+        @nonexhaustive
         public enum Source: Sendable, Hashable {
             /// The key itself, from the configuration or a file.
             case key(Secret)

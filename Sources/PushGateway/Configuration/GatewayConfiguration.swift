@@ -120,6 +120,7 @@ public struct GatewayConfiguration: Sendable {
         public init() {}
 
         /// The stores there are.
+        @nonexhaustive
         public enum Kind: String, Sendable, CaseIterable {
             /// The embedded store: one file, one process.
             case sqlite
@@ -150,6 +151,7 @@ public struct GatewayConfiguration: Sendable {
         }
 
         /// What a commit survives.
+        @nonexhaustive
         public enum Durability: String, Sendable, CaseIterable {
             /// A power loss.
             case full
@@ -189,6 +191,7 @@ public struct GatewayConfiguration: Sendable {
         public init() {}
 
         /// What happens to a notification with fields that its platform would drop.
+        @nonexhaustive
         public enum PayloadCheckMode: String, Sendable, CaseIterable {
             /// Accepted, with warnings in the answer.
             case warn
@@ -269,6 +272,7 @@ public struct GatewayConfiguration: Sendable {
         }
 
         /// What a key may be used for.
+        @nonexhaustive
         public enum Scope: String, Sendable, CaseIterable {
             /// Sending, and cancelling what was sent with the key.
             case send
@@ -299,6 +303,7 @@ public struct GatewayConfiguration: Sendable {
     /// Where requests are listed, one by one.
     public struct AccessLog: Sendable, Hashable {
         /// Which requests get a line.
+        @nonexhaustive
         public enum Requests: String, Sendable, CaseIterable {
             /// Every one.
             case all
@@ -331,6 +336,7 @@ public struct GatewayConfiguration: Sendable {
         public init() {}
 
         /// The form of a log line.
+        @nonexhaustive
         public enum Format: String, Sendable, CaseIterable {
             /// For people.
             case text

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import Foundation
 package import Hummingbird
 internal import HummingbirdCore
 package import Logging

@@ -1,104 +1,106 @@
-import AsyncHTTPClient
-import NIOCore
-import NIOHTTP1
-import PushCore
+#if HTTP1
+    import AsyncHTTPClient
+    import NIOCore
+    import NIOHTTP1
+    import PushCore
 
-/// One call over HTTP/1.1, from being handed to AsyncHTTPClient to its answer or failure.
-///
-/// It exists to know whether anything of the request left, which AsyncHTTPClient's errors do not tell.
-/// Sendable without the compiler's proof: created and called back on the pool's event loop only, which is asked for as
-/// the delegate's loop.
-final class HTTP1Exchange: HTTPClientResponseDelegate, @unchecked Sendable {
-    struct TooLarge: Error {}
+    /// One call over HTTP/1.1, from being handed to AsyncHTTPClient to its answer or failure.
+    ///
+    /// It exists to know whether anything of the request left, which AsyncHTTPClient's errors do not tell.
+    /// Sendable without the compiler's proof: created and called back on the pool's event loop only, which is asked for
+    /// as the delegate's loop.
+    final class HTTP1Exchange: HTTPClientResponseDelegate, @unchecked Sendable {
+        struct TooLarge: Error {}
 
-    let call: QueuedCall
-    private let maximumBytes: Int
-    private(set) var isHeadSent = false
-    private var status = 0
-    private var headers: [HTTPHeader] = []
-    private var body: [UInt8] = []
-    /// The request under way; for giving it up.
-    var task: HTTPClient.Task<HTTPAnswer>?
+        let call: QueuedCall
+        private let maximumBytes: Int
+        private(set) var isHeadSent = false
+        private var status = 0
+        private var headers: [HTTPHeader] = []
+        private var body: [UInt8] = []
+        /// The request under way; for giving it up.
+        var task: HTTPClient.Task<HTTPAnswer>?
 
-    init(_ call: QueuedCall, maximumBytes: Int) {
-        self.call = call
-        self.maximumBytes = maximumBytes
-    }
+        init(_ call: QueuedCall, maximumBytes: Int) {
+            self.call = call
+            self.maximumBytes = maximumBytes
+        }
 
-    /// The request for AsyncHTTPClient; nil when HTTP forbids its path, method or a field.
-    static func request(
-        _ call: HTTPCall,
-        to endpoint: HTTPEndpoint,
-        extra: [HTTPHeader]
-    ) -> HTTPClient.Request? {
-        let method = call.template.method
-        guard call.path.first == "/", call.path.utf8.allSatisfy({ (33...126).contains($0) }),
-            method.utf8.allSatisfy({ (65...90).contains($0) }), !method.isEmpty
-        else { return nil }
-        var headers = HTTPHeaders()
-        for header in extra + call.template.headers + call.headers {
-            guard !header.name.isEmpty, header.name.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 58 }),
-                header.value.utf8.allSatisfy({ $0 >= 32 && $0 != 127 || $0 == 9 })
+        /// The request for AsyncHTTPClient; nil when HTTP forbids its path, method or a field.
+        static func request(
+            _ call: HTTPCall,
+            to endpoint: HTTPEndpoint,
+            extra: [HTTPHeader]
+        ) -> HTTPClient.Request? {
+            let method = call.template.method
+            guard call.path.first == "/", call.path.utf8.allSatisfy({ (33...126).contains($0) }),
+                method.utf8.allSatisfy({ (65...90).contains($0) }), !method.isEmpty
             else { return nil }
-            headers.add(name: header.name, value: header.value)
+            var headers = HTTPHeaders()
+            for header in extra + call.template.headers + call.headers {
+                guard !header.name.isEmpty, header.name.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 58 }),
+                    header.value.utf8.allSatisfy({ $0 >= 32 && $0 != 127 || $0 == 9 })
+                else { return nil }
+                headers.add(name: header.name, value: header.value)
+            }
+            let body: HTTPClient.Body? = call.body.isEmpty ? nil : .bytes(call.body)
+            return try? HTTPClient.Request(
+                url: "\(endpoint)\(call.path)",
+                method: HTTPMethod(rawValue: method),
+                headers: headers,
+                body: body
+            )
         }
-        let body: HTTPClient.Body? = call.body.isEmpty ? nil : .bytes(call.body)
-        return try? HTTPClient.Request(
-            url: "\(endpoint)\(call.path)",
-            method: HTTPMethod(rawValue: method),
-            headers: headers,
-            body: body
-        )
-    }
 
-    func didSendRequestHead(task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPRequestHead) { isHeadSent = true }
+        func didSendRequestHead(task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPRequestHead) { isHeadSent = true }
 
-    func didReceiveHead(
-        task: HTTPClient.Task<HTTPAnswer>,
-        _ head: HTTPResponseHead
-    ) -> EventLoopFuture<Void> {
-        status = Int(head.status.code)
-        headers = head.headers.map { HTTPHeader($0.name.lowercased(), $0.value) }
-        return task.eventLoop.makeSucceededVoidFuture()
-    }
-
-    func didReceiveBodyPart(task: HTTPClient.Task<HTTPAnswer>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
-        guard body.count + buffer.readableBytes <= maximumBytes else {
-            return task.eventLoop.makeFailedFuture(TooLarge())
+        func didReceiveHead(
+            task: HTTPClient.Task<HTTPAnswer>,
+            _ head: HTTPResponseHead
+        ) -> EventLoopFuture<Void> {
+            status = Int(head.status.code)
+            headers = head.headers.map { HTTPHeader($0.name.lowercased(), $0.value) }
+            return task.eventLoop.makeSucceededVoidFuture()
         }
-        body.append(contentsOf: buffer.readableBytesView)
-        return task.eventLoop.makeSucceededVoidFuture()
-    }
 
-    func didFinishRequest(task: HTTPClient.Task<HTTPAnswer>) throws -> HTTPAnswer {
-        HTTPAnswer(status: status, headers: headers, body: body)
-    }
-
-    /// What an error means, given what was sent.
-    func failure(_ error: any Error, endpoint: HTTPEndpoint, maximumBytes: Int) -> HTTPFailure {
-        let stage: HTTPFailure.Stage = isHeadSent ? .unknown : .notProcessed
-        switch error {
-        case let failure as HTTPFailure:
-            return HTTPFailure(stage, failure.cause, failure.detail)
-        case is TooLarge:
-            return HTTPFailure(stage, .badAnswer, "the answer's body is larger than \(maximumBytes) bytes")
-        case is HTTPParserError:
-            return HTTPFailure(stage, .badAnswer, "the answer broke the protocol: \(error)")
-        case let error as HTTPClientError:
-            return HTTPFailure(stage, cause(error), "\(endpoint): \(error)")
-        default:
-            guard isHeadSent else { return HTTPFailure(connecting: error, to: endpoint) }
-            return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(error)")
+        func didReceiveBodyPart(task: HTTPClient.Task<HTTPAnswer>, _ buffer: ByteBuffer) -> EventLoopFuture<Void> {
+            guard body.count + buffer.readableBytes <= maximumBytes else {
+                return task.eventLoop.makeFailedFuture(TooLarge())
+            }
+            body.append(contentsOf: buffer.readableBytesView)
+            return task.eventLoop.makeSucceededVoidFuture()
         }
-    }
 
-    private func cause(_ error: HTTPClientError) -> HTTPFailure.Cause {
-        switch error {
-        case .deadlineExceeded, .readTimeout, .writeTimeout: .deadline
-        case .tlsHandshakeTimeout: .tls
-        case .invalidProxyResponse, .proxyAuthenticationRequired, .httpProxyHandshakeTimeout: .proxy
-        case .cancelled, .alreadyShutdown: .cancelled
-        default: isHeadSent ? .connectionLost : .connect
+        func didFinishRequest(task: HTTPClient.Task<HTTPAnswer>) throws -> HTTPAnswer {
+            HTTPAnswer(status: status, headers: headers, body: body)
+        }
+
+        /// What an error means, given what was sent.
+        func failure(_ error: any Error, endpoint: HTTPEndpoint, maximumBytes: Int) -> HTTPFailure {
+            let stage: HTTPFailure.Stage = isHeadSent ? .unknown : .notProcessed
+            switch error {
+            case let failure as HTTPFailure:
+                return HTTPFailure(stage, failure.cause, failure.detail)
+            case is TooLarge:
+                return HTTPFailure(stage, .badAnswer, "the answer's body is larger than \(maximumBytes) bytes")
+            case is HTTPParserError:
+                return HTTPFailure(stage, .badAnswer, "the answer broke the protocol: \(error)")
+            case let error as HTTPClientError:
+                return HTTPFailure(stage, cause(error), "\(endpoint): \(error)")
+            default:
+                guard isHeadSent else { return HTTPFailure(connecting: error, to: endpoint) }
+                return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(error)")
+            }
+        }
+
+        private func cause(_ error: HTTPClientError) -> HTTPFailure.Cause {
+            switch error {
+            case .deadlineExceeded, .readTimeout, .writeTimeout: .deadline
+            case .tlsHandshakeTimeout: .tls
+            case .invalidProxyResponse, .proxyAuthenticationRequired, .httpProxyHandshakeTimeout: .proxy
+            case .cancelled, .alreadyShutdown: .cancelled
+            default: isHeadSent ? .connectionLost : .connect
+            }
         }
     }
-}
+#endif

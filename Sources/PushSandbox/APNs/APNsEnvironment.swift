@@ -1,4 +1,5 @@
 /// The two worlds of APNs: device tokens and keys of one are unknown in the other.
+@nonexhaustive
 public enum APNsEnvironment: String, Sendable, Hashable, CaseIterable {
     /// Builds run from Xcode; Apple's `api.sandbox.push.apple.com`.
     case development
@@ -7,6 +8,7 @@ public enum APNsEnvironment: String, Sendable, Hashable, CaseIterable {
 }
 
 /// A listener of the APNs simulator.
+@nonexhaustive
 public enum APNsListener: String, Sendable, Hashable, CaseIterable {
     /// Device sends and broadcasts, development.
     case development
@@ -44,6 +46,7 @@ extension SandboxListener {
 }
 
 /// The topics that a credential may push to.
+@nonexhaustive
 public enum APNsTopics: Sendable, Hashable {
     /// All topics of the team.
     case all

@@ -7,6 +7,7 @@ public import PushCore
 /// counted, but is never here.
 public struct APNsDelivery: Sendable {
     /// What the device made of it.
+    @nonexhaustive
     public enum Presentation: String, Sendable, Hashable {
         /// It reached the device.
         case shown

@@ -11,6 +11,7 @@ internal import Foundation
 /// | `0500` | 500 `InternalServerError`, always |
 /// | `0503` | 503 `ServiceUnavailable` once for each token, then 200; with `Retry-After` when that is set |
 /// | `5109` | 200, but slowly |
+@nonexhaustive
 public enum APNsMagicToken: String, Sendable, CaseIterable {
     /// 400 `BadDeviceToken`.
     case bad = "bad0"

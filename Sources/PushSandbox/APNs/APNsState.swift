@@ -4,6 +4,7 @@ internal import PushCore
 /// A device as APNs knows it.
 public struct APNsDevice: Sendable, Hashable {
     /// What became of the app on the device.
+    @nonexhaustive
     public enum State: Sendable, Hashable {
         /// It takes pushes.
         case registered

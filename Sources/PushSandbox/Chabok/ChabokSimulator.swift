@@ -7,6 +7,7 @@ internal import Synchronization
 /// Each state has a host and an access token of its own, and installations, messages and tags that the other does not see.
 public final class ChabokSimulator: Sendable {
     /// The four shapes in which a send is answered.
+    @nonexhaustive
     public enum Shape: String, Sendable, CaseIterable {
         /// `{"count": n}`, the documented one.
         case count

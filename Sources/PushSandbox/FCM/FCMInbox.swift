@@ -4,6 +4,7 @@ public import PushCore
 /// A message that the FCM simulator accepted.
 public struct FCMDelivery: Sendable {
     /// What it was addressed to.
+    @nonexhaustive
     public enum Target: Sendable, Hashable {
         /// A registration token.
         case token(String)

@@ -9,6 +9,7 @@
 /// | `sim-503` | 503 `UNAVAILABLE` once for each token, then 200 |
 /// | `sim-apnsauth` | 401 `THIRD_PARTY_AUTH_ERROR` |
 /// | `sim-slow5` | 200, but slowly |
+@nonexhaustive
 public enum FCMMagicToken: String, Sendable, CaseIterable {
     /// 404 `UNREGISTERED`.
     case unregistered = "sim-unregistered"

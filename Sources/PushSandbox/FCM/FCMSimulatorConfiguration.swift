@@ -1,4 +1,5 @@
 /// A listener of the FCM simulator.
+@nonexhaustive
 public enum FCMListener: String, Sendable, Hashable, CaseIterable {
     /// Google's `fcm.googleapis.com`: sends.
     case send

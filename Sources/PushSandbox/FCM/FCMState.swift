@@ -4,6 +4,7 @@ internal import PushCore
 /// What the FCM simulator knows of a device.
 public struct FCMDevice: Sendable, Hashable {
     /// How its token stands.
+    @nonexhaustive
     public enum State: Sendable, Hashable {
         /// It gets messages.
         case alive

@@ -1,5 +1,6 @@
 extension FaultRule {
     /// The ways a platform misbehaves that every backend must bear, by the words of `PushTesting`'s conformance kit.
+    @nonexhaustive
     public enum Trouble: String, Sendable, CaseIterable {
         /// It takes messages and never answers.
         case silence

@@ -3,6 +3,7 @@
 /// Rules are tried in the order they were added; the first one that matches decides. Each keeps its own counts.
 public struct FaultRule: Sendable, Hashable {
     /// When the steps are done.
+    @nonexhaustive
     public enum Point: String, Sendable, Hashable, CaseIterable {
         /// A client connects; TLS has not begun. Only matches on the listener, count, share and time apply.
         case connect
@@ -126,6 +127,7 @@ public struct FaultMatch: Sendable, Hashable {
 }
 
 /// One thing that goes wrong.
+@nonexhaustive
 public enum FaultStep: Sendable, Hashable {
     /// Waits before the next step. At ``FaultRule/Point/connect`` it holds up the TLS handshake.
     case delay(Duration)
@@ -160,6 +162,7 @@ public enum FaultStep: Sendable, Hashable {
 /// An answer that a fault gives in place of the real one.
 public struct FaultAnswer: Sendable, Hashable {
     /// Which time stands in a 410.
+    @nonexhaustive
     public enum Timestamp: Sendable, Hashable {
         /// None.
         case missing
@@ -205,6 +208,7 @@ public struct FaultAnswer: Sendable, Hashable {
 }
 
 /// How an answer is bent.
+@nonexhaustive
 public enum FaultDistortion: String, Sendable, Hashable, CaseIterable {
     /// The field `apns-id` is left out; nothing for other platforms.
     case withoutID = "without_id"

@@ -1,6 +1,7 @@
 /// Where an HMS simulator sends its receipts, and what is odd about them.
 public struct HMSReceiptPlan: Sendable, Hashable {
     /// In which form a status is written.
+    @nonexhaustive
     public enum Form: String, Sendable, CaseIterable {
         /// With `deliveryStatus`.
         case new
@@ -9,6 +10,7 @@ public struct HMSReceiptPlan: Sendable, Hashable {
     }
 
     /// What the signature is like.
+    @nonexhaustive
     public enum Signature: String, Sendable, CaseIterable {
         /// As it should be.
         case right

@@ -37,6 +37,7 @@ public struct HMSSimulatorConfiguration: Sendable {
     }
 
     /// In which form a partial success lists the refused tokens.
+    @nonexhaustive
     public enum PartialForm: String, Sendable, CaseIterable {
         /// A list without reasons, as v1 and v2 have it.
         case list
@@ -105,6 +106,7 @@ public struct HMSSimulatorConfiguration: Sendable {
 /// A device as the simulator knows it.
 public struct HMSDevice: Sendable, Hashable {
     /// Whether messages to it are taken.
+    @nonexhaustive
     public enum State: Sendable, Hashable {
         /// Yes.
         case alive
@@ -140,6 +142,7 @@ public struct HMSDevice: Sendable, Hashable {
 /// | `sim-expired-once-` | 80200003 once for each token, then success |
 /// | `sim-slow5-` | success, but slowly |
 /// | `sim-r6-` | success, and a receipt with the status 6; any number |
+@nonexhaustive
 public enum HMSMagicToken: Sendable, Hashable {
     /// The token is not good.
     case dead

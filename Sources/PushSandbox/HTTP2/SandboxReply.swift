@@ -8,6 +8,7 @@ struct SandboxAnswer: Sendable {
 }
 
 /// How a connection ends below HTTP.
+@nonexhaustive
 public enum SandboxConnectionEnd: String, Sendable, Hashable, CaseIterable {
     /// A TCP reset: what was not read yet is lost.
     case reset
@@ -25,6 +26,7 @@ public enum SandboxConnectionEnd: String, Sendable, Hashable, CaseIterable {
 /// says.
 public struct SandboxGoAway: Sendable, Hashable {
     /// Which streams are still answered.
+    @nonexhaustive
     public enum LastStream: Sendable, Hashable {
         /// All that the client has opened.
         case current
@@ -39,6 +41,7 @@ public struct SandboxGoAway: Sendable, Hashable {
     }
 
     /// What the server does with the connection afterwards.
+    @nonexhaustive
     public enum Ending: String, Sendable, Hashable, CaseIterable {
         /// It answers what it still owes, then closes.
         case afterAnswers = "after_answers"

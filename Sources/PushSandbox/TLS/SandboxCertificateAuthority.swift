@@ -6,6 +6,7 @@ internal import X509
 /// A certificate authority that exists for one run of the sandbox: clients trust its certificate and no other.
 public struct SandboxCertificateAuthority: Sendable {
     /// What kind of server certificate to issue.
+    @nonexhaustive
     public enum ServerCertificate: String, Sendable, CaseIterable {
         /// Valid, for `localhost`, `127.0.0.1` and `::1`.
         case valid

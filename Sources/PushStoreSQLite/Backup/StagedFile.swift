@@ -56,7 +56,7 @@ final class StagedFile {
     /// Now and then while much is written: all of it at the end would hold up other programs' writes, the gateway's commits
     /// among them.
     func flush() throws(StoreFileError) {
-        guard fdatasync(descriptor) == 0 else { throw .failure("cannot write \(path)") }
+        guard CLibrary.synchronizeContent(of: descriptor) else { throw .failure("cannot write \(path)") }
     }
 
     /// Waits for the disk and takes the place; without `replacing` only when nothing has that name.

@@ -78,6 +78,7 @@ extension BackendConformance {
     }
 
     /// How a platform misbehaves.
+    @nonexhaustive
     public enum Disturbance: String, Sendable, CaseIterable {
         /// It takes messages and never answers.
         case silence

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushCore
 
 /// One request to a server of this machine on a connection of its own: all that a test of the API needs of HTTP/1.1.
 enum LoopbackHTTP {
@@ -22,7 +23,7 @@ enum LoopbackHTTP {
         _ path: String,
         _ body: [UInt8]?
     ) throws -> (status: Int, body: [UInt8]) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        let descriptor = socket(AF_INET, CLibrary.streamSocket, 0)
         guard descriptor >= 0 else { throw failure("no socket") }
         defer { close(descriptor) }
         var limit = timeval(tv_sec: 30, tv_usec: 0)
@@ -55,9 +56,7 @@ enum LoopbackHTTP {
     private static func write(_ bytes: [UInt8], to descriptor: Int32) throws {
         var rest = bytes[...]
         while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
+            let count = rest.withUnsafeBytes { CLibrary.transmit($0, on: descriptor) }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw failure("the request could not be written") }
             rest = rest.dropFirst(count)

@@ -68,7 +68,7 @@ enum SMSRejections {
         switch rule.advice {
         case .slowBackend: refusal.advice = .slowBackend(after: pause)
         case .retry: refusal.advice = .retry(after: pause)
-        case .never, .parkBackend, .slowRecipient: break
+        default: break
         }
         if rule.isDead { refusal.invalidation = Refusal.Invalidation(asOf: started, isCertain: true) }
         return .refused(refusal)

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import PushCore
 
 /// How many file descriptors the process may have, and how they are shared: whoever calls must not take those with which
 /// platforms are reached and files written.
@@ -8,11 +8,7 @@ enum FileDescriptors {
 
     /// The process's limit; `.max` when there is none.
     static var limit: Int {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0,
-            limit.rlim_cur < rlim_t(clamping: Int.max)
-        else { return .max }
-        return Int(limit.rlim_cur)
+        CLibrary.Limit.openFiles.values.map { Int(clamping: $0.now) } ?? .max
     }
 
     /// The most connections that are taken, of those that are wanted, under a limit.

@@ -1,5 +1,4 @@
 internal import Foundation
-internal import Glibc
 internal import PushCore
 
 /// Lines in a file that never grows beyond a size: a full one is renamed, and the oldest is removed.
@@ -20,7 +19,7 @@ struct RotatingFile: ~Copyable {
         self.count = max(1, count)
     }
 
-    deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+    deinit { if descriptor >= 0 { Foundation.close(descriptor) } }
 
     /// Why a line could not be written.
     struct Failure: Error, CustomStringConvertible {
@@ -47,7 +46,7 @@ struct RotatingFile: ~Copyable {
         var rest = (line + [UInt8(ascii: "\n")])[...]
         let start = size
         while !rest.isEmpty {
-            let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            let written = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
             if written < 0, errno == EINTR { continue }
             guard written > 0 else {
                 let failure = Failure("cannot write \(path)")
@@ -61,7 +60,7 @@ struct RotatingFile: ~Copyable {
     }
 
     private mutating func open() throws(Failure) {
-        descriptor = Glibc.open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        descriptor = Foundation.open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Failure("cannot open \(path)") }
         size = max(0, Int(lseek(descriptor, 0, SEEK_END)))
     }
@@ -75,7 +74,7 @@ struct RotatingFile: ~Copyable {
         } else {
             guard unlink(path) == 0 else { throw Failure("cannot remove \(path)") }
         }
-        Glibc.close(descriptor)
+        Foundation.close(descriptor)
         descriptor = -1
         try open()
     }

@@ -1,0 +1,78 @@
+// The one file that tells C libraries apart. Everything else takes the C library through Foundation, which exports the one of
+// its platform, and calls what methods of its own hide as `Foundation.close`.
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// What Glibc, Musl and Darwin spell, type or do differently.
+package enum CLibrary {
+    /// The type of a stream socket, for `socket` and `getaddrinfo`.
+    package static var streamSocket: Int32 {
+        #if canImport(Glibc)
+            Int32(SOCK_STREAM.rawValue)
+        #else
+            SOCK_STREAM
+        #endif
+    }
+
+    /// Sends bytes on a socket as `send` does, but a peer that is gone is an error and no signal.
+    package static func transmit(_ bytes: UnsafeRawBufferPointer, on socket: Int32) -> Int {
+        #if canImport(Darwin)
+            var on: Int32 = 1
+            setsockopt(socket, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size))
+            return send(socket, bytes.baseAddress, bytes.count, 0)
+        #else
+            send(socket, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        #endif
+    }
+
+    /// Waits until the disk has a file's content, though not all that is known about the file; false when it failed.
+    package static func synchronizeContent(of descriptor: Int32) -> Bool {
+        #if canImport(Darwin)
+            fcntl(descriptor, F_FULLFSYNC) == 0  // Its fsync leaves the content in the disk's own memory.
+        #else
+            fdatasync(descriptor) == 0
+        #endif
+    }
+
+    /// A limit that the system sets on the process.
+    package enum Limit {
+        /// How many descriptors it may have.
+        case openFiles
+        /// How many bytes of its memory a crash leaves in a file.
+        case coreDump
+
+        /// What holds now, and how far the process may raise it; nil when it cannot be read.
+        package var values: (now: UInt64, most: UInt64)? {
+            var limit = rlimit()
+            guard getrlimit(resource, &limit) == 0 else { return nil }
+            return (UInt64(limit.rlim_cur), UInt64(limit.rlim_max))
+        }
+
+        /// Sets what holds now, and how far the process may raise it; false when the system refused.
+        package func set(now: UInt64, most: UInt64) -> Bool {
+            var limit = rlimit(rlim_cur: rlim_t(now), rlim_max: rlim_t(most))
+            return setrlimit(resource, &limit) == 0
+        }
+
+        #if canImport(Glibc)
+            private var resource: __rlimit_resource_t {
+                switch self {
+                case .openFiles: __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+                case .coreDump: __rlimit_resource_t(RLIMIT_CORE.rawValue)
+                }
+            }
+        #else
+            private var resource: Int32 {
+                switch self {
+                case .openFiles: RLIMIT_NOFILE
+                case .coreDump: RLIMIT_CORE
+                }
+            }
+        #endif
+    }
+}

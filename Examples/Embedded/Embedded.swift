@@ -21,11 +21,12 @@ enum Embedded {
 
     /// The whole of it.
     private static func serve(_ options: APNsOptions, store path: String, logger: Logger) async throws {
+        let store = try SQLiteStore(SQLiteStoreOptions(path: path), logger: logger)
         let client = PushClient(logger: logger)
-        let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
+        let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
         let gateway = try await Gateway.assemble(
             GatewaySnapshot(configuration: GatewayConfiguration(), backends: [.init(name: "ios", backend: ios)]),
-            store: SQLiteStore(SQLiteStoreOptions(path: path), logger: logger),
+            store: store,
             servesAPI: false,
             logger: logger
         )

@@ -93,7 +93,9 @@ struct AcceptFromCodeTests {
     @Test("is stored as the same request is")
     func same() async throws {
         let harness = APIHarness()
-        let body = NotificationWriter.body(Self.full, to: [Self.phone])
+        var notification = Self.full
+        notification.sendAt = harness.time.now.addingTimeInterval(10)
+        let body = NotificationWriter.body(notification, to: [Self.phone])
         let posted = try await harness.post(String(decoding: body, as: UTF8.self))
         #expect(posted.status == 202, "\(posted.text)")
         let reply = try await harness.api.responder.accept(body, idempotencyKey: nil)
@@ -118,7 +120,7 @@ struct AcceptFromCodeTests {
             #expect(wrong?.code == "invalid_request" && wrong?.retryAfter == nil)
             #expect(
                 wrong?.errors.map { "\($0.pointer) \($0.code)" } == [
-                    "#/options/ttl not_whole", "#/to audience_missing",
+                    "#/to audience_missing", "#/options/ttl not_whole",
                 ]
             )
             #expect(wrong?.description.contains("#/options/ttl: Must be a whole number seconds") ?? false, "\(wrong as Any)")

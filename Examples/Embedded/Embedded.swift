@@ -13,24 +13,40 @@ import PushStoreSQLite
 @main
 enum Embedded {
     static func main() async throws {
-        let path = CommandLine.arguments.dropFirst().first ?? "orders.db"
+        var arguments = CommandLine.arguments.dropFirst()
+        let path = arguments.popFirst() ?? "orders.db"
         try await Sandbox.run { sandbox in
-            try await serve(SimulatedApple.options(sandbox), store: path, logger: Logger(label: "shop"))
+            let logger = Logger(label: "shop")
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), logger: logger)
+            let client = PushClient(logger: logger)
+            let gateway =
+                if arguments.contains("from-a-file") {
+                    try await FromFile.gateway(FromFile.write(sandbox), client, store, logger)
+                } else {
+                    try await gateway(SimulatedApple.options(sandbox), client, store, logger)
+                }
+            try await serve(gateway, client, logger)
         }
     }
 
-    /// The whole of it.
-    private static func serve(_ options: APNsOptions, store path: String, logger: Logger) async throws {
-        let store = try SQLiteStore(SQLiteStoreOptions(path: path), logger: logger)
-        let client = PushClient(logger: logger)
+    /// The gateway: a backend, a store and the settings, of which every one has a default.
+    private static func gateway(
+        _ options: APNsOptions,
+        _ client: PushClient,
+        _ store: SQLiteStore,
+        _ logger: Logger
+    ) async throws -> Gateway {
         let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
-        let gateway = try await Gateway.assemble(
+        return try await Gateway.assemble(
             GatewaySnapshot(configuration: GatewayConfiguration(), backends: [.init(name: "ios", backend: ios)]),
             store: store,
             servesAPI: false,
             logger: logger
         )
+    }
 
+    /// The application, of which client and gateway are a part.
+    private static func serve(_ gateway: Gateway, _ client: PushClient, _ logger: Logger) async throws {
         let router = Router()
         router.post("orders/:order/:phone") { _, context in
             let order = try context.parameters.require("order")

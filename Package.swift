@@ -311,7 +311,8 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
+                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM",
+                "PushHMS",
                 "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
                 "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),

@@ -59,7 +59,10 @@ enum Embedded {
                     idempotencyKey: "order-\(order)"
                 ).id.description
             } catch {
-                throw HTTPError(error.retryAfter == nil ? .unprocessableContent : .serviceUnavailable, message: "\(error)")
+                throw HTTPError(
+                    error.retryAfter == nil ? .unprocessableContent : .serviceUnavailable,
+                    message: "\(error)"
+                )
             }
         }
         router.get("messages/:id") { _, context in

@@ -29,7 +29,9 @@ enum FromFile {
 
     /// Writes a file that works with the simulator of Apple, and says where it is.
     static func write(_ sandbox: Sandbox) throws -> String {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "embedded-\(ProcessInfo.processInfo.processIdentifier)")
+        let folder = FileManager.default.temporaryDirectory.appending(
+            path: "embedded-\(ProcessInfo.processInfo.processIdentifier)"
+        )
         return try sandbox.writeFiles(to: folder, kinds: ["apns"], sections: []).configurationFile.path
     }
 }

@@ -1,3 +1,4 @@
+internal import HTTPTypes
 public import PushCore
 public import PushQueue
 
@@ -29,7 +30,7 @@ extension Gateway {
     ) async throws(AcceptanceProblem) -> AcceptedNotification {
         let body = NotificationWriter.body(notification, to: recipients, route: route, backend: backend, app: app)
         do throws(Problem) {
-            return AcceptedNotification(try await responder.accept(body, idempotencyKey: idempotencyKey))
+            return try AcceptedNotification(await responder.accept(body, idempotencyKey: idempotencyKey))
         } catch {
             throw AcceptanceProblem(error)
         }

@@ -45,7 +45,9 @@ struct AcceptFromCodeTests {
     ) throws -> (draft: NotificationDraft, issues: [Finding]) {
         let snapshot = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [])
         let settings = APISnapshot(snapshot, knownKinds: ["apns", "fcm"], uses: KeyUses(), at: .distantPast)
-        let (draft, issues) = try NotificationReader(settings).read(NotificationWriter.body(notification, to: recipients))
+        let (draft, issues) = try NotificationReader(settings).read(
+            NotificationWriter.body(notification, to: recipients)
+        )
         return (draft, issues.list)
     }
 
@@ -60,7 +62,8 @@ struct AcceptFromCodeTests {
     }
 
     static let audiences: [[Recipient]] = [
-        [.token("4f1c", service: .iOSAPNs), .token("F:1", service: .androidFirebase)], [.device("phone-1"), .device("b")],
+        [.token("4f1c", service: .iOSAPNs), .token("F:1", service: .androidFirebase)],
+        [.device("phone-1"), .device("b")],
         [.user("ada")], [.platformID("0f"), .platformID("1f")], [.topic("news")], [.everyone],
         [.tags(TagFilter(all: ["a", "b"], any: ["c"], none: ["d"]))],
     ]
@@ -123,7 +126,10 @@ struct AcceptFromCodeTests {
                     "#/to audience_missing", "#/options/ttl not_whole",
                 ]
             )
-            #expect(wrong?.description.contains("#/options/ttl: Must be a whole number seconds") ?? false, "\(wrong as Any)")
+            #expect(
+                wrong?.description.contains("#/options/ttl: Must be a whole number seconds") ?? false,
+                "\(wrong as Any)"
+            )
             let unknown = await #expect(throws: AcceptanceProblem.self) {
                 try await gateway.accept(PushNotification(body: "b"), to: [Self.phone], backend: "iso")
             }

@@ -15,6 +15,7 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 // What a product of another package is needed for. SwiftPM fetches no package whose products stand under traits that are off
 // alone, so each of them has its condition in every target that names it, those of the tests as well.
 let http1: TargetDependencyCondition? = .when(traits: ["HTTP1"])
+let services: TargetDependencyCondition? = .when(traits: ["Services"])
 let gateway: TargetDependencyCondition? = .when(traits: ["Gateway"])
 let commands: TargetDependencyCondition? = .when(traits: ["Commands"])
 
@@ -47,6 +48,7 @@ let package = Package(
         .library(name: "PushCore", targets: ["PushCore"]),
         .library(name: "PushJSON", targets: ["PushJSON"]),
         .library(name: "PushComposition", targets: ["PushComposition"]),
+        .library(name: "PushObservability", targets: ["PushObservability"]),
         .library(name: "PushOAuth", targets: ["PushOAuth"]),
         .library(name: "PushQueue", targets: ["PushQueue"]),
         .library(name: "PushModules", targets: ["PushModules"]),
@@ -77,9 +79,13 @@ let package = Package(
         .default(enabledTraits: ["Postgres"]),
         .trait(name: "HTTP1", description: "PushHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
         .trait(
+            name: "Services",
+            description: "PushClient is a service of swift-service-lifecycle; metrics and spans of what is sent."
+        ),
+        .trait(
             name: "Gateway",
             description: "The gateway and its embedded store as libraries.",
-            enabledTraits: ["HTTP1"]
+            enabledTraits: ["HTTP1", "Services"]
         ),
         .trait(name: "Commands", description: "The commands of the program.", enabledTraits: ["Gateway"]),
         .trait(
@@ -94,6 +100,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -122,6 +129,17 @@ let package = Package(
 
         // Several backends as one: the plan and its rules, in code and in the gateway.
         .target(name: "PushComposition", dependencies: ["PushCore"], swiftSettings: strict),
+
+        // Metrics and spans of what backends are handed.
+        .target(
+            name: "PushObservability",
+            dependencies: [
+                "PushCore", "PushComposition",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: services),
+            ],
+            swiftSettings: strict
+        ),
 
         // OAuth 2 with rotating refresh tokens.
         .target(
@@ -157,6 +175,7 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: http1),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -216,7 +235,7 @@ let package = Package(
         .target(
             name: "PushGateway",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
+                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushQueue", "PushModules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -313,12 +332,24 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
+                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM",
+                "PushHMS",
                 "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
                 "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
+            swiftSettings: strict
+        ),
+        // A Hummingbird application with a gateway within.
+        .executableTarget(
+            name: "Embedded",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Embedded",
             swiftSettings: strict
         ),
         // A plugin with batches and a webhook, which its program holds to the kit.
@@ -361,6 +392,20 @@ let package = Package(
             dependencies: [
                 "PushComposition", "PushCore", "PushQueue", "PushTesting",
                 .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushObservabilityTests",
+            dependencies: [
+                "PushObservability", "PushHTTP", "PushCore", "PushTesting",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: services),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics", condition: services),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: services),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -450,11 +495,14 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "HummingbirdTesting", package: "hummingbird", condition: gateway),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: gateway),
             ],
             exclude: ["Configuration/Fixtures"],
             swiftSettings: strict

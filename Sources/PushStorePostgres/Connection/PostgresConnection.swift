@@ -1,6 +1,7 @@
 internal import CPostgres
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// One connection to the database, on a thread of its own.
@@ -221,6 +222,9 @@ actor PostgresConnection {
         if let connection {
             if PQstatus(connection) == CONNECTION_OK { return }
             disconnect()
+        }
+        guard SchemaName.isPlain(options.schema) else {
+            throw .declined(.failed("the schema \"\(options.schema)\" is not a name that needs no quotes"))
         }
         if let message = backOff.refusal { throw .unavailable(message) }
         var parameters = options.parameters

@@ -42,8 +42,8 @@ struct RecordLoop {
                 }
                 return
             } catch {
-                if core.mayRepeat(error), !lacked {
-                    lacked = error.lacksPartition
+                if core.mayRepeat(error), !lacked || error.isConflict {
+                    lacked = lacked || error.lacksPartition
                     continue
                 }
                 if case .lacks(let flow) = error, await hasMade(flow) { continue }

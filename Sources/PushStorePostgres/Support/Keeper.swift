@@ -85,12 +85,10 @@ struct Keeper {
         guard bound > 100_000 else {
             return try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0) ?? 0
         }
-        func estimate() throws(PostgresError) -> Int64 {
-            try db.run("SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(0, 0) ?? -1
-        }
-        if !isStale, case let known = try estimate(), known >= 0 { return known }
+        let estimate = "SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass"
+        if !isStale, let known = try db.run(estimate).integer(0, 0), known >= 0 { return known }
         try db.perform("ANALYZE (SKIP_LOCKED) chapar.waiting")
-        return max(0, try estimate())
+        return max(0, try db.run(estimate).integer(0, 0) ?? 0)
     }
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.

@@ -28,16 +28,18 @@ struct Keeper {
         try await core.followWallClock()
         try await ClockShift(core).run(within: core.options.nodeLease / 3)
         try await makePartitions()
-        try await lookAround(afterOutage: true)
+        try await lookAround()
     }
 
     /// Reads what other nodes have made, and whether there are any.
-    private func lookAround(afterOutage: Bool) async throws(PostgresError) {
+    private func lookAround() async throws(PostgresError) {
+        let isNew = core.keeper.isNew.load(ordering: .acquiring)
         try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
-            core.waiting = try Self.waiting(upTo: core.options.maximumWaiting, isStale: afterOutage, db)
+            core.waiting = try Self.waiting(upTo: core.options.maximumWaiting, isStale: isNew, db)
             core.announcer.hasPeers = try db.run("SELECT count(*) > 1 FROM chapar.nodes").bool(0, 0)
+            db.isNew.store(false, ordering: .releasing)
         }
     }
 
@@ -45,7 +47,7 @@ struct Keeper {
     mutating func run() async {
         let pause = core.options.nodeLease / 3
         var (renewed, looked) = (ContinuousClock.now, ContinuousClock.now)
-        var (isShifting, isAfterOutage) = (false, false)
+        var isShifting = false
         while true {
             do { try await Task.sleep(for: isShifting ? .zero : pause) } catch { return }
             do throws(PostgresError) {
@@ -62,13 +64,12 @@ struct Keeper {
                 }
                 if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
                 try await makePartitions()
-                try await lookAround(afterOutage: isAfterOutage)
-                isAfterOutage = false
+                try await lookAround()
                 core.noteSuccess()
             } catch {
                 core.noteFailure(error)
                 healthySince = .now
-                (isShifting, isAfterOutage) = (false, true)
+                isShifting = false
             }
         }
     }

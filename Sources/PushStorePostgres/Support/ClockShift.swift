@@ -72,7 +72,8 @@ struct ClockShift {
         return isLeft
     }
 
-    private static func isUnderWay(_ db: isolated PostgresConnection) throws(PostgresError) -> Bool {
+    /// Whether something is left to be moved.
+    static func isUnderWay(_ db: isolated PostgresConnection) throws(PostgresError) -> Bool {
         try db.run("SELECT EXISTS (SELECT FROM chapar.marks WHERE name = $1)", [.text(Mark.by)]).bool(0, 0)
     }
 

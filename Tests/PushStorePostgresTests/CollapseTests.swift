@@ -44,7 +44,8 @@ struct CollapseTests {
     /// How often the statements that a connection has prepared were executed.
     private func executions(_ connection: PostgresConnection) async throws -> Int64 {
         try await connection.session { (db) throws(PostgresError) in
-            try db.run("SELECT sum(generic_plans + custom_plans)::bigint FROM pg_prepared_statements").integer(0, 0) ?? 0
+            try db.run("SELECT sum(generic_plans + custom_plans)::bigint FROM pg_prepared_statements").integer(0, 0)
+                ?? 0
         }
     }
 }

@@ -7,9 +7,9 @@ internal import Synchronization
 /// One connection to the database, on a thread of its own.
 ///
 /// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since nothing
-/// else is known of it then, and the server is asked to end it (``CancelRequest``). It opens itself with the next call, not more often than its back-off allows. But for prepared
-/// statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept in the session (no `SET`, no lock beyond
-/// a transaction), so that a pooler may stand in between.
+/// else is known of it then, and the server is asked to end the statement (``CancelRequest``). It opens itself with the next call, not
+/// more often than its back-off allows. But for prepared statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept
+/// in the session (no `SET`, no lock beyond a transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
     /// What each transaction begins with.
@@ -200,7 +200,10 @@ actor PostgresConnection {
         var payloads = take(from: connection)
         if payloads.isEmpty {
             guard try Self.waits(for: PQsocket(connection), until: ContinuousClock.now + span) else { return [] }
-            guard PQconsumeInput(connection) == 1 else { throw lost() }
+            guard PQconsumeInput(connection) == 1 else {
+                disconnect()  // No statement is under way.
+                throw .unavailable("the connection broke")
+            }
             payloads = take(from: connection)
         }
         return payloads

@@ -50,7 +50,9 @@ package final class PostgresCopyStore: CopyStore {
             }
             guard try ClockShift.isUnderWay(db) else { return }
             throw .declined(
-                .failed("\(name) moves what is scheduled, since its clock was set: start a gateway on it, and stop it a minute later")
+                .failed(
+                    "\(name) moves what is scheduled, since its clock was set: start a gateway on it, and stop it a minute later"
+                )
             )
         }
     }

@@ -224,7 +224,8 @@ struct ErasureStep: Sendable {
             )
             """,
             [
-                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first), .integer(ids.last),
+                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first),
+                .integer(ids.last),
             ]
         )
         for row in 0..<heads.count {
@@ -245,7 +246,8 @@ struct ErasureStep: Sendable {
             WHERE id = ANY ($1) AND id >= $4 AND id <= $5 AND recipient = ANY ($2)
             """,
             [
-                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first), .integer(ids.last),
+                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first),
+                .integer(ids.last),
             ]
         ).changed
         try db.run(

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Logging
 internal import PushCore
 internal import PushQueue
+internal import Synchronization
 
 /// Keeps a node going: its lease, its clock, the partitions of the days to come, and the work of nodes that have died.
 ///
@@ -84,7 +85,8 @@ struct Keeper {
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Int64 {
         guard bound > 100_000 else {
-            return try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0) ?? 0
+            return try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0)
+                ?? 0
         }
         let estimate = "SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass"
         if !isStale, let known = try db.run(estimate).integer(0, 0), known >= 0 { return known }

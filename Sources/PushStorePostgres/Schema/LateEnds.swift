@@ -28,6 +28,9 @@ final class LateEnds: Sendable {
         }
     }
 
+    /// Makes the next note be written again: another server may have taken over, which lacks the last ones.
+    func forgetNoted() { noted.withLock { $0 = Noted() } }
+
     /// Notes, within a transaction that ends deliveries or changes them, that it does so today.
     static func write(_ ids: some Sequence<Int64>, now: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
     {

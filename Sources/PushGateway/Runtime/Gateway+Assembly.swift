@@ -13,6 +13,7 @@ extension Gateway {
     ///   - notices: Where the backends announce what goes on the stream of events.
     ///   - time: The clock; the store's unless given.
     ///   - metrics: What is counted and shown under `/metrics`.
+    ///   - build: Which build this is, for whoever asks.
     ///   - logger: Where failures are logged.
     ///   - onListening: Called with the port once connections are accepted.
     /// - Returns: A gateway that does nothing before it runs.
@@ -24,6 +25,7 @@ extension Gateway {
         notices: EventSink = EventSink(),
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
+        build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
@@ -34,6 +36,7 @@ extension Gateway {
             notices: notices,
             time: time,
             metrics: metrics,
+            build: build,
             logger: logger,
             planning: OutboxPlanner.ownThread()
         ) {
@@ -49,6 +52,7 @@ extension Gateway {
         notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
+        build: BuildInfo = .current,
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
         makeFront: (GatewayAPI) -> any Service
@@ -75,6 +79,7 @@ extension Gateway {
             workers: dispatcher,
             metrics: metrics,
             knownKinds: knownKinds,
+            build: build,
             logger: logger
         )
         let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)

@@ -114,6 +114,7 @@ public struct GatewayProgram: Sendable {
             return .configuration
         case let error as StoreError:
             Shell.complain("\(error)")
+            if case .newer = error { return .configuration }
             return .tryLater
         case is CancellationError:
             return .tryLater

@@ -42,8 +42,8 @@ struct OpenedStore: Sendable {
     static func open(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime(),
-        acceptsUnfinishedCopy: Bool = false,
-        report: (String) -> Void = { _ in }
+        report: (String) -> Void = { _ in },
+        acceptsUnfinishedCopy: Bool = false
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
             try LogRewrite.run(options.path)

@@ -121,6 +121,7 @@ private final class ListeningAddress: Sendable {
                 ])
             }
         }
+        ServiceManager.tell(ServiceManager.ready)
         if isEmpty.withLock({ $0 }) {
             logger.warning(
                 "no backends: whatever is sent is refused; chapar init writes some into the configuration, then reload it"

@@ -6,6 +6,8 @@ SHELL := /bin/bash
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
+# What `chapar --version` names: for releases only, since another environment has every manifest read anew.
+COMMIT = $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2> /dev/null)
 # CI builds without debug information, which saves a sixth of its time; scripts that build after it take the same flags.
 export BUILD_FLAGS ?=
 PREFIX ?= /usr/local
@@ -26,11 +28,11 @@ build: deps  ## Build for development
 
 release: deps  ## Build for use: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
-	swift build -c release --product chapar
+	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar
 
 release-static: deps  ## Build for machines without Swift, with its runtime: .build-static/release/chapar
 	@[ -d .build-static/release ] || echo "First static build: about thirteen minutes on two cores."
-	swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath --scratch-path .build-static
+	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath --scratch-path .build-static
 
 install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: /usr/local; or into a tree, DESTDIR
 	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }

@@ -19,6 +19,11 @@ let services: TargetDependencyCondition? = .when(traits: ["Services"])
 let gateway: TargetDependencyCondition? = .when(traits: ["Gateway"])
 let commands: TargetDependencyCondition? = .when(traits: ["Commands"])
 
+/// The commit for `chapar --version`, which `make release` gives. Not `Context.gitInformation`: its answer is kept until this file
+/// changes, so the program would name an older commit.
+let commit: [CSetting] =
+    Context.environment["CHAPAR_COMMIT"].map { $0.isEmpty ? [] : [.define("CHAPAR_COMMIT", to: "\"\($0)\"")] } ?? []
+
 /// The target of a plugin: a folder under Plugins/, and what it needs besides the core.
 func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [], exclude: [String] = []) -> Target {
     .target(
@@ -317,11 +322,12 @@ let package = Package(
             ]
         ),
 
-        // The program: the one place that lists the platforms.
+        // The program: the one place that lists the platforms; and the commit that it was built from.
+        .target(name: "CBuild", cSettings: commit),
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush", "PushAltcraft",
+                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush", "PushAltcraft",
                 "PushChabok",
                 "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
             ],

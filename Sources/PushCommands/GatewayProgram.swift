@@ -3,8 +3,14 @@ internal import Foundation
 internal import Logging
 public import PushCore
 internal import PushGateway
+internal import PushHTTP
 public import PushModules
 public import PushSandbox
+internal import PushStoreSQLite
+
+#if Postgres
+    internal import PushStorePostgres
+#endif
 
 /// A program with all the commands of a gateway, for the platforms it is given.
 ///
@@ -21,8 +27,10 @@ public import PushSandbox
 public struct GatewayProgram: Sendable {
     /// What the program calls itself in its help.
     public let name: String
-    /// The text that `--version` prints.
+    /// The version that `--version` prints, in its first line.
     public let version: String
+    /// The commit that the program was built from; `unknown` when its build did not say.
+    public let commit: String
     /// The platforms that a configuration can choose, in the order in which they are listed.
     public let backends: [BackendFactory]
     /// What else a configuration can have a section for.
@@ -37,6 +45,7 @@ public struct GatewayProgram: Sendable {
     /// - Parameters:
     ///   - name: What it is called on the command line.
     ///   - version: What `--version` prints; by default the gateway's own version.
+    ///   - commit: What the program was built from, for `--version` and `/healthz`.
     ///   - backends: The platforms, each kind once.
     ///   - simulators: Each makes the rules of a platform of one's own, which `sandbox` and `demo` simulate and write a
     ///     configuration for, so that `doctor`, `serve` and `send` can be tried without an account.
@@ -46,6 +55,7 @@ public struct GatewayProgram: Sendable {
     public init(
         name: String,
         version: String? = nil,
+        commit: String = "unknown",
         backends: [BackendFactory],
         simulators: [@Sendable () -> any SimulatedService] = [],
         modules: [ModuleFactory] = [],
@@ -53,6 +63,7 @@ public struct GatewayProgram: Sendable {
     ) {
         self.name = name
         self.version = version ?? BuildInfo.current.version
+        self.commit = commit
         self.backends = backends
         self.simulators = simulators
         self.modules = modules
@@ -103,6 +114,7 @@ public struct GatewayProgram: Sendable {
             return .configuration
         case let error as StoreError:
             Shell.complain("\(error)")
+            if case .newer = error { return .configuration }
             return .tryLater
         case is CancellationError:
             return .tryLater
@@ -113,6 +125,17 @@ public struct GatewayProgram: Sendable {
 }
 
 extension GatewayProgram {
+    /// Which build this is, with the libraries that it was linked with at its start.
+    var build: BuildInfo {
+        var libraries = [
+            "jemalloc": Allocator.version, "nghttp2": NIOTransport.nghttp2Version, "SQLite": SQLiteStore.sqliteVersion,
+        ]
+        #if Postgres
+            libraries["libpq"] = PostgresStore.libpqVersion
+        #endif
+        return BuildInfo(version: version, commit: commit, libraries: libraries.filter { !$0.value.isEmpty })
+    }
+
     /// A sandbox with the simulators of this program's own platforms beside those that every sandbox has.
     var sandbox: Sandbox.Configuration {
         var configuration = Sandbox.Configuration()

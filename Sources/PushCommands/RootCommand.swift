@@ -17,10 +17,10 @@ struct RootCommand: AsyncParsableCommand {
             discussion: """
                 Try it without an account: \(program.name) demo
 
-                Exit codes: 0 done or sent, 1 refused or failed, 2 wrong usage, 3 wrong configuration,
+                Exit codes: 0 done or sent, 1 refused or failed, 2 wrong usage, 3 wrong configuration or too new a store,
                 4 sent in part, 75 try again later. Results go to stdout, everything else to stderr.
                 """,
-            version: program.version,
+            version: program.build.text,
             subcommands: own + program.commands + [
                 PluginCommand.self, OpenAPICommand.self, CompletionCommand.self, ManualCommand.self,
             ]

@@ -42,7 +42,8 @@ public final class PostgresStore: NotificationStore {
     ///   - time: In place of the database's clock: for tests.
     ///   - logger: For what happens without a caller.
     /// - Returns: The open store.
-    /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.full` when it cannot be reached now.
+    /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.newer` when a newer version of the
+    ///   program has changed it, `StoreError.full` when it cannot be reached now.
     public static func open(
         _ options: PostgresOptions,
         time: (any TimeSource)? = nil,
@@ -50,7 +51,7 @@ public final class PostgresStore: NotificationStore {
     ) async throws(StoreError) -> PostgresStore {
         let store = PostgresStore(options, time: time, logger: logger)
         do throws(PostgresError) {
-            try await Schema.migrate(store.core.keeper, options)
+            try await Schema.migrate(store.core.keeper, options) { logger.notice("\($0)") }
             try await store.refuseUnfinishedCopy()
             try await Keeper(store.core).begin()
         } catch {

@@ -38,10 +38,11 @@ struct OpenedStore: Sendable {
     /// So many connections read at a time.
     static let readers = 4
 
-    /// Opens the database, brings its tables up to date and marks what a dead owner had claimed.
+    /// Opens the database, brings its tables up to date, of which it tells `report`, and marks what a dead owner had claimed.
     static func open(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime(),
+        report: (String) -> Void = { _ in },
         acceptsUnfinishedCopy: Bool = false
     ) throws(StoreError) -> (DatabasePool, OpenedStore) {
         do {
@@ -57,7 +58,7 @@ struct OpenedStore: Sendable {
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
             }
             let pool = try DatabasePool(path: options.path, configuration: configuration)
-            try Schema.migrator.migrate(pool)
+            try Schema.migrate(pool, options.path, report)
             let opened = try pool.writeWithoutTransaction { db in
                 if !acceptsUnfinishedCopy { try Self.refuseUnfinishedCopy(db, options.path) }
                 try Self.makeDurable(db, options)

@@ -20,7 +20,7 @@ public final class SQLiteStore: NotificationStore {
     /// Opens a store, and makes the file when there is none.
     ///
     /// - Throws: `StoreError.failed` when another process has the file, or when it cannot be opened or brought
-    ///   up to date.
+    ///   up to date; `StoreError.newer` when a newer version of the program has changed it.
     public init(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime(),
@@ -28,7 +28,7 @@ public final class SQLiteStore: NotificationStore {
     ) throws(StoreError) {
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)
-        let (pool, opened) = try OpenedStore.open(options, time: time)
+        let (pool, opened) = try OpenedStore.open(options, time: time) { logger.notice("\($0)") }
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core

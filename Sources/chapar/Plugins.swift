@@ -1,3 +1,4 @@
+import CBuild
 import PushAPNs
 import PushAltcraft
 import PushChabok
@@ -16,6 +17,7 @@ import PushService
 enum Plugins {
     static let program = GatewayProgram(
         name: "chapar",
+        commit: String(cString: build_commit()),
         backends: [
             .apns,
             .fcm,

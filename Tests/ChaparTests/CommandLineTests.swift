@@ -127,6 +127,16 @@ struct CommandLineTests {
         #expect(bytes > 100_000)
     }
 
+    @Test("The version stands alone in its line; commit, Swift and libraries follow")
+    func version() async throws {
+        let lines = try await Program.run(["--version"]).lines
+        #expect(lines.first == BuildInfo.current.version)
+        let parts = lines.dropFirst().map { $0.split(separator: " ", omittingEmptySubsequences: true).map(String.init) }
+        #expect(parts.map(\.first) == ["commit", "Swift", "jemalloc", "libpq", "nghttp2", "SQLite"])
+        #expect(parts.allSatisfy { $0.count == 2 }, "\(lines)")
+        for part in parts.dropFirst(2) { #expect(part[1].wholeMatch(of: /[0-9]+(\.[0-9]+)+/) != nil, "\(part)") }
+    }
+
     @Test("The configuration can come from the environment, and a flag wins over it")
     func configVariable() async throws {
         let folder = try TestFolder()

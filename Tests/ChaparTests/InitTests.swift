@@ -68,6 +68,80 @@ struct InitTests {
         }
     }
 
+    @Test("A gateway without backends says so, gets some from init, and sends after a reload")
+    func fills() async throws {
+        try await Self.withKey { folder in
+            let file = folder.appending(path: "chapar.yaml")
+            let text = "# of the package\nserver: { port: 0 }\nbackends: {}   # none yet\nlog: { level: info }\n"
+            try Data(text.utf8).write(to: file)
+            let isRoot = geteuid() == 0
+            let access: [FileAttributeKey: Int] = isRoot ? [.posixPermissions: 0o640, .groupOwnerAccountID: 4242] : [.posixPermissions: 0o640]
+            try FileManager.default.setAttributes(access, ofItemAtPath: file.path)
+            #expect(try await Program.run(["check"], in: folder).output.contains("no backends yet"))
+            let doctor = try await Program.run(["doctor"], in: folder)
+            #expect(doctor.status == 0 && doctor.output.contains("init --config chapar.yaml"), "\(doctor.output)")
+
+            let child = try Child(["serve", "--json"], in: folder)
+            defer { child.kill() }
+            let line = try await Program.wait("listening") { child.output.hasSuffix("\n") ? child.output : nil }
+            let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
+            let client = try GatewayClient(try #require(HTTPEndpoint(url: url)), key: nil, connections: 1)
+            #expect(child.errors.contains("no backends: whatever is sent is refused"))
+            let empty = try await client.get("/readyz")
+            #expect(empty.status == 503 && empty.json["status"]?.stringValue == "no_backends")
+            let message: JSONValue = [
+                "to": ["tokens": [["token": "abcdef12", "service": "ios-apns"]]], "content": ["body": "x"],
+            ]
+            #expect(try await client.post("/v1/notifications", message.bytes, idempotencyKey: "a").status == 422)
+
+            for wrong in [["--port", "9"], ["--host", "::1"], ["--store", "x.db"]] {
+                let refused = try await Program.run(["init"] + Self.apple + wrong, in: folder)
+                #expect(refused.status == 2 && refused.errors.contains("says itself"), "\(refused.errors)")
+            }
+            let made = try await Program.run(["init"] + Self.apple, in: folder)
+            #expect(made.status == 0 && made.output.contains("reload"), "\(made.errors)")
+            let filled = try String(contentsOf: file, encoding: .utf8)
+            #expect(filled.hasPrefix("# of the package\nserver: { port: 0 }\nbackends:\n  ios:\n    kind: apns\n"), "\(filled)")
+            #expect(filled.hasSuffix("\nlog: { level: info }\n"))
+            let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
+            #expect(attributes[.posixPermissions] as? Int == 0o640)
+            if isRoot { #expect(attributes[.groupOwnerAccountID] as? Int == 4242, "the service goes on reading it") }
+
+            child.send(SIGHUP)
+            try await Program.wait("the reload") { try await client.get("/readyz").status == 200 ? true : nil }
+            #expect(try await client.post("/v1/notifications", message.bytes, idempotencyKey: "b").status == 202)
+            await client.close()
+            let again = try await Program.run(["init"] + Self.apple, in: folder)
+            #expect(again.status == 2 && again.errors.contains("exists"), "what has backends is never replaced")
+        }
+    }
+
+    @Test("A secret that is typed for a file of others can be read by those who read the file, and a key added")
+    func sharedSecret() async throws {
+        try await Self.withKey { folder in
+            let file = folder.appending(path: "chapar.yaml")
+            try Data("backends: {}\n".utf8).write(to: file)
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
+            let answers = "a-token-of-the-panel\n"
+            let made = try await Program.run(
+                ["init", "--ask", "--backend", "chabok", "--set", "chabok.app_id=shop", "--key-file", "admin.key"],
+                input: answers + answers,
+                in: folder
+            )
+            #expect(made.status == 0, "\(made.errors)")
+            let text = try String(contentsOf: file, encoding: .utf8)
+            #expect(text.contains("auth:\n  api_keys:\n") && !text.contains("a-token-of-the-panel"), "\(text)")
+            let secret = try #require(
+                try FileManager.default.contentsOfDirectory(atPath: folder.path).first { $0.hasSuffix(".secret") }
+            )
+            let attributes = try FileManager.default.attributesOfItem(
+                atPath: folder.appending(path: secret).path
+            )
+            #expect(attributes[.posixPermissions] as? Int == 0o640, "never for everybody")
+            #expect(try await Program.run(["check"], in: folder).status == 0)
+        }
+    }
+
     @Test("What is missing or wrong is named, and nothing is written")
     func missing() async throws {
         try await Self.withKey { folder in

@@ -36,6 +36,30 @@ struct StoreCommandTests {
         }
     }
 
+    @Test("A store of a newer version is refused with a sentence and the exit code that systemd does not repeat")
+    func newer() async throws {
+        try await SandboxRig.run { rig in
+            #expect(try await Program.run(["migrate", "--config", rig.config]).status == 0)
+            let copy = rig.folder.appending(path: "copy.db").path
+            #expect(try await Program.run(["backup", copy, "--config", rig.config]).status == 0)
+            _ = try await Script.run(
+                "sqlite3 chapar.db \"INSERT INTO grdb_migrations VALUES ('99 later')\"",
+                in: rig.folder,
+                path: "/usr/bin:/bin"
+            )
+            for command in [["serve"], ["migrate"], ["migrate", "--plan"]] {
+                let refused = try await Program.run(command + ["--config", rig.config])
+                #expect(refused.status == 3, "\(command)")
+                #expect(refused.errors.contains("whose tables this version does not know (99 later): start that version"))
+            }
+            // The way back: a backup from before takes the place of what the newer version left.
+            let restored = try await Program.run(["restore", copy, "--config", rig.config])
+            #expect(restored.status == 0, "\(restored.errors)")
+            let plan = try await Program.run(["migrate", "--plan", "--config", rig.config])
+            #expect(plan.status == 0, "\(plan.errors)")
+        }
+    }
+
     @Test("A plan says with its exit code whether there is something to do, and migrate does it")
     func migrate() async throws {
         try await SandboxRig.run { rig in

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushQueue
+import Synchronization
 import Testing
 
 @testable import PushStorePostgres
@@ -41,6 +42,12 @@ struct MigrationTests {
         try await connection.session { (db) throws(PostgresError) in try db.perform(dump, within: .seconds(60)) }
         await connection.close()
         #expect(try await PostgresLook.look(at: options).missingSteps == Schema.steps.count - 3)
+        let said = Mutex<[String]>([])
+        try await StoreMigration.apply(options) { line in said.withLock { $0.append(line) } }
+        let lines = said.withLock { $0 }
+        #expect(lines.count == Schema.steps.count - 3 + 2, "\(lines)")
+        #expect(lines.first?.contains("in \(Schema.steps.count - 3) steps: about 0 deliveries that wait, about") == true, "\(lines)")
+        #expect(lines.dropFirst().first?.hasPrefix("step 1 of \(Schema.steps.count - 3), quotas, took ") == true, "\(lines)")
         let store = try await PostgresStore.open(options)
         #expect(try await StoreMigration.plan(options).isEmpty)
         let id = NotificationID(rawValue: 191_726_213_627_117_568)
@@ -84,6 +91,7 @@ struct MigrationTests {
         #expect(older?.contains("was written by a newer version, whose step \(newest) this one does not know") == true)
         #expect(try await Self.sentence { _ = try await PostgresStore.open(options) } == older)
         #expect(try await Self.sentence { _ = try await StoreMigration.plan(options) } == older)
+        await #expect(throws: StoreError.newer(older ?? "")) { try await PostgresStore.open(options) }
         #expect(try await PostgresLook.look(at: options).isNewer)
         let connection = PostgresConnection(options, name: "look")
         let nodes = try await connection.session { (db) throws(PostgresError) in

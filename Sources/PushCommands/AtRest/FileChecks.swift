@@ -47,14 +47,14 @@ struct FileChecks {
             }
         }
         let open = files.sorted { $0.key < $1.key }.filter {
-            FileModes.mode(of: $0.key).map { $0 & 0o077 != 0 } ?? false
+            FileModes.openness(of: $0.key, beside: path) != 0
         }
         guard open.isEmpty else {
             return open.map { file, key in
                 Diagnosis("key files", .warning, "others can read or change \(file) (\(key))", fix: "chmod 600 \(file)")
             }
         }
-        return files.isEmpty ? [] : [Diagnosis("key files", .ok, "\(files.count) are readable by their owner only")]
+        return files.isEmpty ? [] : [Diagnosis("key files", .ok, "\(files.count) are readable by nobody else")]
     }
 
     private static func isKeyFile(_ path: String) -> Bool {

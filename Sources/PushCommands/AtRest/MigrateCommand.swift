@@ -12,7 +12,8 @@ struct MigrateCommand: AsyncParsableCommand {
         discussion: """
             A gateway does the same at its start. With --plan nothing is changed: exit code 0 when nothing is to be done, 1 when
             there are steps. Of a PostgreSQL store the statements are shown, and whether gateways of the version before can go on
-            meanwhile; a database file must not be in use, but for --plan.
+            meanwhile; a database file must not be in use, but for --plan. What is done, and how long each step took, goes to stderr.
+            Exit code 3 when a newer version of the program has changed the store.
             """
     )
 
@@ -27,7 +28,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let steps: [MigrationStep]
         do {
             steps = try await place.plan()
-            if !plan, !steps.isEmpty { try await place.migrate() }
+            if !plan, !steps.isEmpty { try await place.migrate { Shell.complain($0) } }
         } catch let error as StoreError {
             throw CommandFailure(atRest: error)
         }

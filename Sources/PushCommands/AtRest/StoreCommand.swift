@@ -119,7 +119,11 @@ struct StoreCopyCommand: AsyncParsableCommand {
 extension CommandFailure {
     /// What is wrong with a store that no gateway uses: only a database that is away may be there later.
     init(atRest error: StoreError) {
-        if case .full = error { self.init("\(error)", .tryLater) } else { self.init("\(error)") }
+        switch error {
+        case .full: self.init("\(error)", .tryLater)
+        case .newer: self.init("\(error)", .configuration)
+        case .closed, .failed, .sealed: self.init("\(error)")
+        }
     }
 }
 
@@ -189,12 +193,12 @@ enum StorePlace {
         }
     }
 
-    /// Brings its tables up to date.
-    func migrate() async throws {
+    /// Brings its tables up to date, and tells `report` how it goes on.
+    func migrate(report: @Sendable (String) -> Void) async throws {
         switch self {
-        case .sqlite(let options): try PushStoreSQLite.StoreMigration.apply(options)
+        case .sqlite(let options): try PushStoreSQLite.StoreMigration.apply(options, report: report)
         #if Postgres
-            case .postgres(let options): try await PushStorePostgres.StoreMigration.apply(options)
+            case .postgres(let options): try await PushStorePostgres.StoreMigration.apply(options, report: report)
         #endif
         }
     }

@@ -26,7 +26,8 @@ struct CheckCommand: AsyncParsableCommand {
     private func summary(_ loaded: LoadedConfiguration) -> String {
         let backends = loaded.backends.map { "\($0.name) (\($0.backend.kind))" }.joined(separator: ", ")
         let routes = loaded.configuration.routes.count
-        return "\(file.path) is good: backends \(backends); \(routes) route\(routes == 1 ? "" : "s")."
+        let all = backends.isEmpty ? "no backends yet" : "backends \(backends)"
+        return "\(file.path) is good: \(all); \(routes) route\(routes == 1 ? "" : "s")."
     }
 
     private func report(_ loaded: LoadedConfiguration?, _ issues: [ConfigIssue]) -> JSONValue {

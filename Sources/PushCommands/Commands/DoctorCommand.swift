@@ -40,7 +40,14 @@ struct DoctorCommand: AsyncParsableCommand {
             findings.append(
                 (
                     "configuration",
-                    Diagnosis("file", .ok, "\(file.path) is good, \(count) backend\(count == 1 ? "" : "s")")
+                    count == 0
+                        ? Diagnosis(
+                            "file",
+                            .warning,
+                            "\(file.path) is good, but has no backends: nothing can be sent",
+                            fix: "\(GatewayProgram.current.name) init --config \(file.path)"
+                        )
+                        : Diagnosis("file", .ok, "\(file.path) is good, \(count) backend\(count == 1 ? "" : "s")")
                 )
             )
             findings += await HostChecks.run(loaded.configuration).map { ("host", $0) }

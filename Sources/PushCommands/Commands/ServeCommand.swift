@@ -42,13 +42,13 @@ struct ServeCommand: AsyncParsableCommand {
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.
         let hangUps = await UnixSignalsSequence(trapping: .sighup)
         let address = ListeningAddress(isPrinted: isJSON)
-        let metrics = GatewayMetrics()
+        let metrics = GatewayMetrics(build: GatewayProgram.current.build)
         metrics.registry.bootstrap()
         let assembly = try await GatewayAssembly(path: file.path, log: log, metrics: metrics) { [address] port in
             address.announce(port, logger)
         }
         let configuration = assembly.configuration
-        address.prepare(configuration)
+        address.prepare(configuration, hasBackends: !assembly.gateway.state.snapshot.backends.isEmpty)
         let drain = configuration.queue.drain
         var options = ServiceGroupConfiguration(
             services: [
@@ -94,12 +94,14 @@ private struct Reloading: Service {
 private final class ListeningAddress: Sendable {
     private let server = Mutex((GatewayConfiguration.Server(), "http"))
     private let isOpen = Mutex(false)
+    private let isEmpty = Mutex(false)
     private let isPrinted: Bool
 
     /// Makes one; `isPrinted` is whether stdout gets the address besides the log.
     init(isPrinted: Bool) { self.isPrinted = isPrinted }
 
-    func prepare(_ configuration: GatewayConfiguration) {
+    func prepare(_ configuration: GatewayConfiguration, hasBackends: Bool) {
+        isEmpty.withLock { $0 = !hasBackends }
         server.withLock { $0 = (configuration.server, configuration.tls == nil ? "http" : "https") }
         isOpen.withLock { $0 = configuration.apiKeys.isEmpty }
     }
@@ -118,6 +120,12 @@ private final class ListeningAddress: Sendable {
                     "url": .string(url), "port": .integer(Int64(port)), "pid": .integer(Int64(getpid())),
                 ])
             }
+        }
+        ServiceManager.tell(ServiceManager.ready)
+        if isEmpty.withLock({ $0 }) {
+            logger.warning(
+                "no backends: whatever is sent is refused; chapar init writes some into the configuration, then reload it"
+            )
         }
         if isOpen.withLock({ $0 }) {
             logger.notice(

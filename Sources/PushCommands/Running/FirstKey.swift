@@ -10,10 +10,7 @@ enum FirstKey {
     static func make(in file: ConfigOption, asJSON isJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)
-        let hasSection = text.text.split(whereSeparator: \.isNewline).contains {
-            $0.hasPrefix("auth:") || $0.hasPrefix("\"auth\"")
-        }
-        guard !hasSection, !text.text.drop(while: \.isWhitespace).hasPrefix("{") else {
+        guard !text.hasKeys, !text.text.drop(while: \.isWhitespace).hasPrefix("{") else {
             guard try file.load().configuration.apiKeys.isEmpty else { return }
             throw CommandFailure(
                 "\(file.path) has a section auth already: make a key with \"chapar keys create\" and write its line there",

@@ -32,7 +32,7 @@ struct GatewayAssembly: Sendable {
     init(
         path: String,
         log: LogOutput.Settings,
-        metrics: GatewayMetrics = GatewayMetrics(),
+        metrics: GatewayMetrics = GatewayMetrics(build: GatewayProgram.current.build),
         adjust: (inout GatewayConfiguration) -> Void = { _ in },
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) async throws {
@@ -74,6 +74,7 @@ struct GatewayAssembly: Sendable {
             knownKinds: loader.registry.factories.map(\.kind.rawValue),
             notices: notices,
             metrics: metrics,
+            build: GatewayProgram.current.build,
             logger: logger,
             onListening: onListening
         )

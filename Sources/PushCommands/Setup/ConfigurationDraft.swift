@@ -15,16 +15,18 @@ struct ConfigurationDraft {
     private(set) var backends: [Backend] = []
     /// The element of `auth.api_keys`; nil without a key.
     var keyLine: String?
-    private let host: String
-    private let port: Int
-    private let store: String
+    private let beginning: Beginning
+
+    /// What there is before the backends.
+    enum Beginning {
+        /// A new file: where the gateway listens, and its database.
+        case settings(host: String, port: Int, store: String)
+        /// A file without backends, of which everything else stays.
+        case file(ConfigurationFile)
+    }
 
     /// Makes one without backends.
-    init(host: String, port: Int, store: String) {
-        self.host = host
-        self.port = port
-        self.store = store
-    }
+    init(_ beginning: Beginning) { self.beginning = beginning }
 
     /// Adds a backend; false when the name is taken.
     mutating func add(_ name: String, kind: String) -> Bool {
@@ -77,18 +79,30 @@ struct ConfigurationDraft {
 
     /// The file.
     var text: String {
-        var lines = [
-            "# Written by init; `check` names mistakes, `doctor` looks whether the platforms can be reached.",
-            "server: { host: \(Self.scalar(host)), port: \(port) }",
-            "store: { path: \(Self.scalar(store)) }",
-        ]
-        if let keyLine { lines += ["auth:", "  api_keys:", "    \(keyLine)"] }
-        lines.append("backends:")
+        let keys = keyLine.map { ["auth:", "  api_keys:", "    \($0)"] } ?? []
+        switch beginning {
+        case .settings(let host, let port, let store):
+            let head = [
+                "# Written by init; `check` names mistakes, `doctor` looks whether the platforms can be reached.",
+                "server: { host: \(Self.scalar(host)), port: \(port) }",
+                "store: { path: \(Self.scalar(store)) }",
+            ]
+            return (head + keys + section).joined(separator: "\n") + "\n"
+        case .file(var file):
+            file.fill(backends: section.joined(separator: "\n"))
+            if !keys.isEmpty { file.append(keys.joined(separator: "\n") + "\n") }
+            return file.text
+        }
+    }
+
+    /// The lines of the section `backends`.
+    private var section: [String] {
+        var lines = ["backends:"]
         for backend in backends {
             lines += ["  \(backend.name):", "    kind: \(backend.kind)"]
             lines += Self.lines(backend.values, "    ")
         }
-        return lines.joined(separator: "\n") + "\n"
+        return lines
     }
 
     private static func lines(_ object: JSONObject, _ margin: String) -> [String] {

@@ -12,8 +12,9 @@ struct InitCommand: AsyncParsableCommand {
             abstract: "Write a configuration: asks for what each platform needs, or takes it from flags.",
             discussion: """
                 On a terminal it asks for what is missing; elsewhere it names it. Nothing is written before everything is there \
-                and checked, and a file that exists is never replaced. Paths of key files are written in full; what is typed as \
-                a secret goes to a file of its own that only you can read.
+                and checked. A file that exists is never replaced; one with the line "backends: {}", as a package brings it, gets \
+                the backends in place of that line, and keeps everything else with its owner and mode. Paths of key files are \
+                written in full; what is typed as a secret goes to a file of its own that nobody else can read.
 
                   \(program) init
                   \(program) init --backend ios=apns --set ios.team_id=ABCDE12345 --set ios.key_id=KEY1234567 \
@@ -33,14 +34,14 @@ struct InitCommand: AsyncParsableCommand {
     )
     var values: [String] = []
 
-    @Option(help: "The address to listen on; other machines need keys (--key-file).")
-    var host = "127.0.0.1"
+    @Option(help: "The address to listen on; other machines need keys (--key-file). Default: 127.0.0.1.")
+    var host: String?
 
-    @Option(help: "The port to listen on.")
-    var port = 8080
+    @Option(help: "The port to listen on. Default: 8080.")
+    var port: Int?
 
-    @Option(help: "The database file; relative to the configuration.")
-    var store = "chapar.db"
+    @Option(help: "The database file; relative to the configuration. Default: chapar.db.")
+    var store: String?
 
     @Option(help: "Make an API key with the scope admin and write it to this new file (mode 600).", completion: .file())
     var keyFile: String?
@@ -52,15 +53,16 @@ struct InitCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func validate() throws {
-        guard (0...65535).contains(port) else { throw ValidationError("\(port) is not a port: 0 to 65535.") }
+        guard (0...65535).contains(port ?? 0) else { throw ValidationError("\(port ?? 0) is not a port: 0 to 65535.") }
     }
 
     func run() async throws {
-        for path in [file.path, keyFile].compactMap(\.self) where FileManager.default.fileExists(atPath: path) {
-            throw CommandFailure("\(path) exists: it is not replaced. Give another name, or move it away.", .usage)
-        }
+        let existing = try existingFile()
         let questions = ask || Shell.isInputTerminal ? Questions() : nil
-        var draft = ConfigurationDraft(host: host, port: port, store: store)
+        var draft = ConfigurationDraft(
+            existing.map { .file($0) }
+                ?? .settings(host: host ?? "127.0.0.1", port: port ?? 8080, store: store ?? "chapar.db")
+        )
         try choose(into: &draft, questions)
         for value in values { try draft.set(value) }
         let key = keyFile.map { _ in NewAPIKey() }
@@ -68,12 +70,31 @@ struct InitCommand: AsyncParsableCommand {
         var secrets: [String] = []
         do {
             try complete(&draft, questions, &secrets)
-            try write(draft, key)
+            try write(draft, key, in: existing)
         } catch {
             for secret in secrets { unlink(secret) }
             throw error
         }
-        show(draft)
+        show(draft, isNew: existing == nil)
+    }
+
+    /// The configuration that is to get backends; nil when a new one is to be written.
+    private func existingFile() throws(CommandFailure) -> ConfigurationFile? {
+        if let keyFile, FileManager.default.fileExists(atPath: keyFile) { throw Self.exists(keyFile) }
+        guard FileManager.default.fileExists(atPath: file.path) else { return nil }
+        let existing = try ConfigurationFile(file.path)
+        guard existing.takesBackends else { throw Self.exists(file.path) }
+        guard host == nil, port == nil, store == nil else {
+            throw CommandFailure("\(file.path) exists and says itself where it listens and keeps its store", .usage)
+        }
+        if keyFile != nil, existing.hasKeys {
+            throw CommandFailure("\(file.path) has a section auth already: see keys create", .usage)
+        }
+        return existing
+    }
+
+    private static func exists(_ path: String) -> CommandFailure {
+        CommandFailure("\(path) exists: it is not replaced. Give another name, or move it away.", .usage)
     }
 
     /// The platforms: those of the flags, else those that somebody names.
@@ -148,21 +169,30 @@ struct InitCommand: AsyncParsableCommand {
         let target = folder.appending(path: "\(path).secret").path
         try SecretFile.write(given + "\n", to: target)
         secrets.append(target)
+        // Who may read the configuration has to read this as well: with a package that is the service's user.
+        if FileManager.default.fileExists(atPath: file.path) {
+            try FileModes.copyAccess(from: file.path, to: target, mask: 0o640)
+        }
         Shell.complain("written to \(target)")
         return "${file:\(target)}"
     }
 
-    private func write(_ draft: ConfigurationDraft, _ key: NewAPIKey?) throws {
+    private func write(_ draft: ConfigurationDraft, _ key: NewAPIKey?, in existing: ConfigurationFile?) throws {
         if let key, let keyFile { try SecretFile.write(key.key.reveal() + "\n", to: keyFile) }
         do throws(CommandFailure) {
-            try SecretFile.write(draft.text, to: file.path)
+            if var existing {
+                existing.text = draft.text
+                try existing.write()
+            } else {
+                try SecretFile.write(draft.text, to: file.path)
+            }
         } catch {
             if let keyFile { unlink(keyFile) }
             throw error
         }
     }
 
-    private func show(_ draft: ConfigurationDraft) {
+    private func show(_ draft: ConfigurationDraft, isNew: Bool) {
         let backends = draft.backends.map { (name: $0.name, kind: $0.kind) }
         guard !form.isJSON else {
             return Shell.print([
@@ -174,7 +204,11 @@ struct InitCommand: AsyncParsableCommand {
         Shell.print("\(file.path): \(backends.map { "\($0.name) (\($0.kind))" }.joined(separator: ", ")), checked.")
         if let keyFile { Shell.print("\(keyFile): the API key, for CHAPAR_KEY or --key-file.") }
         Shell.print("next: \(program) doctor --config \(file.path)")
-        Shell.print("      \(program) serve --config \(file.path)")
+        Shell.print(
+            isNew
+                ? "      \(program) serve --config \(file.path)"
+                : "      then let the gateway read it: systemctl reload \(program), or SIGHUP"
+        )
     }
 }
 

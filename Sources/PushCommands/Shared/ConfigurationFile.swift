@@ -2,10 +2,10 @@ import Foundation
 import PushCore
 
 /// A configuration file as text, for the few commands that change one: everything but the place they change stays byte for
-/// byte, and the file is replaced as a whole, with its mode, or not at all.
+/// byte, and the file is replaced as a whole, with its owner, group and mode, or not at all.
 struct ConfigurationFile {
     let path: String
-    private(set) var text: String
+    var text: String
 
     /// Reads the file.
     init(_ path: String) throws(CommandFailure) {
@@ -36,6 +36,24 @@ struct ConfigurationFile {
         CommandFailure("the key's hash does not stand in \(path) itself: change it where it is written", .usage)
     }
 
+    /// The line of a configuration without backends that the first ones are put in place of; nil when there is none.
+    private var emptyBackends: Range<String.Index>? {
+        text.firstRange(of: /(?m)^backends:[ \t]*\{[ \t]*\}[ \t]*(#.*)?$/)
+    }
+
+    /// Whether it is a configuration without backends that can take some.
+    var takesBackends: Bool { emptyBackends != nil }
+
+    /// Puts the section with backends in the place of the empty one.
+    mutating func fill(backends section: String) {
+        if let place = emptyBackends { text.replaceSubrange(place, with: section) }
+    }
+
+    /// Whether there is a section for API keys.
+    var hasKeys: Bool {
+        text.split(whereSeparator: \.isNewline).contains { $0.hasPrefix("auth:") || $0.hasPrefix("\"auth\"") }
+    }
+
     /// Adds a section at the end; the file must be YAML.
     mutating func append(_ section: String) {
         if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }
@@ -46,11 +64,12 @@ struct ConfigurationFile {
     func write() throws(CommandFailure) {
         do {
             let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
-            let mode = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int ?? 0o600
             let part = target + ".new-\(getpid())"
             defer { unlink(part) }
             try SecretFile.write(text, to: part)
-            guard chmod(part, mode_t(truncatingIfNeeded: mode)) == 0, rename(part, target) == 0 else {
+            // Another user's program may read it, as the service of a package does.
+            try FileModes.copyAccess(from: target, to: part)
+            guard rename(part, target) == 0 else {
                 throw CommandFailure("cannot replace \(path): \(String(cString: strerror(errno)))")
             }
         } catch let failure as CommandFailure {

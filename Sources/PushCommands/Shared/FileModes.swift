@@ -9,6 +9,27 @@ enum FileModes {
         return stat(path, &found) == 0 ? found.st_mode : nil
     }
 
+    /// Gives a file the owner and the group of another, and of its mode what `mask` leaves.
+    static func copyAccess(from model: String, to path: String, mask: mode_t = 0o777) throws(CommandFailure) {
+        var (wanted, found) = (stat(), stat())
+        guard stat(model, &wanted) == 0, stat(path, &found) == 0,
+            (wanted.st_uid, wanted.st_gid) == (found.st_uid, found.st_gid)
+                || chown(path, wanted.st_uid, wanted.st_gid) == 0,
+            chmod(path, wanted.st_mode & mask) == 0
+        else {
+            throw CommandFailure("cannot give \(path) owner and mode of \(model): \(String(cString: strerror(errno)))")
+        }
+    }
+
+    /// Who else may use a file that holds a secret, as bits of its mode: the group counts as others, unless the configuration is for
+    /// that group as well.
+    static func openness(of path: String, beside configuration: String) -> mode_t {
+        var (own, model) = (stat(), stat())
+        guard stat(path, &own) == 0 else { return 0 }
+        let isShared = stat(configuration, &model) == 0 && own.st_gid == model.st_gid && model.st_mode & 0o040 != 0
+        return own.st_mode & (isShared ? 0o037 : 0o077)
+    }
+
     /// Why others could take what is in a folder away or replace it; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
         let folder = (path as NSString).deletingLastPathComponent

@@ -36,13 +36,16 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case failed(String)
     /// The value is there, encrypted with a key that is not at hand; the sentence says which.
     case sealed(String)
+    /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which. Nothing was
+    /// changed, and trying again changes nothing.
+    case newer(String)
 
     /// A sentence for people.
     public var description: String {
         switch self {
         case .full(let reason, _): reason
         case .closed: "the store is closed"
-        case .failed(let reason), .sealed(let reason): reason
+        case .failed(let reason), .sealed(let reason), .newer(let reason): reason
         }
     }
 }

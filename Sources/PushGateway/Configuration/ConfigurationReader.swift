@@ -83,9 +83,6 @@ struct ConfigurationReader {
             root.missing("backends", "a map of names, each with its kind (\(kinds)) and keys")
             return []
         }
-        if root.holdsMap("backends"), section.keys.isEmpty {
-            root.reject("backends", "names no backend", fix: "Write at least one: NAME: { kind: … }, of \(kinds).")
-        }
         return registry.backends(in: section, apps: apps, context: context)
     }
 

@@ -15,21 +15,43 @@ struct OperatorAPI: Sendable {
     let build: BuildInfo
 
     /// The process turns: nothing else is looked at.
-    func health() -> Response {
-        Response.json { writer in
+    ///
+    /// Which build it is helps whoever looks for known holes, so it is for those who have a key; a key that is wrong or has expired
+    /// changes nothing, since a probe that is refused ends the gateway.
+    func health(_ request: Request, _ scope: RequestScope) -> Response {
+        let isKnown = (try? scope.snapshot.admit(CallerFields(request.head), .anyKey, at: state.time.now)) != nil
+        return Response.json { writer in
             writer.field("status", "ok")
+            guard isKnown else { return }
+            writer.field("version", build.version)
+            writer.field("commit", build.commit)
+            writer.field("swift", build.swift)
+            writer.name("libraries")
+            writer.beginObject()
+            for (name, version) in build.libraries.sorted(by: { $0.key < $1.key }) { writer.field(name, version) }
+            writer.endObject()
         }
     }
 
     /// Whether new work is taken.
     ///
-    /// A platform that is down does not matter here: the queue is what it is for. Asked without a key, so that it says no more
-    /// than that: what the store lacks stands in the metrics, and in the answer to whoever sends.
+    /// A platform that is down does not matter here: the queue is what it is for. A gateway without backends refuses whatever is sent
+    /// to it. Asked without a key, so that it says no more than that: what the store lacks stands in the metrics, and in the answer
+    /// to whoever sends.
     func readiness() async -> Response {
         let health = await state.store.health()
-        let isReady = health.acceptsWork && !state.isDraining
-        return Response.json(isReady ? .ok : .serviceUnavailable) { writer in
-            writer.field("status", isReady ? "ready" : state.isDraining ? "draining" : "store_refuses_work")
+        let status =
+            if state.isDraining {
+                "draining"
+            } else if !health.acceptsWork {
+                "store_refuses_work"
+            } else if state.snapshot.backends.isEmpty {
+                "no_backends"
+            } else {
+                "ready"
+            }
+        return Response.json(status == "ready" ? .ok : .serviceUnavailable) { writer in
+            writer.field("status", status)
             writer.name("store")
             writer.beginObject()
             writer.field("accepts_work", health.acceptsWork)

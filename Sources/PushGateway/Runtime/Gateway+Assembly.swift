@@ -15,6 +15,7 @@ extension Gateway {
     ///   - metrics: What is counted and shown under `/metrics`.
     ///   - servesAPI: Whether it listens on the configured address. Without that it is for the program alone, which sends through
     ///     ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard are the API's.
+    ///   - build: Which build this is, for whoever asks.
     ///   - logger: Where failures are logged.
     ///   - onListening: Called with the port once connections are accepted.
     /// - Returns: A gateway that does nothing before it runs.
@@ -27,6 +28,7 @@ extension Gateway {
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         servesAPI: Bool = true,
+        build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
@@ -37,6 +39,7 @@ extension Gateway {
             notices: notices,
             time: time,
             metrics: metrics,
+            build: build,
             logger: logger,
             planning: OutboxPlanner.ownThread()
         ) {
@@ -52,6 +55,7 @@ extension Gateway {
         notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
+        build: BuildInfo = .current,
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
         makeFront: (GatewayAPI) -> any Service
@@ -78,6 +82,7 @@ extension Gateway {
             workers: dispatcher,
             metrics: metrics,
             knownKinds: knownKinds,
+            build: build,
             logger: logger
         )
         let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)

@@ -11,3 +11,16 @@ package struct MigrationStep: Sendable, Hashable {
         (self.name, self.statements, self.isCompatible) = (name, statements, isCompatible)
     }
 }
+
+extension MigrationStep {
+    /// The sentence about a step that is done.
+    package static func told(_ name: String, _ number: Int, of count: Int, after span: Duration) -> String {
+        "step \(number) of \(count), \(name), took \(seconds(span))"
+    }
+
+    /// A span in seconds, to a tenth.
+    package static func seconds(_ span: Duration) -> String {
+        let tenths = span.boundedMilliseconds / 100
+        return "\(tenths / 10).\(tenths % 10) s"
+    }
+}

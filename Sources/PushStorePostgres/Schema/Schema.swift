@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// The tables, as numbered steps that only ever grow: a released step is never changed, a new one is added below it.
 ///
@@ -50,12 +51,14 @@ enum Schema {
     ///   - connection: Where.
     ///   - options: What it is called in messages.
     ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
+    ///   - report: Is told what is there and how long each step took; of a new schema nothing.
     /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here
     ///   whose steps are not compatible with this one: nothing is changed.
     static func migrate(
         _ connection: PostgresConnection,
         _ options: PostgresOptions,
-        steps: [Step] = Schema.steps
+        steps: [Step] = Schema.steps,
+        report: (String) -> Void = { _ in }
     ) async throws(PostgresError) {
         let count = try await connection.transaction { (db) throws(PostgresError) in
             guard db.serverVersion >= oldestServer else {
@@ -66,7 +69,13 @@ enum Schema {
             try prepare(db, options)
             return try appliedSteps(db, options, steps)
         }
+        let (isTold, missing, start) = (count > 0 && count < steps.count, steps.count - count, ContinuousClock.now)
+        if isTold {
+            let rows = try await connection.session { (db) throws(PostgresError) in try estimateRows(db) }
+            report("the schema \(options.schema) of \(options) is brought up to date in \(missing) steps: \(rows)")
+        }
         for (place, step) in steps.enumerated().dropFirst(count) {
+            let before = ContinuousClock.now
             try await connection.transaction { (db) throws(PostgresError) in
                 try lock(db)
                 // Another node may have done it meanwhile.
@@ -77,7 +86,23 @@ enum Schema {
                     [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]
                 )
             }
+            guard isTold else { continue }
+            report(MigrationStep.told(step.name, place + 1 - count, of: missing, after: before.duration(to: .now)))
         }
+        if isTold { report("the schema is up to date after \(MigrationStep.seconds(start.duration(to: .now)))") }
+    }
+
+    /// About how many rows the large tables have, as the server's statistics say.
+    private static func estimateRows(_ db: isolated PostgresConnection) throws(PostgresError) -> String {
+        let tables = [("waiting", "deliveries that wait"), ("devices", "devices"), ("outbox_entries", "outbox entries")]
+        var parts: [String] = []
+        for (table, name) in tables {
+            let rows = try db.run(
+                "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('chapar.\(table)')"
+            )
+            if rows.count > 0 { parts.append("about \(rows.integer(0, 0) ?? 0) \(name)") }
+        }
+        return parts.joined(separator: ", ")
     }
 
     /// Nodes that start together take turns.
@@ -121,7 +146,7 @@ enum Schema {
         let newest = Int(rows.integer(0, 0) ?? 0)
         guard Int(rows.integer(0, 1) ?? 0) <= steps.count else {
             throw .declined(
-                .failed(
+                .newer(
                     """
                     \(options), schema \(options.schema), was written by a newer version, whose step \(newest) this one does not know: \
                     start that version or a newer one

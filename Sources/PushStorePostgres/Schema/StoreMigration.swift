@@ -5,7 +5,7 @@ package import PushQueue
 package enum StoreMigration {
     /// What an opening would do; nothing is changed.
     ///
-    /// - Throws: `StoreError.failed` when an incompatible newer version has been here.
+    /// - Throws: `StoreError.newer` when an incompatible newer version has been here.
     package static func plan(_ options: PostgresOptions) async throws(StoreError) -> [MigrationStep] {
         try await PostgresConnection.use(options, name: "migration") { (connection) async throws(PostgresError) in
             let (missing, count) = try await connection.session { (db) throws(PostgresError) -> ([String], Int) in
@@ -28,10 +28,13 @@ package enum StoreMigration {
         }
     }
 
-    /// Brings the tables up to date, as an opening does.
-    package static func apply(_ options: PostgresOptions) async throws(StoreError) {
+    /// Brings the tables up to date, as an opening does, and tells `report` how it goes on.
+    package static func apply(
+        _ options: PostgresOptions,
+        report: @Sendable (String) -> Void = { _ in }
+    ) async throws(StoreError) {
         try await PostgresConnection.use(options, name: "migration") { (connection) async throws(PostgresError) in
-            try await Schema.migrate(connection, options)
+            try await Schema.migrate(connection, options, report: report)
         }
     }
 }

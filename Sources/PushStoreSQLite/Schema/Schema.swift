@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import PushCore
+import PushQueue
 
 /// The tables, as named steps that only ever grow: a released step is never changed, a new one is added below it.
 enum Schema {
@@ -21,6 +22,34 @@ enum Schema {
         migrator.registerMigration("12 column names") { try $0.execute(sql: columnNames) }
         migrator.registerMigration("13 outbox entries") { try $0.execute(sql: outboxEntries) }
         return migrator
+    }
+
+    /// Brings a file's tables up to date, and tells `report` what is there and how long each step took; of a new file nothing.
+    static func migrate(_ pool: DatabasePool, _ path: String, _ report: (String) -> Void) throws {
+        let migrator = migrator
+        let (applied, rows) = try pool.writeWithoutTransaction { db in
+            let applied = try migrator.appliedIdentifiers(db)
+            let isCurrent = applied.isEmpty || migrator.migrations.allSatisfy(applied.contains)
+            return (applied, isCurrent ? "" : try countRows(db, applied))
+        }
+        let missing = migrator.migrations.filter { !applied.contains($0) }
+        guard !applied.isEmpty, !missing.isEmpty else { return try migrator.migrate(pool) }
+        report("the store \(path) is brought up to date in \(missing.count) steps: \(rows)")
+        let start = ContinuousClock.now
+        for (index, step) in missing.enumerated() {
+            let before = ContinuousClock.now
+            try migrator.migrate(pool, upTo: step)
+            report(MigrationStep.told(step, index + 1, of: missing.count, after: before.duration(to: .now)))
+        }
+        report("the store is up to date after \(MigrationStep.seconds(start.duration(to: .now)))")
+    }
+
+    /// How many rows the large tables have.
+    private static func countRows(_ db: Database, _ steps: Set<String>) throws -> String {
+        try [("deliveries", "deliveries"), ("devices", "devices"), (entryTable(steps), "outbox entries")]
+            .filter { try db.tableExists($0.0) }
+            .map { "\(try Int.fetchOne(db, sql: "SELECT count(*) FROM \($0.0)") ?? 0) \($0.1)" }
+            .joined(separator: ", ")
     }
 
     /// Refuses a file that a newer version of the program has brought up to date: this one would misread it.
@@ -49,7 +78,7 @@ enum Schema {
         let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
         let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])
         let writer = version.map { "version \(String(decoding: $0, as: UTF8.self))" } ?? "a newer version"
-        throw StoreError.failed(
+        throw StoreError.newer(
             """
             the store \(path) was written by \(writer), whose tables this version does not know \
             (\(unknown.joined(separator: ", "))): start that version or a newer one, or restore a copy from before the upgrade

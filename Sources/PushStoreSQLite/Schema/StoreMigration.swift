@@ -7,7 +7,7 @@ package import PushQueue
 package enum StoreMigration {
     /// What an opening would do; nothing is changed, and a gateway may use the file meanwhile.
     ///
-    /// - Throws: `StoreError.failed` when a newer version has been here, or the file cannot be read.
+    /// - Throws: `StoreError.newer` when a newer version has been here, `StoreError.failed` when the file cannot be read.
     package static func plan(_ path: String) throws(StoreError) -> [MigrationStep] {
         let names = Schema.migrator.migrations
         guard FileManager.default.fileExists(atPath: path) else { return names.map { MigrationStep(name: $0) } }
@@ -27,12 +27,15 @@ package enum StoreMigration {
         }
     }
 
-    /// Brings a file up to date, as its opening does; no gateway may use it.
-    package static func apply(_ options: SQLiteStoreOptions) throws(StoreError) {
+    /// Brings a file up to date, as its opening does, and tells `report` how it goes on; no gateway may use it.
+    package static func apply(
+        _ options: SQLiteStoreOptions,
+        report: (String) -> Void = { _ in }
+    ) throws(StoreError) {
         let ownership = try FileOwnership(of: options.path)
         defer { ownership.release() }
         try FileOwnership.makePrivate(options.path)
-        let (pool, _) = try OpenedStore.open(options)
+        let (pool, _) = try OpenedStore.open(options, report: report)
         try? pool.close()
     }
 }

@@ -65,10 +65,34 @@ struct APIOperationsTests {
         #expect(full.json == told, "strangers learn no path and no sizes: \(full.text)")
         #expect(try await harness.send(.get, "/healthz").status == 200)
         harness.store.contents.withLock { $0.health = StoreHealth(acceptsWork: true) }
+        #expect(try await APIHarness(backends: []).send(.get, "/readyz").json["status"] == "no_backends")
         harness.state.beginDraining()
         let draining = try await harness.send(.get, "/readyz")
         #expect(draining.status == 503)
         #expect(draining.json["status"] == "draining")
+    }
+
+    @Test("tells which build it is to whoever has a key, and to strangers that it is alive")
+    func build() async throws {
+        let key = APIHarness.key("shop", [.send], notAfter: Date(timeIntervalSince1970: 1_800_000_100))
+        let harness = APIHarness(keys: [key])
+        let alive: JSONValue = ["status": "ok"]
+        #expect(try await harness.send(.get, "/healthz").json == alive)
+        let unknown: HTTPFields = [.authorization: "Bearer another"]
+        #expect(try await harness.send(.get, "/healthz", headers: unknown).json == alive, "a probe is never refused")
+        let known = try await harness.send(.get, "/healthz", headers: APIHarness.bearer("shop")).json
+        #expect(known["status"] == "ok")
+        #expect(known["version"] == .string(BuildInfo.current.version))
+        #expect(known["commit"] == "unknown")
+        #expect(known["swift"] == .string(BuildInfo.compiler))
+        #expect(known["libraries"] == [:])
+        harness.time.advance(by: .seconds(200))
+        #expect(try await harness.send(.get, "/healthz", headers: APIHarness.bearer("shop")).json == alive)
+        // Without keys this machine may ask, and no proxy may for others.
+        let open = APIHarness()
+        #expect(try await open.send(.get, "/healthz").json["version"] != nil)
+        let passed = try await open.send(.get, "/healthz", headers: [.xForwardedFor: "192.0.2.1"])
+        #expect(passed.status == 200 && passed.json == alive)
     }
 
     @Test("tells what each backend is, can do and has before it")

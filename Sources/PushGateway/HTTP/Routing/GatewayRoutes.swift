@@ -207,7 +207,9 @@ extension RouteTable {
                 try await own.erasures.erase(values[0], scope)
             },
             Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operators.scrape(scope.snapshot) },
-            Route(.get, "/healthz", .open, isProbe: true) { _, _, _ in own.operators.health() },
+            Route(.get, "/healthz", .open, isProbe: true) { request, _, scope in
+                own.operators.health(request, scope)
+            },
             Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operators.readiness() },
         ]
     }

@@ -1,0 +1,32 @@
+import Foundation
+
+/// Tells systemd how far the program is, where the unit asks for it (`Type=notify`); elsewhere nothing happens.
+///
+/// So `systemctl start`, and the installation of a package, end when the gateway listens, and fail when it does not come to that.
+enum ServiceManager {
+    /// The gateway listens.
+    static let ready = "READY=1"
+
+    /// Sends a state; what goes wrong is the manager's to notice, by its own deadline.
+    static func tell(_ state: String) {
+        guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@")
+        else { return }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        // A name that begins with @ is one of the kernel's, not of a file: it begins with a zero.
+        let bytes = path.hasPrefix("@") ? [0] + path.utf8.dropFirst() : Array(path.utf8)
+        let head = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
+        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        let text = Array(state.utf8)
+        let length = socklen_t(head + bytes.count)
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = sendto(descriptor, text, text.count, Int32(MSG_NOSIGNAL.rawValue) | Int32(MSG_DONTWAIT.rawValue), $0, length)
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushQueue
+import PushTesting
 import Testing
 
 @testable import PushStorePostgres

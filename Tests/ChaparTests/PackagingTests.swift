@@ -15,6 +15,9 @@ struct PackagingTests {
     static func enums(in source: String) -> [PublicEnum] {
         let head =
             #/^ *(public |package |internal |fileprivate |private )?(?:final |indirect )*(struct|class|enum|actor|extension|protocol) ([\w.]+)/#
+        guard source.range(of: "public enum ") != nil || source.range(of: "public indirect enum ") != nil else {
+            return []
+        }
         var found: [PublicEnum] = []
         var around: [(indent: Int, name: String, index: Int?)] = []
         var mayGrow = false
@@ -25,10 +28,15 @@ struct PackagingTests {
             if words == "@nonexhaustive" { mayGrow = true }
             if words.hasPrefix("@") { continue }
             around.removeAll { $0.indent >= indent }
-            if words.firstMatch(of: #/^(indirect )?case /#) != nil, let type = around.last, type.indent + 4 == indent {
+            if words.hasPrefix("case ") || words.hasPrefix("indirect case "), let type = around.last,
+                type.indent + 4 == indent
+            {
                 if let index = type.index { found[index].hasCases = true }
             }
-            if let match = String(line).firstMatch(of: head) {
+            // Only of lines that can be one: a debug build takes its time over an expression.
+            if line.utf8.last == UInt8(ascii: "{") || words.hasSuffix("}"),
+                let match = String(line).firstMatch(of: head)
+            {
                 let name = (around.map(\.name) + [String(match.output.3)]).joined(separator: ".")
                 let isEnum = match.output.1 == "public " && match.output.2 == "enum"
                 if isEnum {
@@ -129,13 +137,18 @@ struct PackagingTests {
     @Test("One file tells C libraries and systems apart")
     func cLibrary() throws {
         let own = "Sources/PushCore/Support/CLibrary.swift"
-        let told =
-            #/(?m)^ *(?:@\w+ |public |package |internal )*import (?:Glibc|Musl|Darwin|Bionic)$|\bGlibc\.|\bcanImport\(|\bos\(|__rlimit_resource_t|SOCK_STREAM|MSG_NOSIGNAL|\bfdatasync\b/#
-        for (path, text) in try Self.sources() where path != own {
-            let word = text.firstMatch(of: told).map { String($0.output) }
-            #expect(word == nil, "\(path): \(word ?? "") belongs into \(own)")
+        let words = [
+            "import Glibc", "import Musl", "import Darwin", "Glibc.", "canImport(", "#if os(", "__rlimit_resource_t",
+            "SOCK_STREAM", "MSG_NOSIGNAL", "fdatasync",
+        ]
+        var told: Set<String> = []
+        for (path, text) in try Self.sources() {
+            for word in words where text.range(of: word, options: .literal) != nil {
+                #expect(path == own, "\(path): \(word) belongs into \(own)")
+                told.insert(word)
+            }
         }
-        #expect(try String(contentsOf: Page.root.appending(path: own), encoding: .utf8).contains(told))
+        #expect(told.contains("import Glibc"))
     }
 
     @Test("What the Swift Package Index documents are libraries that link nothing of the system's")

@@ -12,8 +12,9 @@ let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto"
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 
-/// The commit for `chapar --version`, which `make release` gives. Not `Context.gitInformation`: its answer is kept until this file
-/// changes, so the program would name an older commit.
+/// The commit for `chapar --version`, which `make release` gives.
+///
+/// Not `Context.gitInformation`: its answer is kept until this file changes, so the program would name an older commit.
 let commit: [CSetting] =
     Context.environment["CHAPAR_COMMIT"].map { $0.isEmpty ? [] : [.define("CHAPAR_COMMIT", to: "\"\($0)\"")] } ?? []
 
@@ -280,7 +281,8 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush", "PushAltcraft",
+                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush",
+                "PushAltcraft",
                 "PushChabok",
                 "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
             ],

@@ -126,10 +126,12 @@ struct InitTests {
             let file = folder.appending(path: "chapar.yaml")
             try Data("backends: {}\n".utf8).write(to: file)
             try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
-            let answers = "a-token-of-the-panel\n"
             let made = try await Program.run(
-                ["init", "--ask", "--backend", "chabok", "--set", "chabok.app_id=shop", "--key-file", "admin.key"],
-                input: answers + answers,
+                [
+                    "init", "--ask", "--backend", "chabok", "--set", "chabok.app_id=shop", "--set",
+                    "chabok.environment=sandbox", "--key-file", "admin.key",
+                ],
+                input: "a-token-of-the-panel\n",
                 in: folder
             )
             #expect(made.status == 0, "\(made.errors)")

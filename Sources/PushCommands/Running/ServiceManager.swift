@@ -23,7 +23,7 @@ enum ServiceManager {
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
         let text = Array(state.utf8)
-        let length = socklen_t(clamping: head + bytes.count)
+        let length = UInt32(clamping: head + bytes.count)
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 _ = sendto(

@@ -19,8 +19,9 @@ let services: TargetDependencyCondition? = .when(traits: ["Services"])
 let gateway: TargetDependencyCondition? = .when(traits: ["Gateway"])
 let commands: TargetDependencyCondition? = .when(traits: ["Commands"])
 
-/// The commit for `chapar --version`, which `make release` gives. Not `Context.gitInformation`: its answer is kept until this file
-/// changes, so the program would name an older commit.
+/// The commit for `chapar --version`, which `make release` gives.
+///
+/// Not `Context.gitInformation`: its answer is kept until this file changes, so the program would name an older commit.
 let commit: [CSetting] =
     Context.environment["CHAPAR_COMMIT"].map { $0.isEmpty ? [] : [.define("CHAPAR_COMMIT", to: "\"\($0)\"")] } ?? []
 
@@ -327,7 +328,8 @@ let package = Package(
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush", "PushAltcraft",
+                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush",
+                "PushAltcraft",
                 "PushChabok",
                 "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
             ],

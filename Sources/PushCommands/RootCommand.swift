@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushGateway
 
 /// The command that the program's name stands for: it has the others.
 struct RootCommand: AsyncParsableCommand {

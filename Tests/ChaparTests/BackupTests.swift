@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushSandbox
 import Synchronization
 import Testing
 
@@ -55,7 +56,9 @@ struct BackupTests {
         }
     }
 
-    @Test("After a restoration what waited at the backup is sent again, under the same id, and nothing from before it is lost")
+    @Test(
+        "After a restoration what waited at the backup is sent again, under the same id, and nothing from before it is lost"
+    )
     func rehearsal() async throws {
         try await SandboxRig.run { rig in
             try rig.append("queue: { first_retry: 0.2, max_retry: 0.5 }\n")
@@ -70,7 +73,10 @@ struct BackupTests {
             let between = try await Self.post(12..<27, to: client, sendAt: sendAt)
             try await Self.wait(for: before, at: client)
             let backup = try await Program.run(["backup", copy, "--config", rig.config, "--json"])
-            #expect(try JSONValue(parsing: Array(backup.output.utf8))["waiting"]?.integerValue == 15, "\(backup.errors)")
+            #expect(
+                try JSONValue(parsing: Array(backup.output.utf8))["waiting"]?.integerValue == 15,
+                "\(backup.errors)"
+            )
             #expect(Date() < sendAt, "the machine is too slow for this test")
             let after = try await Self.post(27..<34, to: client)
             try await Self.wait(for: between + after, at: client)
@@ -82,7 +88,11 @@ struct BackupTests {
 
             let restored = try await Program.run(["restore", copy, "--config", rig.config, "--store", store])
             #expect(restored.status == 0, "\(restored.errors)")
-            #expect(restored.output.contains("15 deliveries wait in it and will be sent when the gateway starts, also what was sent"))
+            #expect(
+                restored.output.contains(
+                    "15 deliveries wait in it and will be sent when the gateway starts, also what was sent"
+                )
+            )
             let back = try await rig.serve()
             defer { back.child.kill() }
             let again = try back.client()

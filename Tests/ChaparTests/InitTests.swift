@@ -75,7 +75,8 @@ struct InitTests {
             let text = "# of the package\nserver: { port: 0 }\nbackends: {}   # none yet\nlog: { level: info }\n"
             try Data(text.utf8).write(to: file)
             let isRoot = geteuid() == 0
-            let access: [FileAttributeKey: Int] = isRoot ? [.posixPermissions: 0o640, .groupOwnerAccountID: 4242] : [.posixPermissions: 0o640]
+            let access: [FileAttributeKey: Int] =
+                isRoot ? [.posixPermissions: 0o640, .groupOwnerAccountID: 4242] : [.posixPermissions: 0o640]
             try FileManager.default.setAttributes(access, ofItemAtPath: file.path)
             #expect(try await Program.run(["check"], in: folder).output.contains("no backends yet"))
             let doctor = try await Program.run(["doctor"], in: folder)
@@ -101,7 +102,10 @@ struct InitTests {
             let made = try await Program.run(["init"] + Self.apple, in: folder)
             #expect(made.status == 0 && made.output.contains("reload"), "\(made.errors)")
             let filled = try String(contentsOf: file, encoding: .utf8)
-            #expect(filled.hasPrefix("# of the package\nserver: { port: 0 }\nbackends:\n  ios:\n    kind: apns\n"), "\(filled)")
+            #expect(
+                filled.hasPrefix("# of the package\nserver: { port: 0 }\nbackends:\n  ios:\n    kind: apns\n"),
+                "\(filled)"
+            )
             #expect(filled.hasSuffix("\nlog: { level: info }\n"))
             let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
             #expect(attributes[.posixPermissions] as? Int == 0o640)
@@ -122,10 +126,12 @@ struct InitTests {
             let file = folder.appending(path: "chapar.yaml")
             try Data("backends: {}\n".utf8).write(to: file)
             try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
-            let answers = "a-token-of-the-panel\n"
             let made = try await Program.run(
-                ["init", "--ask", "--backend", "chabok", "--set", "chabok.app_id=shop", "--key-file", "admin.key"],
-                input: answers + answers,
+                [
+                    "init", "--ask", "--backend", "chabok", "--set", "chabok.app_id=shop", "--set",
+                    "chabok.environment=sandbox", "--key-file", "admin.key",
+                ],
+                input: "a-token-of-the-panel\n",
                 in: folder
             )
             #expect(made.status == 0, "\(made.errors)")

@@ -38,7 +38,7 @@ struct ServiceManagerTests {
 
     private static func read(_ own: Int32) -> String? {
         var bytes = [UInt8](repeating: 0, count: 256)
-        let count = recv(own, &bytes, bytes.count, Int32(MSG_DONTWAIT.rawValue))
+        let count = recv(own, &bytes, bytes.count, Int32(MSG_DONTWAIT))
         return count < 0 ? nil : String(decoding: bytes[..<count], as: UTF8.self)
     }
 }

@@ -50,7 +50,9 @@ struct StoreCommandTests {
             for command in [["serve"], ["migrate"], ["migrate", "--plan"]] {
                 let refused = try await Program.run(command + ["--config", rig.config])
                 #expect(refused.status == 3, "\(command)")
-                #expect(refused.errors.contains("whose tables this version does not know (99 later): start that version"))
+                #expect(
+                    refused.errors.contains("whose tables this version does not know (99 later): start that version")
+                )
             }
             // The way back: a backup from before takes the place of what the newer version left.
             let restored = try await Program.run(["restore", copy, "--config", rig.config])

@@ -46,8 +46,14 @@ struct MigrationTests {
         try await StoreMigration.apply(options) { line in said.withLock { $0.append(line) } }
         let lines = said.withLock { $0 }
         #expect(lines.count == Schema.steps.count - 3 + 2, "\(lines)")
-        #expect(lines.first?.contains("in \(Schema.steps.count - 3) steps: about 0 deliveries that wait, about") == true, "\(lines)")
-        #expect(lines.dropFirst().first?.hasPrefix("step 1 of \(Schema.steps.count - 3), quotas, took ") == true, "\(lines)")
+        #expect(
+            lines.first?.contains("in \(Schema.steps.count - 3) steps: about 0 deliveries that wait, about") == true,
+            "\(lines)"
+        )
+        #expect(
+            lines.dropFirst().first?.hasPrefix("step 1 of \(Schema.steps.count - 3), quotas, took ") == true,
+            "\(lines)"
+        )
         let store = try await PostgresStore.open(options)
         #expect(try await StoreMigration.plan(options).isEmpty)
         let id = NotificationID(rawValue: 191_726_213_627_117_568)

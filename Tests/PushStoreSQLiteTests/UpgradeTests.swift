@@ -56,7 +56,9 @@ struct UpgradeTests {
         try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0
     }
 
-    /// Writes a file as the first version left it: of its deliveries one in ten waits. Each is a copy of one that this version accepts.
+    /// Writes a file as the first version left it.
+    ///
+    /// Of its deliveries one in ten waits. Each is a copy of one that this version accepts.
     private static func makeFirstVersion(_ path: String, like sample: String) async throws {
         let store = try SQLiteStore(SQLiteStoreOptions(path: sample), time: ManualTime())
         let time = ManualTime()

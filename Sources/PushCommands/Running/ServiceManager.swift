@@ -9,7 +9,8 @@ enum ServiceManager {
 
     /// Sends a state; what goes wrong is the manager's to notice, by its own deadline.
     static func tell(_ state: String) {
-        guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"], path.hasPrefix("/") || path.hasPrefix("@")
+        guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"],
+            path.hasPrefix("/") || path.hasPrefix("@")
         else { return }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -22,10 +23,17 @@ enum ServiceManager {
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
         let text = Array(state.utf8)
-        let length = socklen_t(head + bytes.count)
+        let length = UInt32(clamping: head + bytes.count)
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                _ = sendto(descriptor, text, text.count, Int32(MSG_NOSIGNAL.rawValue) | Int32(MSG_DONTWAIT.rawValue), $0, length)
+                _ = sendto(
+                    descriptor,
+                    text,
+                    text.count,
+                    Int32(clamping: MSG_NOSIGNAL | MSG_DONTWAIT),
+                    $0,
+                    length
+                )
             }
         }
     }

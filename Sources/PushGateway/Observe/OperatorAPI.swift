@@ -28,7 +28,10 @@ struct OperatorAPI: Sendable {
             writer.field("swift", build.swift)
             writer.name("libraries")
             writer.beginObject()
-            for (name, version) in build.libraries.sorted(by: { $0.key < $1.key }) { writer.field(name, version) }
+            for (name, version) in build.libraries.sorted(by: { $0.key < $1.key }) {
+                writer.name(name)
+                writer.string(version)
+            }
             writer.endObject()
         }
     }

@@ -94,7 +94,9 @@ enum Schema {
 
     /// About how many rows the large tables have, as the server's statistics say.
     private static func estimateRows(_ db: isolated PostgresConnection) throws(PostgresError) -> String {
-        let tables = [("waiting", "deliveries that wait"), ("devices", "devices"), ("outbox_entries", "outbox entries")]
+        let tables = [
+            ("waiting", "deliveries that wait"), ("devices", "devices"), ("outbox_entries", "outbox entries"),
+        ]
         var parts: [String] = []
         for (table, name) in tables {
             let rows = try db.run(

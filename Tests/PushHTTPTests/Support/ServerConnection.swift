@@ -101,9 +101,14 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
 
     /// The literal form of fields.
     static func block(_ fields: [(String, String)]) -> [UInt8] {
-        fields.flatMap { name, value in
-            [0, UInt8(name.utf8.count)] + Array(name.utf8) + Self.length(value.utf8.count) + Array(value.utf8)
+        var bytes: [UInt8] = []
+        for (name, value) in fields {
+            bytes += [0, UInt8(name.utf8.count)]
+            bytes += name.utf8
+            bytes += Self.length(value.utf8.count)
+            bytes += value.utf8
         }
+        return bytes
     }
 
     private static func length(_ count: Int) -> [UInt8] {

@@ -43,7 +43,8 @@ public struct BuildInfo: Sendable, Hashable {
 extension BuildInfo {
     /// The version in a line of its own, which scripts read, then a line for each of the rest.
     public var text: String {
-        let parts = [("commit", commit), ("Swift", swift)] + libraries.sorted { $0.key.lowercased() < $1.key.lowercased() }
+        let parts =
+            [("commit", commit), ("Swift", swift)] + libraries.sorted { $0.key.lowercased() < $1.key.lowercased() }
         let width = parts.map(\.0.count).max() ?? 0
         return ([version] + parts.map { $0.padding(toLength: width, withPad: " ", startingAt: 0) + "  " + $1 })
             .joined(separator: "\n")

@@ -61,14 +61,14 @@ struct AcceptFromCodeTests {
         }
     }
 
-    static let audiences: [[Recipient]] = [
+    private static let everyAudience: [[Recipient]] = [
         [.token("4f1c", service: .iOSAPNs), .token("F:1", service: .androidFirebase)],
         [.device("phone-1"), .device("b")],
         [.user("ada")], [.platformID("0f"), .platformID("1f")], [.topic("news")], [.everyone],
         [.tags(TagFilter(all: ["a", "b"], any: ["c"], none: ["d"]))],
     ]
 
-    @Test("goes to whom it names, in every form", arguments: audiences)
+    @Test("goes to whom it names, in every form", arguments: everyAudience)
     func audiences(_ recipients: [Recipient]) throws {
         let (draft, issues) = try Self.read(PushNotification(body: "b"), recipients)
         #expect(draft.recipients == recipients)

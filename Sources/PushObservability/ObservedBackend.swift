@@ -60,7 +60,7 @@ extension PushBackend {
     ///   - name: The name by which it is counted, such as ``PushCore/BackendContext/name``.
     ///   - metrics: Where it is counted; what the program made the backend of swift-metrics unless given.
     /// - Returns: A backend with the same abilities.
-    public func observed(as name: String, metrics: any MetricsFactory = MetricsSystem.factory) -> ObservedBackend {
+    public func observed(as name: String, metrics: any MetricsFactory = MetricsSystem.factory) -> some PushBackend {
         ObservedBackend(self, name: name, metrics: metrics)
     }
 }

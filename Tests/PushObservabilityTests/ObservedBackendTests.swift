@@ -42,7 +42,7 @@ struct ObservedBackendTests {
 
     private let metrics = TestMetrics()
 
-    private var backend: ObservedBackend { ScriptedBackend().observed(as: "ios", metrics: metrics) }
+    private var backend: some PushBackend { ScriptedBackend().observed(as: "ios", metrics: metrics) }
 
     @Test("passes everything on, and counts messages by what became of them")
     func counts() async throws {

@@ -4,3 +4,17 @@
 #else
 #include <postgresql/libpq-fe.h>
 #endif
+
+// What asks a server to end the statement of a connection: from libpq 17 on encrypted as the connection is, and within its connect_timeout.
+#ifdef LIBPQ_HAS_ASYNC_CANCEL
+static inline void *chapar_cancel_make(PGconn *connection) { return PQcancelCreate(connection); }
+static inline void chapar_cancel_send(void *cancel) { PQcancelBlocking((PGcancelConn *)cancel); }
+static inline void chapar_cancel_free(void *cancel) { PQcancelFinish((PGcancelConn *)cancel); }
+#else
+static inline void *chapar_cancel_make(PGconn *connection) { return PQgetCancel(connection); }
+static inline void chapar_cancel_send(void *cancel) {
+    char message[256];
+    PQcancel((PGcancel *)cancel, message, sizeof message);
+}
+static inline void chapar_cancel_free(void *cancel) { PQfreeCancel((PGcancel *)cancel); }
+#endif

@@ -41,6 +41,9 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// With so many waiting deliveries new work is refused.
     public var maximumWaiting = 5_000_000
     /// The schema that all tables are in; it is made when it is missing.
+    ///
+    /// A name that needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not as the server's own do
+    /// (`pg_`). A store with another name does not open.
     public var schema = "chapar"
     /// So many changes of devices may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000

@@ -1,4 +1,5 @@
 import Foundation
+import PushCore
 import Testing
 
 @testable import PushStorePostgres
@@ -84,5 +85,97 @@ struct ConnectionTests {
         #expect(inTransaction == .refused(code: "57014", "canceling statement due to statement timeout"))
         await patient.close()
         await connection.close()
+    }
+
+    @Test("A statement that is given up ends in the server as well, and lets its locks go")
+    func cancellation() async throws {
+        var options = try await TestServer.shared.options()
+        let other = PostgresConnection(options, name: "other")
+        options.statementTimeout = .seconds(1)
+        let connection = PostgresConnection(options, name: "test")
+        await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
+            try await connection.session { (db) throws(PostgresError) in
+                _ = try db.run("SELECT pg_advisory_lock(471100), pg_sleep(300)").count
+            }
+        }
+        let begin = ContinuousClock.now
+        while try await !lock(471_100, over: other) {
+            try #require(begin.duration(to: .now) < .seconds(20))
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        await connection.close()
+        await other.close()
+    }
+
+    /// Whether a lock was free a moment ago.
+    private func lock(_ number: Int, over connection: PostgresConnection) async throws -> Bool {
+        try await connection.transaction { (db) throws(PostgresError) in
+            try db.run("SELECT pg_try_advisory_xact_lock($1)", [.integer(number)]).bool(0, 0)
+        }
+    }
+
+    @Test("A commit that waits for a standby goes on when it is given up: nobody sees what the standby does not have")
+    func commit() async throws {
+        let server = TestServer()
+        var options = try await server.options()
+        let other = PostgresConnection(options, name: "other")
+        try await other.session { (db) throws(PostgresError) in
+            try db.perform("CREATE TABLE public.written (id bigint)")
+            try db.perform("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            try db.perform("SELECT pg_reload_conf()")
+        }
+        options.statementTimeout = .seconds(1)
+        let connection = PostgresConnection(options, name: "test")
+        // The server is told to reload, and does it soon.
+        while try await connection.session({ (db) throws(PostgresError) in
+            try db.run("SHOW synchronous_standby_names").text(0, 0)
+        }) != "nobody" {}
+        let insertion = "INSERT INTO public.written VALUES ($1)"
+        await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
+            try await connection.transaction { (db) throws(PostgresError) in
+                _ = try db.run(insertion, [.integer(1)]).changed
+            }
+        }
+        await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
+            try await connection.single(insertion, [.integer(2)]) { (_) throws(PostgresError) in }
+        }
+        for _ in 0..<10 {
+            try await Task.sleep(for: .milliseconds(100))
+            let seen = try await other.session { (db) throws(PostgresError) in
+                try db.run("SELECT count(*) FROM public.written").integer(0, 0)
+            }
+            #expect(seen == 0)
+        }
+        await connection.close()
+        await other.close()
+        try await server.end()
+    }
+
+    @Test("A transaction whose process stands still is ended, and lets its locks go")
+    func idle() async throws {
+        var options = try await TestServer.shared.options()
+        let other = PostgresConnection(options, name: "other")
+        options.statementTimeout = .seconds(1)
+        let connection = PostgresConnection(options, name: "test")
+        let (isHeld, mayGoOn) = (AsyncSignal(), DispatchSemaphore(value: 0))
+        let holding = Task {
+            try await connection.transaction { (db) throws(PostgresError) in
+                _ = try db.run("SELECT pg_advisory_xact_lock(471101)").count
+                isHeld.signal()
+                _ = mayGoOn.wait(timeout: .now() + 20)
+                _ = try db.run("SELECT 1").count
+            }
+        }
+        await isHeld.wait(after: .start, atMost: .seconds(10), SystemTime())
+        let begin = ContinuousClock.now
+        while try await !lock(471_101, over: other) {
+            try #require(begin.duration(to: .now) < .seconds(15))
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        mayGoOn.signal()
+        let error = await #expect(throws: PostgresError.self) { try await holding.value }
+        #expect(error?.isOutage == true, "\(String(describing: error))")
+        await connection.close()
+        await other.close()
     }
 }

@@ -239,7 +239,7 @@ struct ConfigurationReader {
         postgres.url = section.secret("url")
         postgres.password = section.secret("password")
         postgres.schema = section.string("schema", default: postgres.schema)
-        if !Self.isSchemaName(postgres.schema) {
+        if !SchemaName.isPlain(postgres.schema) {
             section.reject(
                 "schema",
                 "\"\(postgres.schema)\" is not a name that needs no quotes",
@@ -262,14 +262,6 @@ struct ConfigurationReader {
             section.missing("url", "the database, as in postgres://chapar@db.example.org/chapar")
         }
         return postgres
-    }
-
-    private static func isSchemaName(_ text: String) -> Bool {
-        let letters = Set("abcdefghijklmnopqrstuvwxyz")
-        guard let first = text.first, letters.contains(first), text.utf8.count <= 63, !text.hasPrefix("pg_") else {
-            return false
-        }
-        return text.allSatisfy { letters.contains($0) || "0123456789_".contains($0) }
     }
 
     private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {

@@ -1,25 +1,36 @@
 internal import CPostgres
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// One connection to the database, on a thread of its own.
 ///
 /// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since nothing
-/// else is known of it then. It opens itself with the next call, not more often than its back-off allows. But for prepared
-/// statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept in the session (no `SET`, no lock beyond
-/// a transaction), so that a pooler may stand in between.
+/// else is known of it then, and the server is asked to end the statement (``CancelRequest``). It opens itself with the next call, not
+/// more often than its back-off allows. But for prepared statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept
+/// in the session (no `SET`, no lock beyond a transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
     /// What each transaction begins with.
     private let settings: [String]
+    /// What a transaction of several statements begins with besides: when the network is cut between two of them, or the process stands
+    /// still, the server would keep its locks for hours.
+    private let idleLimit: String
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
+    /// Asks the server to end what the connection waits for.
+    private var cancel: UnsafeMutableRawPointer?
+    /// Whether what was sent ends with a commit, which is not to be cancelled: one that waits for a standby would be seen before the
+    /// standby has it.
+    private var isCommitting = false
     private var isClosed = false
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
     private var losesNextAnswer = false
+    /// Whether the connection was opened anew since somebody said that it is not, perhaps to another server.
+    nonisolated let isNew = Atomic(true)
     /// The socket, while it is open: for ``interrupt()``.
     private nonisolated let socket = Mutex<Int32?>(nil)
 
@@ -36,12 +47,16 @@ actor PostgresConnection {
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
         let plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
         self.settings = [timeout] + plans + settings
+        let idle = Self.milliseconds(options.statementTimeout.inSeconds * 1_000)
+        idleLimit = "SET LOCAL idle_in_transaction_session_timeout = \(idle)"
         thread = PostgresThread(name: name)
     }
 
     private static func timeout(milliseconds: Double) -> String {
-        "SET LOCAL statement_timeout = \(max(1, Int(clamping: milliseconds)))"
+        "SET LOCAL statement_timeout = \(Self.milliseconds(milliseconds))"
     }
+
+    private static func milliseconds(_ span: Double) -> Int { max(1, Int(clamping: span)) }
 
     isolated deinit {
         disconnect()
@@ -76,7 +91,7 @@ actor PostgresConnection {
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value {
         try connect()
-        try perform((["BEGIN"] + settings).joined(separator: "; "))
+        try perform((["BEGIN", idleLimit] + settings).joined(separator: "; "))
         let value: Value
         do throws(PostgresError) {
             value = try body(self)
@@ -84,6 +99,8 @@ actor PostgresConnection {
             if connection != nil { try? perform("ROLLBACK") }
             throw error
         }
+        isCommitting = true
+        defer { isCommitting = false }
         do throws(PostgresError) {
             try perform("COMMIT")
         } catch {
@@ -109,6 +126,8 @@ actor PostgresConnection {
         guard let connection else { throw .unavailable("there is no connection") }
         let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
+        isCommitting = true
+        defer { isCommitting = false }
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
         for text in ["BEGIN"] + settings { try sendPlain(text, connection) }
         try send(statement, name, types, parameters, connection)
@@ -161,6 +180,9 @@ actor PostgresConnection {
     /// Breaks the connection from outside, so that whoever waits on it stops waiting.
     nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
 
+    /// Returns when what was asked of the connection before is done.
+    func pass() {}
+
     /// Lets the next single transaction take place and its answer get lost; for tests.
     func loseNextAnswer() { losesNextAnswer = true }
 
@@ -178,7 +200,10 @@ actor PostgresConnection {
         var payloads = take(from: connection)
         if payloads.isEmpty {
             guard try Self.waits(for: PQsocket(connection), until: ContinuousClock.now + span) else { return [] }
-            guard PQconsumeInput(connection) == 1 else { throw lost() }
+            guard PQconsumeInput(connection) == 1 else {
+                disconnect()  // No statement is under way.
+                throw .unavailable("the connection broke")
+            }
             payloads = take(from: connection)
         }
         return payloads
@@ -201,6 +226,9 @@ actor PostgresConnection {
             if PQstatus(connection) == CONNECTION_OK { return }
             disconnect()
         }
+        guard SchemaName.isPlain(options.schema) else {
+            throw .declined(.failed("the schema \"\(options.schema)\" is not a name that needs no quotes"))
+        }
         if let message = backOff.refusal { throw .unavailable(message) }
         var parameters = options.parameters
         if let password = options.password { parameters["password"] = password.reveal() }
@@ -216,6 +244,7 @@ actor PostgresConnection {
             backOff.fail(message)
             throw .unavailable(message)
         }
+        cancel = chapar_cancel_make(opened)
         let descriptor = PQsocket(opened)
         socket.withLock { $0 = descriptor }
         // Notices of the server go nowhere: the default writes them to standard error.
@@ -224,10 +253,21 @@ actor PostgresConnection {
     }
 
     private func disconnect() {
+        isNew.store(true, ordering: .releasing)
         socket.withLock { $0 = nil }
+        if let cancel { chapar_cancel_free(cancel) }
         if let connection { PQfinish(connection) }
-        connection = nil
+        (connection, cancel) = (nil, nil)
         prepared.removeAll()
+    }
+
+    /// Gives the connection up while a statement is under way.
+    private func abandon() {
+        if !isCommitting, let connection, let cancel {
+            (self.connection, self.cancel) = (nil, nil)
+            CancelRequest.send(cancel, thenClose: connection)
+        }
+        disconnect()
     }
 
     /// Sends a statement, by its name where it is prepared.
@@ -345,7 +385,7 @@ actor PostgresConnection {
     ) throws(PostgresError) -> OpaquePointer? {
         while PQisBusy(connection) == 1 {
             guard try Self.waits(for: PQsocket(connection), until: deadline) else {
-                disconnect()
+                abandon()
                 throw .unavailable("no answer within \(options.statementTimeout)")
             }
             guard PQconsumeInput(connection) == 1 else { throw lost() }
@@ -376,7 +416,7 @@ actor PostgresConnection {
     /// The connection's own message, as an error; the connection is closed.
     private func lost(or text: String = "the connection broke") -> PostgresError {
         let message = connection.map { String(cString: PQerrorMessage($0)) } ?? ""
-        disconnect()
+        abandon()
         let lines = message.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
         return .unavailable(lines.isEmpty ? text : lines.joined(separator: "; "))
     }

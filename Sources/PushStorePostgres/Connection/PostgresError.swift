@@ -19,6 +19,8 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
 
     /// The server's code for a statement that took too long, or waited too long for a lock.
     static let timeout = "57014"
+    /// The server's code for the end of a session that did nothing within a transaction.
+    private static let idle = "25P03"
 
     /// From an error of the server: its five-letter code (PostgreSQL's Appendix A) says which it is.
     init(code: String, message: String) {
@@ -27,6 +29,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case "57" where code != Self.timeout: self = .unavailable(message)  // It is shutting down.
         case "53" where code != "53300": self = .full(message)
         case "53": self = .unavailable(message)  // Too many connections: that passes.
+        case "25" where code == Self.idle: self = .unavailable(message)
         default: self = .refused(code: code, message)
         }
     }
@@ -54,6 +57,12 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     var isConflict: Bool {
         guard case .refused(let code, _) = self else { return false }
         return code == "40001" || code == "40P01" || code == "55P03"
+    }
+
+    /// Whether a row has no partition to go into: no other condition of the tables is ever broken.
+    var lacksPartition: Bool {
+        guard case .refused(code: "23514", _) = self else { return false }
+        return true
     }
 
     /// Whether the server ended a statement that took too long.

@@ -100,6 +100,7 @@ public final class PostgresStore: NotificationStore {
                     var keeper = Keeper(core)
                     await keeper.run()
                 },
+                Task { await core.unknownClaims.run(core) },
                 Task { await core.announcer.tell(over: core.keeper, core) },
                 Task { await core.announcer.read(over: core.keeper, core) },
             ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
@@ -229,7 +230,7 @@ public final class PostgresStore: NotificationStore {
 
     // MARK: Transactions
 
-    /// Runs a transaction, once more when it met another one.
+    /// Runs a transaction, once more when it met another one or lacks a partition, which is that of today's events.
     func transaction<Value: Sendable>(
         on connection: PostgresConnection,
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
@@ -240,7 +241,8 @@ public final class PostgresStore: NotificationStore {
                 return try await connection.transaction(body)
             } catch {
                 attempts += 1
-                guard error.isConflict, attempts < 8 else { throw error.storeError }
+                guard core.mayRepeat(error), attempts < 8 else { throw error.storeError }
+                if error.lacksPartition { try await prepareDay(core.now) }
             }
         }
     }

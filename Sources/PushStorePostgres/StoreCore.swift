@@ -17,6 +17,7 @@ final class StoreCore: Sendable {
     let partitions = Partitions()
     let claimWaiters = ClaimWaiters()
     let inHand = ClaimsInHand()
+    let unknownClaims = UnknownClaims()
     /// Raised when there are new events.
     let events = AsyncSignal()
     let announcer: Announcer
@@ -37,8 +38,6 @@ final class StoreCore: Sendable {
         var number: Int64 = 0
         /// All numbers that this process has had.
         var own: [Int64] = []
-        /// When an answer to a claim was lost last.
-        var lastDoubt: ContinuousClock.Instant?
         var numbers = NodeNumbers(slot: 0, above: 0)
         var ahead: Int64 = 0
         var waiting: Int64 = 0
@@ -50,7 +49,6 @@ final class StoreCore: Sendable {
     /// What waits at each backend, as it was counted when that took long, and for how long it is good.
     let countedDepths = Mutex<(depths: [String: QueueDepth], until: ContinuousClock.Instant)?>(nil)
     private let node = Mutex(Node())
-    private let isInDoubt = Atomic(false)
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
 
@@ -86,6 +84,19 @@ final class StoreCore: Sendable {
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
     }
 
+    /// The highest number that any node can have given out by now; this one gives out higher ones from now on.
+    func newestDelivery() -> Int64 {
+        let now = time.steady
+        return node.withLock { node in
+            let newest = max(
+                node.numbers.allocate(1, at: now).rawValue,
+                NotificationID(firstAt: now + 0.001).rawValue - 1
+            )
+            node.numbers.skip(to: newest)
+            return newest
+        }
+    }
+
     func become(node number: Int64, slot: Int64, above highest: Int64) {
         node.withLock {
             $0.number = number
@@ -105,7 +116,14 @@ final class StoreCore: Sendable {
     /// How far the wall clock was ahead of the steady one at the last look, in milliseconds.
     var ahead: Int64 {
         get { node.withLock { $0.ahead } }
-        set { node.withLock { $0.ahead = newValue } }
+        set {
+            let isNew = node.withLock { node in
+                defer { node.ahead = newValue }
+                return node.ahead != newValue
+            }
+            // The rows of what was accepted before are changed by ``ClockShift``, on whichever node.
+            if isNew { heads.removeAll() }
+        }
     }
 
     /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
@@ -117,36 +135,10 @@ final class StoreCore: Sendable {
         let (wall, steady) = time.reading
         let ahead = wall.millisecondsSince1970 - steady.millisecondsSince1970
         guard abs(ahead - self.ahead) >= Self.smallestJump else { return }
-        try await shiftScheduled(to: ahead)
-    }
-
-    /// Notes how far the wall clock is ahead from now on, and moves what was asked to go out at a time of day by the difference, unless
-    /// another node has done it.
-    func shiftScheduled(to ahead: Int64) async throws(PostgresError) {
-        let now = now
-        let jump = try await keeper.transaction { (db) throws(PostgresError) -> Int64 in
-            let jump = ahead - (try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0)
-            guard abs(jump) >= Self.smallestJump else { return 0 }
-            try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
-            try db.run(
-                """
-                WITH moved AS (
-                    UPDATE chapar.waiting w SET due = w.due - $1, expires = w.expires - $1 FROM chapar.notifications n
-                    WHERE n.id = w.notification AND w.due > $2 AND w.attempts = 0 AND w.due = n.scheduled
-                    RETURNING w.notification
-                )
-                UPDATE chapar.notifications SET scheduled = scheduled - $1, expires = expires - $1
-                WHERE id IN (SELECT notification FROM moved)
-                """,
-                [.integer(jump), .integer(now)]
-            )
-            return jump
-        }
-        self.ahead = ahead
-        guard jump != 0 else { return }
-        heads.removeAll()
-        stirAll()
-        logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(jump) / 1_000)"])
+        let shift = ClockShift(self)
+        try await shift.run()  // What another node may have begun.
+        try await shift.begin(to: ahead)
+        try await shift.run()
     }
 
     /// Ends the move of a backend, since it is there again.
@@ -161,6 +153,26 @@ final class StoreCore: Sendable {
     func prepareDay(_ now: Int64, on connection: PostgresConnection) async throws(PostgresError) {
         let missing = partitions.missing([Partitions.day(now)])
         if !missing.isEmpty { try await partitions.make(missing, on: connection) }
+    }
+
+    /// Reads flows again after a connection was lost: a standby that took over may lack those that were made last, and give their numbers
+    /// to others.
+    ///
+    /// - Returns: Whether the connection was lost.
+    @discardableResult
+    func refresh(_ connection: PostgresConnection) async throws(PostgresError) -> Bool {
+        guard connection.isNew.load(ordering: .acquiring) else { return false }
+        try await connection.session { [flows] (db) throws(PostgresError) in
+            try flows.read(db)
+            db.isNew.store(false, ordering: .releasing)
+        }
+        return true
+    }
+
+    /// Whether a transaction may succeed when it is done again: it met another one, or lacks a partition, which is made before it then.
+    func mayRepeat(_ error: PostgresError) -> Bool {
+        if error.lacksPartition { partitions.forget() }
+        return error.isConflict || error.lacksPartition
     }
 
     // MARK: News
@@ -227,12 +239,12 @@ final class StoreCore: Sendable {
                         self.logUnreadable(rows.integer(row, 0))
                     }
                 }
-                // Here, where no other statement of this connection comes in between: see ``releaseUnknown()``.
+                // Here, where no other statement of this connection comes in between: see ``UnknownClaims``.
                 self.inHand.add(found)
                 return found
             }
         } catch {
-            if case .broken = error { noteDoubt() }
+            if case .broken = error { unknownClaims.note() }
             throw error
         }
         guard !found.isEmpty else { return [] }
@@ -242,7 +254,7 @@ final class StoreCore: Sendable {
         } catch {
             // They are claimed, and nobody gets them.
             inHand.forget(found)
-            noteDoubt()
+            unknownClaims.note()
             throw error
         }
         let claims: [Claim] = found.compactMap { row in
@@ -259,60 +271,6 @@ final class StoreCore: Sendable {
             )
         }
         return claims
-    }
-
-    // MARK: Claims that nobody knows of
-
-    /// Notes that a claim may have been committed whose answer was lost.
-    func noteDoubt() {
-        node.withLock { $0.lastDoubt = .now }
-        lookForUnknown()
-    }
-
-    /// Looks again for some time: a commit whose connection was given up may come long afterwards, when a standby that it waits for is back.
-    func lookAgainForUnknown() {
-        let last = node.withLock { $0.lastDoubt }
-        if let last, last.duration(to: .now) < Self.longestDoubt { lookForUnknown() }
-    }
-
-    private static let longestDoubt = Duration.seconds(3_600)
-
-    private func lookForUnknown() {
-        isInDoubt.store(true, ordering: .releasing)
-        claimWaiters.signal.signal()
-    }
-
-    /// Frees what is claimed in this node's name and was never given to anybody, since the answer to its claim was lost.
-    ///
-    /// On the connection that claims, which notes what it claimed before it does anything else; what is given out as it is accepted
-    /// is noted before it is written.
-    func releaseUnknown() async throws(PostgresError) {
-        guard isInDoubt.exchange(false, ordering: .acquiringAndReleasing) else { return }
-        let numbers = ownNumbers
-        do throws(PostgresError) {
-            let freed = try await claimer.transaction { (db) throws(PostgresError) in
-                let rows = try db.run(
-                    "SELECT id, lease FROM chapar.waiting WHERE owner = ANY ($1)",
-                    [.integers(numbers)]
-                )
-                let claims = (0..<rows.count).map { (rows.integer($0, 0) ?? 0, rows.integer($0, 1) ?? 0) }
-                let unknown = self.inHand.lacking(claims)
-                try db.run(
-                    """
-                    UPDATE chapar.waiting w SET owner = NULL FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3)
-                    """,
-                    [.integers(unknown.map(\.0)), .integers(unknown.map(\.1)), .integers(numbers)]
-                )
-                return unknown.count
-            }
-            guard freed > 0 else { return }
-            stirAll()
-            logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"])
-        } catch {
-            isInDoubt.store(true, ordering: .releasing)
-            throw error
-        }
     }
 
     func logUnreadable(_ delivery: Int64?) {

@@ -96,12 +96,17 @@ struct CopyTests {
             let used = try await PostgresCopyStore.open(options, isTarget: false)
             let error = await #expect(throws: StoreError.self) { try await used.requireUnused() }
             #expect(error.map { "\($0)" }?.contains("is in use by") == true)
-            await used.close()
             // The node dies with its claims and leases.
             await store.pauseKeeper()
             try await store.session(on: store.registry) { (db) throws(PostgresError) in
                 try db.perform("UPDATE \(options.schema).nodes SET lease_until = now() - interval '1 second'")
             }
+            #expect(try await ClockShift(store.core).begin(to: store.core.ahead + 5_000))
+            let moving = await #expect(throws: StoreError.self) { try await used.requireUnused() }
+            #expect(moving.map { "\($0)" }?.contains("since its clock was set") == true)
+            #expect(try await !ClockShift(store.core).run())
+            try await used.requireUnused()
+            await used.close()
             #expect(try await store.number("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
             #expect(try await store.number("SELECT count(*) FROM chapar.outbox_entries WHERE owner > 0") == 1)
             try await Self.copy(

@@ -68,6 +68,48 @@ struct ErasureTests {
         #expect(content == 0)
         await store.close()
     }
+
+    @Test("A user's expected receipts are found without reading those of all others")
+    func receipts() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        let own = try await store.accept(to: [.user("ada")])
+        let shared = try await store.accept(to: [.user("ada"), .user("eve")])
+        try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
+        try await store.session(on: store.core.writer) { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.awaited SELECT id, 1, 1 FROM chapar.results;
+                INSERT INTO chapar.awaited SELECT \(shared.rawValue) + 100 + n, n, n FROM generate_series(1, 200000) AS n
+                """
+            )
+            try db.perform("VACUUM chapar.awaited")
+        }
+        func pages() async throws -> Int {
+            try await store.session(on: store.core.recorder) { (db) throws(PostgresError) in
+                _ = try db.run("SELECT pg_stat_force_next_flush()").count
+            }
+            return try await store.count(
+                """
+                SELECT sum(heap_blks_read + heap_blks_hit)::bigint FROM pg_statio_user_tables
+                WHERE relid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'chapar.awaited'::regclass)
+                """
+            )
+        }
+        let before = try await pages()
+        let whole = try await store.count(
+            "SELECT relpages FROM pg_class WHERE oid = 'chapar.awaited_d\(Partitions.day(ofNumber: own.rawValue))'::regclass"
+        )
+        #expect(whole > 1_000)
+        try await store.eraseDeliveries(of: UserTraces(user: "ada")) { _, _ in
+            []
+        } state: { _ in
+            ("erasure", [])
+        } progress: { _ in
+        }
+        #expect(try await pages() - before < whole / 2)
+        #expect(try await store.count("SELECT count(*) FROM chapar.awaited WHERE message = 1 AND token = 1") == 2)
+        await store.close()
+    }
 }
 
 extension PostgresStore {

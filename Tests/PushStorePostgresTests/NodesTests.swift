@@ -41,6 +41,21 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("Looks for claims whose answers were lost free none that somebody has")
+    func looks() async throws {
+        let nodes = try await nodes(2)
+        let looking = Task {
+            while !Task.isCancelled {
+                for node in nodes { node.core.unknownClaims.note() }
+                await Task.yield()
+            }
+        }
+        try await Self.shareWork(nodes, each: 300)
+        looking.cancel()
+        await looking.value
+        for node in nodes { await node.close() }
+    }
+
     /// Lets nodes accept and claim at the same time, each so many deliveries, and looks at what became of all.
     static func shareWork(_ nodes: [PostgresStore], each: Int) async throws {
         let all = nodes.count * each

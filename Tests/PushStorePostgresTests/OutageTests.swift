@@ -103,6 +103,30 @@ struct OutageTests {
         await store.close()
     }
 
+    @Test("Whoever looks for claims whose answers were lost holds up nobody")
+    func looks() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        let (isBusy, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
+        let busy = Task {
+            try await store.core.reader.session { (_) throws(PostgresError) in
+                isBusy.signal()
+                _ = mayEnd.wait(timeout: .now() + 10)
+            }
+        }
+        await isBusy.wait(after: .start, atMost: .seconds(10), SystemTime())
+        store.core.unknownClaims.note()
+        let begin = ContinuousClock.now
+        for name in ["a", "b"] {
+            try await store.accept(to: [.user(name)])
+            try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .seconds(5)))
+        }
+        #expect(begin.duration(to: .now) < .seconds(8))
+        mayEnd.signal()
+        try await busy.value
+        #expect(try await store.count("SELECT count(*) FROM chapar.results") == 2)
+        await store.close()
+    }
+
     @Test("A claim whose notification could not be read belongs to nobody, and is made again")
     func unreadHeads() async throws {
         let options = try await TestServer.shared.options()
@@ -148,6 +172,8 @@ struct OutageTests {
                 "database \"none\" does not exist"
             )
         )
+        let quoted = try await sentence { $0.schema = "two words" }
+        #expect(quoted.contains("\"two words\" is not a name that needs no quotes"))
         // A user without rights.
         let admin = PostgresConnection(try await TestServer.shared.options(), name: "admin")
         try await admin.session { (db) throws(PostgresError) in

@@ -45,8 +45,15 @@ package final class PostgresCopyStore: CopyStore {
             let nodes = try db.run(
                 "SELECT string_agg(name, ', ' ORDER BY name) FROM chapar.nodes WHERE lease_until > clock_timestamp()"
             )
-            guard let names = nodes.text(0, 0) else { return }
-            throw .declined(.failed("\(name) is in use by \(names): stop every gateway that uses it"))
+            if let names = nodes.text(0, 0) {
+                throw .declined(.failed("\(name) is in use by \(names): stop every gateway that uses it"))
+            }
+            guard try ClockShift.isUnderWay(db) else { return }
+            throw .declined(
+                .failed(
+                    "\(name) moves what is scheduled, since its clock was set: start a gateway on it, and stop it a minute later"
+                )
+            )
         }
     }
 

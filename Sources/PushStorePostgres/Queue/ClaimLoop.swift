@@ -39,7 +39,7 @@ struct ClaimLoop {
     private mutating func look(_ tickets: [String: [ClaimTicket]]) async {
         do throws(PostgresError) {
             try await core.followWallClock()
-            try await core.releaseUnknown()
+            try await core.refresh(core.claimer)
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             var orders = tickets.map { ClaimOrder($0.key, $0.value, flows: core.flows.numbers(of: $0.key)) }
             for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }

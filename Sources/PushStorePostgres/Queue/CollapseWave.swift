@@ -30,8 +30,9 @@ struct CollapseWave {
         _ change: inout StoreChange,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
-        var rivals: [Int64: [Rival]] = [:]
-        if !keys.isEmpty { rivals = try lockRivals(db) }
+        let rivals = try CollapseRival.all(having: keys, isLocked: true, db)
+        let replaced = rivals.values.joined().filter { !$0.row.isClaimed }.map(\.row.notification)
+        let heads = replaced.isEmpty ? [:] : try core.heads.heads(of: Set(replaced), db)
         var ended: [EndedDelivery] = []
         for new in notifications {
             guard let collapseID = new.collapseID else {
@@ -48,10 +49,7 @@ struct CollapseWave {
                 }
                 // A recipient that is there twice gets one after the other.
                 held.append(!seen.insert("\(key) \(backend)").inserted || mine.contains { $0.row.isClaimed })
-                let replaced = mine.filter { !$0.row.isClaimed }.map(\.row)
-                guard !replaced.isEmpty else { continue }
-                let heads = try core.heads.heads(of: Set(replaced.map(\.notification)), db)
-                for row in replaced {
+                for row in mine.map(\.row) where !row.isClaimed {
                     let state = row.withdrawnState
                     ended.append(EndedDelivery(row, state))
                     change.ended[state, default: 0] += 1
@@ -68,12 +66,6 @@ struct CollapseWave {
     /// Apart from other locks of the store.
     private static let lockSpace = Int64(bitPattern: StableHash.of("collapse ids")) & ~0xFFFF_FFFF
 
-    private struct Rival {
-        var row: DeliveryRow
-        var backend: String
-        var collapseID: String
-    }
-
     /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for each other: no
     /// other node adds one until the commit.
     ///
@@ -86,23 +78,34 @@ struct CollapseWave {
             [.integers(locks.sorted())]
         )
     }
+}
 
-    /// Reads what has the keys, and locks the rows: nobody claims them until the commit.
-    private func lockRivals(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: [Rival]] {
-        let keys = keys.sorted()
+/// A delivery that has a collapse key and has not ended.
+struct CollapseRival {
+    var row: DeliveryRow
+    var backend: String
+    var collapseID: String?
+
+    /// Reads what has the keys, by key; with `isLocked` nobody claims or changes any of it until the transaction ends.
+    static func all(
+        having keys: Set<Int64>,
+        isLocked: Bool = false,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [Int64: [CollapseRival]] {
+        guard !keys.isEmpty else { return [:] }
         let rows = try db.run(
             """
             SELECT \(DeliveryRow.columns), f.backend, n.collapse_id FROM chapar.waiting w
             JOIN chapar.flows f ON f.number = w.flow JOIN chapar.notifications n ON n.id = w.notification
-            WHERE w.collapse = ANY ($1) ORDER BY w.id FOR UPDATE OF w
+            WHERE w.collapse = ANY ($1) ORDER BY w.id\(isLocked ? " FOR UPDATE OF w" : "")
             """,
-            [.integers(keys)]
+            [.integers(keys.sorted())]
         )
-        var found: [Int64: [Rival]] = [:]
+        var found: [Int64: [CollapseRival]] = [:]
         for row in 0..<rows.count {
             guard let delivery = DeliveryRow(rows, row), let key = delivery.collapse else { continue }
             found[key, default: []].append(
-                Rival(row: delivery, backend: rows.text(row, 13) ?? "", collapseID: rows.text(row, 14) ?? "")
+                CollapseRival(row: delivery, backend: rows.text(row, 13) ?? "", collapseID: rows.text(row, 14))
             )
         }
         return found

@@ -69,7 +69,7 @@ struct EnqueueLoop {
                 return nil
             } catch {
                 attempts += 1
-                if error.isConflict, attempts < 8 { continue }
+                if core.mayRepeat(error), attempts < 8 { continue }
                 core.noteFailure(error)
                 return error
             }
@@ -79,6 +79,8 @@ struct EnqueueLoop {
     /// Sees to flows, partitions and leases, which are there nearly always.
     private mutating func prepare(_ requests: [EnqueueRequest]) async throws(PostgresError) {
         try await core.followWallClock()
+        // Leases as well may be given out again by a standby that took over.
+        if try await core.refresh(core.writer) { leases = 0..<0 }
         var missing: Set<Flow> = []
         var days: Set<Int64> = [Partitions.day(core.now)]
         for new in requests.lazy.flatMap(\.batch.notifications) {
@@ -113,7 +115,7 @@ struct EnqueueLoop {
                 }
             } catch {
                 giveBack(rows)
-                if case .broken = error, !rows.assignments.isEmpty { core.noteDoubt() }
+                if case .broken = error, !rows.assignments.isEmpty { core.unknownClaims.note() }
                 throw error
             }
             finish(rows, StoreChange(accepted: rows.count))

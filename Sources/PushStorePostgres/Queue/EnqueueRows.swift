@@ -62,6 +62,9 @@ struct EnqueueRows: Sendable {
         guard !new.recipients.isEmpty else {
             throw .declined(.failed("the notification \(new.id) has no recipient"))
         }
+        guard new.recipients.count <= NodeNumbers.largest else {
+            throw .declined(.failed("the notification \(new.id) has more than \(NodeNumbers.largest) deliveries"))
+        }
         let acceptedAt = new.acceptedAt.millisecondsSince1970
         let scheduledAt = new.dueAt?.millisecondsSince1970
         let expiresAt = new.expiresAt.millisecondsSince1970

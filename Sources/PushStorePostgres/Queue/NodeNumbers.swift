@@ -3,13 +3,15 @@ internal import PushQueue
 
 /// Gives out numbers of notifications that no other node gives out.
 ///
-/// Of the 21 bits that a number has within its millisecond (``PushQueue/NotificationID``) the upper six are the node's slot, so that 64
-/// nodes share a database; a node that needs more than 32,768 numbers in a millisecond takes from the next one.
+/// All numbers of a millisecond (``PushQueue/NotificationID``) are one node's, and each node has every 64th millisecond, by its slot: so 64
+/// nodes share a database, and a notification with many deliveries has room. A node that needs more numbers than its last millisecond has
+/// takes from its next one.
 struct NodeNumbers: Sendable {
     /// So many nodes may share a database.
     static let slots: Int64 = 64
-    private static let bits: Int64 = 15
-    private static let numbersOfSlot: Int64 = 1 << bits
+    /// So many deliveries a notification may have.
+    static let largest = 1 << bits
+    private static let bits = 21
 
     private let slot: Int64
     /// The millisecond of the last number, as the upper bits of a number.
@@ -19,18 +21,31 @@ struct NodeNumbers: Sendable {
     /// Begins above the highest number in the database.
     init(slot: Int64, above highest: Int64) {
         self.slot = slot
-        moment = (highest >> 21) + 1
+        moment = 0
+        skip(to: highest)
     }
 
     /// Takes the numbers for a notification with `count` deliveries.
     mutating func allocate(_ count: Int, at time: Date) -> NotificationID {
         let count = Int64(max(1, count))
-        let now = NotificationID(firstAt: time).rawValue >> 21
-        if now > moment || used + count > Self.numbersOfSlot {
-            moment = max(now, moment + (now > moment ? 0 : 1))
+        let own = own(upTo: NotificationID(firstAt: time).rawValue >> Self.bits)
+        if own > moment || used + count > Self.largest {
+            moment = own > moment ? own : moment + Self.slots
             used = 0
         }
         defer { used += count }
-        return NotificationID(rawValue: moment << 21 | slot << Self.bits | used)
+        return NotificationID(rawValue: moment << Self.bits | used)
+    }
+
+    /// Gives out only numbers above this one from now on.
+    mutating func skip(to highest: Int64) {
+        let first = own(upTo: highest >> Self.bits) + Self.slots
+        guard first > moment else { return }
+        (moment, used) = (first, 0)
+    }
+
+    /// The node's last millisecond up to one.
+    private func own(upTo moment: Int64) -> Int64 {
+        moment - ((moment - slot) % Self.slots + Self.slots) % Self.slots
     }
 }

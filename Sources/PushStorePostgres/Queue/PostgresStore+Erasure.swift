@@ -16,12 +16,7 @@ extension PostgresStore: TraceStore {
 
     /// The newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
-        UserTraces.End(delivery: newestDelivery, event: try await lastEvent())
-    }
-
-    /// The highest number that any node can have given out by now.
-    private var newestDelivery: Int64 {
-        max(core.makeID(recipients: 1).rawValue, NotificationID(firstAt: core.time.steady + 0.001).rawValue - 1)
+        UserTraces.End(delivery: core.newestDelivery(), event: try await lastEvent())
     }
 
     /// Cancels, removes and anonymises the deliveries of a user.
@@ -31,7 +26,7 @@ extension PostgresStore: TraceStore {
         state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
-        let end = traces.end?.delivery ?? newestDelivery
+        let end = traces.end?.delivery ?? core.newestDelivery()
         let recipients = traces.recipients.sorted()
         try await prepareDay(core.now)
         var removed: Set<Int64> = []
@@ -170,6 +165,7 @@ extension PostgresStore: TraceStore {
 /// A part of an erasure: deliveries that were found, in one transaction.
 struct ErasureStep: Sendable {
     private let core: StoreCore
+    /// In order: the first and the last let the server look into the partitions of their days only.
     private let ids: [Int64]
     private let recipients: [String]
     private let removed: Set<Int64>
@@ -218,14 +214,19 @@ struct ErasureStep: Sendable {
         let heads = try db.run(
             """
             SELECT n.id, n.count FROM chapar.notifications n
-            WHERE n.id IN (SELECT notification FROM chapar.results WHERE id = ANY ($1) AND recipient = ANY ($2))
+            WHERE n.id IN (
+                SELECT notification FROM chapar.results WHERE id = ANY ($1) AND id >= $4 AND id <= $5 AND recipient = ANY ($2)
+            )
             AND NOT EXISTS (SELECT FROM chapar.waiting w WHERE w.id >= n.id AND w.id < n.id + n.count)
             AND NOT EXISTS (
                 SELECT FROM chapar.results r WHERE r.id >= n.id AND r.id < n.id + n.count
                 AND r.recipient <> ALL ($2) AND r.recipient <> $3
             )
             """,
-            [.integers(ids), .texts(recipients), .text(Recipient.erasedForm)]
+            [
+                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first),
+                .integer(ids.last),
+            ]
         )
         for row in 0..<heads.count {
             guard let id = heads.integer(row, 0), let count = heads.integer(row, 1) else { continue }
@@ -240,9 +241,18 @@ struct ErasureStep: Sendable {
     /// Takes the recipient and the attempts out of what others got as well.
     private func anonymise(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
         result.anonymised += try db.run(
-            "UPDATE chapar.results SET recipient = $3, attempt_log = NULL WHERE id = ANY ($1) AND recipient = ANY ($2)",
-            [.integers(ids), .texts(recipients), .text(Recipient.erasedForm)]
+            """
+            UPDATE chapar.results SET recipient = $3, attempt_log = NULL
+            WHERE id = ANY ($1) AND id >= $4 AND id <= $5 AND recipient = ANY ($2)
+            """,
+            [
+                .integers(ids), .texts(recipients), .text(Recipient.erasedForm), .integer(ids.first),
+                .integer(ids.last),
+            ]
         ).changed
-        try db.run("DELETE FROM chapar.awaited WHERE delivery = ANY ($1)", [.integers(ids)])
+        try db.run(
+            "DELETE FROM chapar.awaited WHERE delivery = ANY ($1) AND delivery >= $2 AND delivery <= $3",
+            [.integers(ids), .integer(ids.first), .integer(ids.last)]
+        )
     }
 }

@@ -67,10 +67,12 @@ extension PostgresStore {
                 """
                 SELECT d.id, d.state, d.attempts, d.due, d.claimed, n.expires, d.recipient, d.attempt_log, f.backend FROM (
                     SELECT id, 0::smallint AS state, attempts, due, owner > 0 AS claimed, flow, recipient, attempt_log
-                    FROM chapar.waiting WHERE notification = $1 AND id > $2 AND id < $1 + (1 << 15)
+                    FROM chapar.waiting WHERE notification = $1 AND id > $2
+                    AND id < $1 + (SELECT count FROM chapar.notifications WHERE id = $1)
                     UNION ALL
                     SELECT id, state, 0, 0, false, flow, recipient, attempt_log
-                    FROM chapar.results WHERE notification = $1 AND id > $2 AND id < $1 + (1 << 15)
+                    FROM chapar.results WHERE notification = $1 AND id > $2
+                    AND id < $1 + (SELECT count FROM chapar.notifications WHERE id = $1)
                 ) AS d JOIN chapar.notifications n ON n.id = $1 JOIN chapar.flows f ON f.number = d.flow
                 ORDER BY d.id LIMIT $3
                 """,
@@ -184,7 +186,9 @@ extension PostgresStore {
     public func publish(_ events: [[UInt8]]) async throws(StoreError) {
         let now = core.now
         try await prepareDay(now)
-        try await session(on: core.recorder) { (db) throws(PostgresError) in try EventLog.append(events, now: now, db) }
+        try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+            try EventLog.append(events, now: now, db)
+        }
         core.noteEvents()
     }
 

@@ -31,6 +31,7 @@ struct RecordLoop {
     }
 
     private func write(_ requests: [RecordRequest]) async {
+        var lacked = false
         while true {
             do throws(PostgresError) {
                 try await commit(requests)
@@ -41,7 +42,10 @@ struct RecordLoop {
                 }
                 return
             } catch {
-                if error.isConflict { continue }
+                if core.mayRepeat(error), !lacked || error.isConflict {
+                    lacked = lacked || error.lacksPartition
+                    continue
+                }
                 if case .lacks(let flow) = error, await hasMade(flow) { continue }
                 core.noteFailure(error)
                 if error.isOutage, !inbox.isClosed {
@@ -77,10 +81,11 @@ struct RecordLoop {
             }
         }
         let core = core
+        try await core.refresh(core.recorder)
         try await core.prepareDay(core.now, on: core.recorder)
         let outcome: RecordOutcome
         if core.inHand.areSimple(all) {
-            let simple = SimpleEnds(all, leases: core.inHand.leases(of: all))
+            let simple = SimpleEnds(all, leases: core.inHand.leases(of: all), of: core.ownNumbers)
             let done = try await simple.write(now: core.now, on: core.recorder)
             var first = RecordOutcome(simple, done)
             if done.count < all.count {
@@ -150,14 +155,16 @@ struct RecordOutcome: Sendable {
 struct SimpleEnds: Sendable {
     private var ids: [Int64?] = []
     private let leases: [Int64?]
+    /// The numbers of the node that has claimed them: a standby that took over may have given a lease out again.
+    private let owners: [Int64]
     private(set) var states: [DeliveryState] = []
     private var attempts: [[UInt8]?] = []
     private var events: [[UInt8]?] = []
     private var messages: [Int64?] = []
     private var tokens: [Int64?] = []
 
-    init(_ resolutions: [Resolution], leases: [Int64]) {
-        self.leases = leases
+    init(_ resolutions: [Resolution], leases: [Int64], of owners: [Int64]) {
+        (self.leases, self.owners) = (leases, owners)
         for resolution in resolutions {
             guard case .end(let state) = resolution.transition else { continue }
             ids.append(resolution.delivery)
@@ -174,7 +181,7 @@ struct SimpleEnds: Sendable {
         let parameters: [PostgresValue] = [
             .integers(ids), .integers(leases), .integers(states.map(\.code)), .byteArrays(attempts),
             .byteArrays(events),
-            .integers(messages), .integers(tokens), .integer(now),
+            .integers(messages), .integers(tokens), .integer(now), .integers(owners),
         ]
         return try await connection.single(Self.statement, parameters) { (rows) throws(PostgresError) in
             Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int($0) - 1 } })
@@ -186,7 +193,7 @@ struct SimpleEnds: Sendable {
             DELETE FROM chapar.waiting w
             USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[])
                 WITH ORDINALITY AS a(id, lease, state, attempt, event, message, token, place)
-            WHERE w.id = a.id AND w.lease = a.lease AND w.owner > 0 AND w.collapse IS NULL
+            WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($9) AND w.collapse IS NULL
             RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.event, a.message,
                 a.token, a.place
         ), ended AS (

@@ -10,10 +10,14 @@ internal import PushQueue
 struct SlowRecord {
     private let core: StoreCore
     private let now: Int64
+    private let ownNumbers: [Int64]
     private(set) var outcome = RecordOutcome()
     private var rows: [Int64: DeliveryRow] = [:]
     private var heads: [Int64: NotificationHead] = [:]
+    /// All deliveries that have one of the rows' collapse keys, by key.
+    private var rivals: [Int64: [CollapseRival]] = [:]
     private var ended: [EndedDelivery] = []
+    private var gone: Set<Int64> = []
     private var changed: [DeliveryRow] = []
     private var attempts: [Int64: [UInt8]] = [:]
     private var events: [[UInt8]?] = []
@@ -21,6 +25,7 @@ struct SlowRecord {
     init(_ core: StoreCore) {
         self.core = core
         now = core.now
+        ownNumbers = core.ownNumbers
     }
 
     /// Decides on resolutions and writes what they change.
@@ -29,7 +34,7 @@ struct SlowRecord {
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         try lock(Set(resolutions.map(\.0.delivery)), db)
-        for (resolution, event) in resolutions { try decide(resolution, event, db) }
+        for (resolution, event) in resolutions { try decide(resolution, event) }
         try EndedDelivery.write(ended, now: now, db)
         try writeChanged(db)
         guard !events.isEmpty else { return }
@@ -44,18 +49,20 @@ struct SlowRecord {
         )
         for delivery in DeliveryRow.all(found) { rows[delivery.id] = delivery }
         heads = try core.heads.heads(of: Set(rows.values.map(\.notification)), db)
+        // After the rows are locked: whoever adds another delivery with a row's key waits for the row, or has committed.
+        rivals = try CollapseRival.all(having: Set(rows.values.compactMap(\.collapse)), db)
     }
 
     private mutating func decide(
         _ resolution: Resolution,
-        _ event: RecordRequest.EndEvent,
-        _ db: isolated PostgresConnection
+        _ event: RecordRequest.EndEvent
     ) throws(PostgresError) {
         guard var row = rows[resolution.delivery], let head = heads[row.notification] else {
             outcome.change.ignored += 1  // It is final already.
             return
         }
-        let isInForce = row.isClaimed && resolution.lease ?? row.lease == row.lease
+        let isInForce =
+            resolution.lease.map { $0 == row.lease && row.owner.map(ownNumbers.contains) == true } ?? row.isClaimed
         if !isInForce {
             // Only that the platform has the message is true whoever says so.
             guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
@@ -80,7 +87,7 @@ struct SlowRecord {
             )
             let backend = core.flows.target(of: flow.backend)
             if endWithdrawn(row, head, resolution, event) { return }
-            if try endReplaced(row, head, backend, resolution, event, db) { return }
+            if endReplaced(row, head, backend, resolution, event) { return }
             guard let number = core.flows.number(of: flow) else { throw .lacks(flow) }
             if resolution.mayHaveBeenSent || row.flags.contains(.recovered) { row.flags.insert(.replay) }
             row.flags.remove(.recovered)
@@ -91,15 +98,15 @@ struct SlowRecord {
                 row.attempts += 1
                 attempts[row.id] = attempt
             }
-            try wait(row, backend, db)
+            wait(row, head, backend)
             if let event = resolution.event { events.append(event) }
         case .release:
             let backend = core.flows.flow(row.flow)?.backend ?? ""
             if endWithdrawn(row, head, resolution, event) { return }
-            if try endReplaced(row, head, backend, resolution, event, db) { return }
+            if endReplaced(row, head, backend, resolution, event) { return }
             if row.flags.contains(.recovered) { row.flags.insert(.replay) }
             row.flags.remove(.recovered)
-            try wait(row, backend, db)
+            wait(row, head, backend)
             if let event = resolution.event { events.append(event) }
         }
     }
@@ -108,16 +115,15 @@ struct SlowRecord {
         ended.append(EndedDelivery(row, state, attempt: resolution.attempt, receipt: resolution.receipt))
         outcome.change.ended[state, default: 0] += 1
         rows[row.id] = nil
+        gone.insert(row.id)
         // Whoever waited for it can be claimed now, since whenever it was due.
         if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: .min) }
     }
 
-    private mutating func wait(_ row: DeliveryRow, _ backend: String, _ db: isolated PostgresConnection)
-        throws(PostgresError)
-    {
+    private mutating func wait(_ row: DeliveryRow, _ head: NotificationHead, _ backend: String) {
         var row = row
         row.owner = nil
-        if row.collapse != nil, try !rivals(of: row, at: backend, db).isEmpty { row.owner = 0 }
+        if !rivals(of: row, head, at: backend).isEmpty { row.owner = 0 }
         changed.append(row)
         rows[row.id] = row
         outcome.stir(backend, due: row.due)
@@ -144,11 +150,9 @@ struct SlowRecord {
         _ head: NotificationHead,
         _ backend: String,
         _ resolution: Resolution,
-        _ event: RecordRequest.EndEvent,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) -> Bool {
-        guard row.collapse != nil else { return false }
-        guard try rivals(of: row, at: backend, db).contains(where: { $0 > row.id }) else { return false }
+        _ event: RecordRequest.EndEvent
+    ) -> Bool {
+        guard rivals(of: row, head, at: backend).contains(where: { $0 > row.id }) else { return false }
         let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
         end(row, state, resolution)
         events.append(event(row.claimed(head), state, .replaced))
@@ -156,25 +160,12 @@ struct SlowRecord {
     }
 
     /// The other deliveries at a backend to the same recipient with the same collapse id, that have not ended in this transaction.
-    private func rivals(
-        of row: DeliveryRow,
-        at backend: String,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) -> [Int64] {
-        let found = try db.run(
-            """
-            SELECT w.id FROM chapar.waiting w JOIN chapar.flows f ON f.number = w.flow
-            JOIN chapar.notifications n ON n.id = w.notification
-            WHERE w.collapse = $1 AND w.id <> $2 AND w.recipient = $3 AND f.backend = $4
-            AND n.collapse_id = (SELECT collapse_id FROM chapar.notifications WHERE id = $5)
-            """,
-            [
-                .integer(row.collapse), .integer(row.id), .text(row.recipient.storedForm), .text(backend),
-                .integer(row.notification),
-            ]
-        )
-        let gone = Set(ended.map(\.id))
-        return (0..<found.count).compactMap { found.integer($0, 0) }.filter { !gone.contains($0) }
+    private func rivals(of row: DeliveryRow, _ head: NotificationHead, at backend: String) -> [Int64] {
+        guard let key = row.collapse, let found = rivals[key] else { return [] }
+        return found.filter {
+            $0.row.id != row.id && $0.collapseID == head.collapseID && $0.row.recipient == row.recipient
+                && $0.backend == backend && !gone.contains($0.row.id)
+        }.map(\.row.id)
     }
 
     private func writeChanged(_ db: isolated PostgresConnection) throws(PostgresError) {

@@ -38,6 +38,9 @@ final class Partitions: Sendable {
     /// Those of these days that may have no partitions.
     func missing(_ days: Set<Int64>) -> [Int64] { known.withLock { days.subtracting($0).sorted() } }
 
+    /// Forgets which days have partitions: a standby that took over may lack those that were made last.
+    func forget() { known.withLock { $0.removeAll() } }
+
     /// Makes the partitions of days.
     ///
     /// Attaching takes a lock that hinders neither readers nor writers.

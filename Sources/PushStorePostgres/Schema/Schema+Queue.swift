@@ -4,7 +4,7 @@ extension Schema {
     /// The table in which rows come, change and go, `waiting`, is small: it holds what has not ended. What has ended never changes
     /// but for receipts and erasures, and goes with the whole partition of its day (``Partitions``).
     ///
-    /// * `nodes`: the gateways that are running. `slot` is the node's part of the numbers of a millisecond (``NodeNumbers``);
+    /// * `nodes`: the gateways that are running. `slot` says which numbers are the node's (``NodeNumbers``);
     ///   the node is alive until `lease_until`, by the database's clock.
     /// * `notes`: what nodes tell each other (``Announcer``), for a minute.
     /// * `locks`: who does alone what one of them at a time may do (`StateStore.exclusively`), by the database's clock.
@@ -80,4 +80,8 @@ extension Schema {
         CREATE TABLE chapar.state (name text PRIMARY KEY, value bytea NOT NULL);
         CREATE TABLE chapar.marks (name text PRIMARY KEY, value bigint NOT NULL);
         """
+
+    /// An index for the rows of `awaited` that an erasure removes: they come about in the order of their deliveries, so it is small.
+    static let awaitedDeliveries =
+        "CREATE INDEX awaited_delivery ON chapar.awaited USING brin (delivery) WITH (autosummarize = on)"
 }

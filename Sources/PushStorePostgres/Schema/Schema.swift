@@ -15,10 +15,14 @@ enum Schema {
         var oldestReader: Int?
     }
 
+    /// So long one may take, such as an index of what is there.
+    private static let longestStep = Duration.seconds(3_600)
+
     /// Every step, in order; its number is its place, from one on.
     static let steps = [
         Step(name: "queue", statements: queue), Step(name: "devices", statements: devices),
         Step(name: "outbox", statements: outbox), Step(name: "quotas", statements: quotas, oldestReader: 3),
+        Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 3),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.
@@ -66,7 +70,7 @@ enum Schema {
                 try lock(db)
                 // Another node may have done it meanwhile.
                 guard try appliedSteps(db, options, steps) == place else { return }
-                try db.perform(step.statements)
+                try db.perform("SET LOCAL statement_timeout = 0; " + step.statements, within: longestStep)
                 try db.run(
                     "INSERT INTO chapar.schema_steps (number, name, oldest_reader) VALUES ($1, $2, $3)",
                     [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]

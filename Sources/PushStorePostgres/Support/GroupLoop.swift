@@ -10,7 +10,7 @@ protocol GroupRequest: Sendable {
 
 /// Commits what callers ask for: one transaction for all that came while the one before was under way.
 ///
-/// A group that met another transaction is committed once more. When the server refuses what one of several asks for, each is done alone;
+/// A group that met another transaction, or lacks a partition, is committed once more. When the server refuses what one of several asks for, each is done alone;
 /// not after a timeout, which nobody's request alone is to blame for.
 struct GroupLoop<Request: GroupRequest>: Sendable {
     private static var mostAttempts: Int { 8 }
@@ -38,7 +38,7 @@ struct GroupLoop<Request: GroupRequest>: Sendable {
                 return
             } catch {
                 attempts += 1
-                if error.isConflict, attempts < Self.mostAttempts { continue }
+                if core.mayRepeat(error), attempts < Self.mostAttempts { continue }
                 if requests.count > 1, case .refused(let code, _) = error, code != PostgresError.timeout {
                     for request in requests { await write([request]) }
                 } else {

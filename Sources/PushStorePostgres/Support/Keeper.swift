@@ -2,6 +2,7 @@ internal import Foundation
 internal import Logging
 internal import PushCore
 internal import PushQueue
+internal import Synchronization
 
 /// Keeps a node going: its lease, its clock, the partitions of the days to come, and the work of nodes that have died.
 ///
@@ -26,17 +27,20 @@ struct Keeper {
         // Others' work is left alone until this node has renewed its lease for a while, see ``run()``.
         try await register()
         try await core.followWallClock()
+        try await ClockShift(core).run(within: core.options.nodeLease / 3)
         try await makePartitions()
         try await lookAround()
     }
 
     /// Reads what other nodes have made, and whether there are any.
     private func lookAround() async throws(PostgresError) {
+        let isNew = core.keeper.isNew.load(ordering: .acquiring)
         try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
-            core.waiting = try Self.waiting(upTo: core.options.maximumWaiting, db)
+            core.waiting = try Self.waiting(upTo: core.options.maximumWaiting, isStale: isNew, db)
             core.announcer.hasPeers = try db.run("SELECT count(*) > 1 FROM chapar.nodes").bool(0, 0)
+            db.isNew.store(false, ordering: .releasing)
         }
     }
 
@@ -44,16 +48,19 @@ struct Keeper {
     mutating func run() async {
         let pause = core.options.nodeLease / 3
         var (renewed, looked) = (ContinuousClock.now, ContinuousClock.now)
+        var isShifting = false
         while true {
-            do { try await Task.sleep(for: pause) } catch { return }
+            do { try await Task.sleep(for: isShifting ? .zero : pause) } catch { return }
             do throws(PostgresError) {
                 try await renew()
                 // What held this node up may have held up the others.
                 if renewed.duration(to: .now) > pause * 2 { healthySince = .now }
                 renewed = .now
                 try await readClock()
+                // The lease comes first again after a while, however much is to be moved.
+                isShifting = try await ClockShift(core).run(within: pause)
                 if looked.duration(to: .now) > Self.lookInterval {
-                    core.lookAgainForUnknown()
+                    core.unknownClaims.lookAgain()
                     looked = .now
                 }
                 if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
@@ -63,17 +70,28 @@ struct Keeper {
             } catch {
                 core.noteFailure(error)
                 healthySince = .now
+                isShifting = false
             }
         }
     }
 
     /// How many deliveries have not ended: counted up to a small bound, else as the server last estimated.
-    private static func waiting(upTo bound: Int, _ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
-        let statement =
-            bound <= 100_000
-            ? "SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w"
-            : "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass"
-        return try db.run(statement).integer(0, 0) ?? 0
+    ///
+    /// A server that was started again or took over has forgotten how much has changed since, and goes by an old estimate for long: a stale one
+    /// is made anew, as is one that there never was.
+    private static func waiting(
+        upTo bound: Int,
+        isStale: Bool,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Int64 {
+        guard bound > 100_000 else {
+            return try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0)
+                ?? 0
+        }
+        let estimate = "SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass"
+        if !isStale, let known = try db.run(estimate).integer(0, 0), known >= 0 { return known }
+        try db.perform("ANALYZE (SKIP_LOCKED) chapar.waiting")
+        return max(0, try db.run(estimate).integer(0, 0) ?? 0)
     }
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
@@ -196,7 +214,7 @@ struct Keeper {
         let jump = steady - expected
         // One node alone judges: a clock that stood still with its machine looks from there as if the database's had been set.
         if number != 0, isFirst, abs(jump) >= StoreCore.smallestJump {
-            try await core.shiftScheduled(to: ahead + jump)
+            guard try await ClockShift(core).begin(to: ahead + jump) else { return }
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead + jump) / 1_000, at: instant)
         } else {
             core.ahead = ahead

@@ -126,6 +126,17 @@ extension StoreConformance {
             }
             await store.close()
         },
+        StoreConformanceCase("A notification may have more than 32,768 deliveries") { fixture in
+            let store = try await fixture.open()
+            let recipients = (0..<33_000).map { Recipient.sample($0) }
+            let id = try await store.accept(.sample(store, fixture.time, to: recipients))
+            let next = try await store.accept(.sample(store, fixture.time, to: [.sample("next")]))
+            try expect(next.rawValue >= id.rawValue + 33_000, "the next notification's number")
+            try expect(try await store.counts(id), is: [.queued: 33_000], "counts")
+            let last = try await store.deliveries(of: id, after: id.rawValue + 32_990, limit: 99)
+            try expect(last.map(\.recipient), is: Array(recipients.suffix(9)), "the last page")
+            await store.close()
+        },
         StoreConformanceCase("A notification without a match is nil, and a page has what follows its cursor") {
             fixture in
             let store = try await fixture.open()

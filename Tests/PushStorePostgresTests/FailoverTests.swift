@@ -1,0 +1,131 @@
+import Foundation
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStorePostgres
+
+/// What a standby lacked that took over, though a node remembers it.
+@Suite("After a failover to a standby that lagged behind", .timeLimit(.minutes(2)))
+struct FailoverTests {
+    @Test("Partitions that are missing are made again")
+    func partitions() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            let day = Partitions.day(store.core.now)
+            func drop(_ tables: [Partitions.Table]) async throws {
+                try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
+                    for table in tables { try db.perform("DROP TABLE chapar.\(table.name(of: day))") }
+                }
+            }
+            try await drop(Partitions.Table.allCases)
+            let first = try await store.accept(to: [.user("a")])
+            let claims = try await store.claim(backend: "apns", limit: 9, wait: .zero)
+            try await drop([.events])
+            try await store.end(claims)
+            #expect(try await store.notification(first)?.counts == [.acceptedByPlatform: 1])
+            let second = try await store.accept(to: [.user("b")])
+            try await drop([.events])
+            #expect(try await store.cancel(second) { _, _ in [1] }?.cancelled == 1)
+            try await drop([.events])
+            try await store.publish([[1]])
+            #expect(try await store.count("SELECT count(*) FROM chapar.events") == 1)
+        }
+    }
+
+    @Test("A claim of another node is not ended by who had its lease before, under the same number")
+    func leases() async throws {
+        try await Nodes.use(2) { nodes in
+            let id = try await nodes[0].accept(to: [.user("a")])
+            let claims = try await nodes[0].claim(backend: "apns", limit: 9, wait: .zero)
+            let other = nodes[1].core.nodeNumber
+            try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
+                try db.perform("UPDATE chapar.waiting SET owner = \(other)")
+            }
+            try await nodes[0].record(claims.map { Resolution(of: $0, .end(.failed), event: [1]) })
+            #expect(try await nodes[0].notification(id)?.counts == [.sending: 1])
+            // That the platform has it is true whoever says so.
+            try await nodes[0].end(claims)
+            #expect(try await nodes[0].notification(id)?.counts == [.acceptedByPlatform: 1])
+        }
+    }
+
+    @Test("Nor is it given back by a retry of who had it before")
+    func retries() async throws {
+        try await Nodes.use(2) { nodes in
+            let id = try await nodes[0].accept(to: [.user("a")])
+            let claims = try await nodes[0].claim(backend: "apns", limit: 9, wait: .zero)
+            let other = nodes[1].core.nodeNumber
+            try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
+                try db.perform("UPDATE chapar.waiting SET owner = \(other)")
+            }
+            let later = nodes[0].time.steady + 60
+            try await nodes[0].record(claims.map { Resolution(of: $0, .retry(at: later, step: 0)) })
+            #expect(try await nodes[0].notification(id)?.counts == [.sending: 1])
+        }
+    }
+
+    @Test("A flow whose number is another's by now gets a new one")
+    func flows() async throws {
+        // Long enough that no look of the keeper comes in between.
+        try await Nodes.use(1, { $0.nodeLease = .seconds(120) }) { nodes in
+            let store = nodes[0]
+            try await store.accept(to: [.user("a")])
+            try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
+            try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
+                try db.perform("UPDATE chapar.flows SET backend = 'fcm'")
+            }
+            let core = store.core
+            for connection in [core.writer, core.claimer, core.recorder] { connection.interrupt() }
+            let new = store.sample(to: [.user("b")])
+            var tries = 0
+            while try await !isAccepted(new, by: store) {
+                tries += 1
+                try #require(tries < 50)
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            // What the claimer's first call after the cut gets is an error.
+            _ = try? await store.claim(backend: "fcm", limit: 9, wait: .zero)
+            #expect(try await store.claim(backend: "fcm", limit: 9, wait: .zero).isEmpty)
+            #expect(try await store.claim(backend: "apns", limit: 9, wait: .zero).map(\.id) == [new.id.rawValue])
+        }
+    }
+
+    private func isAccepted(_ new: NewNotification, by store: PostgresStore) async throws -> Bool {
+        do {
+            return try await store.enqueue(EnqueueBatch([new])) == .accepted
+        } catch {
+            return false
+        }
+    }
+
+    @Test("max_waiting counts what waits, though the server's statistics are from before")
+    func waiting() async throws {
+        let server = TestServer(["autovacuum=off"])
+        var options = try await server.options()
+        options.maximumWaiting = 100_001
+        options.nodeLease = .seconds(3)
+        try await Nodes.use(1, options: options) { nodes in
+            let store = nodes[0]
+            try await store.session(on: store.core.writer) { (db) throws(PostgresError) in
+                try db.perform(
+                    """
+                    INSERT INTO chapar.waiting (id, notification, flow, due, expires, lease, plan, recipient)
+                    SELECT n, n, 1, 0, 0, 0, 0, 'u:a' FROM generate_series(1, 150000) AS n
+                    """,
+                    within: .seconds(60)
+                )
+            }
+            store.core.keeper.interrupt()
+            let begin = ContinuousClock.now
+            while store.core.waiting < 100_000 {
+                try #require(begin.duration(to: .now) < .seconds(30))
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            let error = await #expect(throws: StoreError.self) { try await store.accept(to: [.user("x")]) }
+            #expect(error.map { "\($0)" }?.contains("max_waiting is 100001") == true)
+        }
+        try await server.end()
+    }
+}

@@ -1,0 +1,43 @@
+import Foundation
+import PushQueue
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("The numbers that nodes give out")
+struct NodeNumbersTests {
+    private static let start = Date(timeIntervalSince1970: 1_800_000_000)
+
+    @Test("No two nodes give out the same number, however many deliveries a notification has")
+    func apart() {
+        var nodes = [0, 1, 2, 63].map { NodeNumbers(slot: $0, above: 0) }
+        var taken: [Range<Int64>] = []
+        for round in 0..<300 {
+            let now = Self.start + Double(round) * 0.0017
+            for place in nodes.indices {
+                let count = [1, 100_000, 40_000, 7][(round + place) % 4]
+                let first = nodes[place].allocate(count, at: now).rawValue
+                taken.append(first..<first + Int64(count))
+            }
+        }
+        let sorted = taken.sorted { $0.lowerBound < $1.lowerBound }
+        for (one, next) in zip(sorted, sorted.dropFirst()) { #expect(one.upperBound <= next.lowerBound) }
+    }
+
+    @Test("A number says when it was given out, but for a sixteenth of a second, and follows the one before")
+    func times() {
+        for slot in [0, 17, 63] as [Int64] {
+            var numbers = NodeNumbers(slot: slot, above: 0)
+            var last: Int64 = 0
+            for round in 0..<500 {
+                let now = Self.start + Double(round) * 0.0031
+                let id = numbers.allocate(3, at: now)
+                #expect((-0.001..<0.064).contains(now.timeIntervalSince(id.time)))
+                #expect(id.rawValue > last)
+                last = id.rawValue + 2
+            }
+            numbers.skip(to: last + 1_000)
+            #expect(numbers.allocate(1, at: Self.start).rawValue > last + 1_000)
+        }
+    }
+}

@@ -40,8 +40,10 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var pollsOnly = false
     /// With so many waiting deliveries new work is refused.
     public var maximumWaiting = 5_000_000
-    /// The schema that all tables are in, which is made when it is missing: a to z, 0 to 9 and _, 63 at most, beginning with a letter and not
-    /// with pg_. A store with another name does not open.
+    /// The schema that all tables are in; it is made when it is missing.
+    ///
+    /// A name that needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not as the server's own do
+    /// (`pg_`). A store with another name does not open.
     public var schema = "chapar"
     /// So many changes of devices may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000

@@ -161,12 +161,16 @@ final class ClaimWaiters: Sendable {
             var over: [ClaimTicket] = []
             var next = state.waiting.isEmpty ? now + 3_600_000 : state.nextPoll
             for (backend, tickets) in state.waiting {
+                // What came a moment ago is looked for once, however short it waits.
+                guard !state.stirred.contains(backend) else {
+                    next = now
+                    continue
+                }
                 over += tickets.filter { $0.until <= now }
                 let rest = tickets.filter { $0.until > now }
                 state.waiting[backend] = rest.isEmpty ? nil : rest
                 for ticket in rest { next = min(next, ticket.until) }
                 if let due = state.dueTimes[backend] { next = min(next, due) }
-                if state.stirred.contains(backend), !rest.isEmpty { next = now }
             }
             return (over, max(0, next - now))
         }

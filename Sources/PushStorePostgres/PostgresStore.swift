@@ -51,7 +51,9 @@ public final class PostgresStore: NotificationStore {
     ) async throws(StoreError) -> PostgresStore {
         let store = PostgresStore(options, time: time, logger: logger)
         do throws(PostgresError) {
-            try await Schema.migrate(store.core.keeper, options) { logger.notice("\($0)") }
+            try await Schema.migrate(store.core.keeper, options) {
+                logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
+            }
             try await store.refuseUnfinishedCopy()
             try await Keeper(store.core).begin()
         } catch {

@@ -28,7 +28,9 @@ public final class SQLiteStore: NotificationStore {
     ) throws(StoreError) {
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)
-        let (pool, opened) = try OpenedStore.open(options, time: time) { logger.notice("\($0)") }
+        let (pool, opened) = try OpenedStore.open(options, time: time) {
+            logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
+        }
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core

@@ -45,7 +45,7 @@ struct ServerTLSTests {
             defer { gateway.child.kill() }
             let url = "https://127.0.0.1:\(gateway.port)/healthz"
             #expect(gateway.child.errors.contains("https://127.0.0.1"))
-            #expect(try await curl(["--cacert", oldTrust, url]).output == #"{"status":"ok"}"#)
+            #expect(try await curl(["--cacert", oldTrust, url]).output.hasPrefix(#"{"status":"ok","#))
             #expect(try await curl(["--cacert", oldTrust, "--tls-max", "1.2", url]).status == 0)
             #expect(
                 try await curl(["--cacert", oldTrust, "--tls-max", "1.1", "--ciphers", "ALL:@SECLEVEL=0", url]).status

@@ -39,6 +39,7 @@ let package = Package(
         .library(name: "PushCore", targets: ["PushCore"]),
         .library(name: "PushJSON", targets: ["PushJSON"]),
         .library(name: "PushComposition", targets: ["PushComposition"]),
+        .library(name: "PushObservability", targets: ["PushObservability"]),
         .library(name: "PushOAuth", targets: ["PushOAuth"]),
         .library(name: "PushQueue", targets: ["PushQueue"]),
         .library(name: "PushModules", targets: ["PushModules"]),
@@ -66,7 +67,15 @@ let package = Package(
     ],
     traits: [
         .default(enabledTraits: ["Postgres"]),
-        .trait(name: "Postgres", description: "The commands can open a PostgreSQL store; links libpq."),
+        .trait(
+            name: "Postgres",
+            description: "The commands can open a PostgreSQL store; links libpq.",
+            enabledTraits: ["Services"]
+        ),
+        .trait(
+            name: "Services",
+            description: "PushClient is a service of swift-service-lifecycle; metrics and spans of what is sent."
+        ),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -74,6 +83,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -102,6 +112,17 @@ let package = Package(
 
         // Several backends as one: the plan and its rules, in code and in the gateway.
         .target(name: "PushComposition", dependencies: ["PushCore"], swiftSettings: strict),
+
+        // Metrics and spans of what backends are handed.
+        .target(
+            name: "PushObservability",
+            dependencies: [
+                "PushCore", "PushComposition",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Services"])),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Services"])),
+            ],
+            swiftSettings: strict
+        ),
 
         // OAuth 2 with rotating refresh tokens.
         .target(
@@ -133,6 +154,11 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(
+                    name: "ServiceLifecycle",
+                    package: "swift-service-lifecycle",
+                    condition: .when(traits: ["Services"])
+                ),
             ],
             swiftSettings: strict
         ),
@@ -192,7 +218,7 @@ let package = Package(
         .target(
             name: "PushGateway",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
+                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushQueue", "PushModules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -285,12 +311,24 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushComposition", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM", "PushHMS",
+                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM",
+                "PushHMS",
                 "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
                 "PushReleaseNotes", "PushSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
+            swiftSettings: strict
+        ),
+        // A Hummingbird application with a gateway within.
+        .executableTarget(
+            name: "Embedded",
+            dependencies: [
+                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Examples/Embedded",
             swiftSettings: strict
         ),
         // A plugin with batches and a webhook, which its program holds to the kit.
@@ -333,6 +371,20 @@ let package = Package(
             dependencies: [
                 "PushComposition", "PushCore", "PushQueue", "PushTesting",
                 .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PushObservabilityTests",
+            dependencies: [
+                "PushObservability", "PushHTTP", "PushCore", "PushTesting",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
             ],
             swiftSettings: strict
         ),
@@ -422,11 +474,14 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
             ],
             exclude: ["Configuration/Fixtures"],
             swiftSettings: strict

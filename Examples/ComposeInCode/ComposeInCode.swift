@@ -18,6 +18,7 @@ enum ComposeInCode {
                 try await AltcraftExample.run(client, sandbox)
                 try await ChabokExample.run(client, sandbox)
                 try await SimulatorExample.run(client, sandbox)
+                try await ObservedExample.run(client, sandbox)
             }
         }
     }

@@ -81,18 +81,21 @@ public final class PushClient: Sendable {
     ///
     /// - Parameters:
     ///   - name: The backend's name in logs.
+    ///   - state: Where it keeps small values over a restart, such as rotated credentials; nothing is kept unless given. The store of a
+    ///     gateway in the same program is one.
     ///   - make: Makes it, with the context it gets from the client.
     /// - Returns: The backend.
     /// - Throws: What `make` throws, or `HTTPPoolError` after the client's end.
     public func backend<Backend: PushBackend>(
         _ name: String,
+        state: (any StateStore)? = nil,
         _ make: (BackendContext) throws -> Backend
     ) throws -> Backend {
         guard isRunning else { throw Self.ended }
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
-        let backend = try make(BackendContext(name: name, http: transport, logger: logger))
-        let isOwned = state.withLock { state in
+        let backend = try make(BackendContext(name: name, http: transport, state: state, logger: logger))
+        let isOwned = self.state.withLock { state in
             guard case .running(let owned) = state else { return false }
             state = .running(owned + [(name, backend)])
             return true

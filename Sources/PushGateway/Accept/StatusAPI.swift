@@ -172,10 +172,14 @@ struct StatusAPI: Sendable {
 
     /// The platform's id of the message, from the last attempt that has one.
     static func platformID(in attemptLog: [UInt8]) -> String? {
-        guard !attemptLog.isEmpty else { return nil }
+        attempts(in: attemptLog).reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
+    }
+
+    /// The attempts of a delivery, the first one first.
+    static func attempts(in attemptLog: [UInt8]) -> [JSONValue] {
+        guard !attemptLog.isEmpty else { return [] }
         let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
-        let attempts = (try? JSONValue(parsing: array))?.arrayValue ?? []
-        return attempts.reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
+        return (try? JSONValue(parsing: array))?.arrayValue ?? []
     }
 }
 

@@ -29,8 +29,8 @@ package final class GatewayResponder: HTTPResponder {
     private let peers = Peers()
     /// Everything the API answers to, but for what modules add.
     let table: RouteTable
-    private let modules: ModulesAPI
-    private let snapshots: APISnapshots
+    let modules: ModulesAPI
+    let snapshots: APISnapshots
     /// The short way of requests that accept notifications.
     let intake: FastIntake
 

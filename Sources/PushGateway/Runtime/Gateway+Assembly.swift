@@ -13,6 +13,8 @@ extension Gateway {
     ///   - notices: Where the backends announce what goes on the stream of events.
     ///   - time: The clock; the store's unless given.
     ///   - metrics: What is counted and shown under `/metrics`.
+    ///   - servesAPI: Whether it listens on the configured address. Without that it is for the program alone, which sends through
+    ///     ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard are the API's.
     ///   - logger: Where failures are logged.
     ///   - onListening: Called with the port once connections are accepted.
     /// - Returns: A gateway that does nothing before it runs.
@@ -24,6 +26,7 @@ extension Gateway {
         notices: EventSink = EventSink(),
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
+        servesAPI: Bool = true,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
@@ -37,7 +40,7 @@ extension Gateway {
             logger: logger,
             planning: OutboxPlanner.ownThread()
         ) {
-            $0.makeApplication(onListening: onListening)
+            if servesAPI { $0.makeApplication(onListening: onListening) } else { AbsentFront() }
         }
     }
 
@@ -85,7 +88,15 @@ extension Gateway {
             notices: notices,
             metrics: metrics,
             front: makeFront(api),
+            responder: api.responder,
             logger: logger
         )
+    }
+}
+
+/// Stands in for the server of a gateway that serves no API: there until the graceful shutdown.
+private struct AbsentFront: Service {
+    func run() async throws {
+        try? await gracefulShutdown()  // A cancellation ends it as well.
     }
 }

@@ -17,6 +17,8 @@ public final class Gateway: Service {
     private let notices: EventSink
     private let metrics: GatewayMetrics
     private let front: any Service
+    /// Accepts what the program itself sends, as it does for the API.
+    let responder: GatewayResponder
     private let logger: Logger
     /// Ends when the shutdown begins.
     private let (running, runs) = AsyncStream.makeStream(of: Never.self)
@@ -26,7 +28,7 @@ public final class Gateway: Service {
 
     /// Puts a gateway together; nothing happens before ``run()``.
     ///
-    /// `front` serves the API and ends by itself at a graceful shutdown.
+    /// `front` serves the API and ends by itself at a graceful shutdown; `responder` is what it hands requests to.
     package init(
         state: GatewayState,
         dispatcher: Dispatcher,
@@ -34,6 +36,7 @@ public final class Gateway: Service {
         notices: EventSink,
         metrics: GatewayMetrics,
         front: any Service,
+        responder: GatewayResponder,
         logger: Logger
     ) {
         self.state = state
@@ -42,6 +45,7 @@ public final class Gateway: Service {
         self.notices = notices
         self.metrics = metrics
         self.front = front
+        self.responder = responder
         self.logger = logger
     }
 

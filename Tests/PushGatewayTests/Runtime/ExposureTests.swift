@@ -33,6 +33,7 @@ struct ExposureTests {
             notices: EventSink(),
             metrics: metrics,
             front: api.makeApplication(),
+            responder: api.responder,
             logger: quiet
         )
         state.isExposed.store(true, ordering: .relaxed)

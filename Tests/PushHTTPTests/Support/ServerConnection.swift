@@ -101,7 +101,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
 
     /// The literal form of fields.
     static func block(_ fields: [(String, String)]) -> [UInt8] {
-        fields.flatMap { name, value in
+        fields.flatMap { name, value -> [UInt8] in
             [0, UInt8(name.utf8.count)] + Array(name.utf8) + Self.length(value.utf8.count) + Array(value.utf8)
         }
     }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Logging
 internal import PushCore
 internal import PushComposition
+internal import PushObservability
 internal import PushQueue
 internal import Synchronization
 
@@ -55,8 +56,10 @@ extension DeliveryWorker {
             self.finish(answered, of: batch)
         }
         // A task, so that it can be given up when it reports nothing; its end is awaited here.
-        let sending = Task { [backend, open] in
-            await backend.send(due, report: report)
+        let sending = Task { [backend, open, name] in
+            await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
+                await backend.send(due, report: report)
+            }
             open.end(batch)
         }
         open.add(batch, sending)

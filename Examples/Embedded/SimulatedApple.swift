@@ -1,0 +1,15 @@
+import PushAPNs
+import PushCore
+import PushSandbox
+
+/// What an account at Apple and its address would be.
+enum SimulatedApple {
+    static func options(_ sandbox: Sandbox) throws -> APNsOptions {
+        let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
+        let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
+        var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
+        options.common.baseURL = HTTPEndpoint(url: sandbox.apns.url(.production))
+        options.common.trustPEM = sandbox.authority.certificatePEM
+        return options
+    }
+}

@@ -1,0 +1,153 @@
+internal import HTTPTypes
+public import PushCore
+public import PushQueue
+
+extension Gateway {
+    /// Accepts a notification from code: what this returns for is on disk, and is delivered over crashes and restarts.
+    ///
+    /// It takes the way of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and the same
+    /// 24 hours (`queue.idempotency_window`) for which a repeated idempotency key gets the first answer and sends nothing. In
+    /// the place of an API key the program itself stands, which may do everything; limits of keys, peers and requests in
+    /// progress do not hold for it. It waits for the commit, also before ``run()``, and is refused after the shutdown began.
+    ///
+    /// - Parameters:
+    ///   - notification: What to show. With ``PushCore/PushNotification/activity`` it goes to the devices that registered for
+    ///     that Live Activity, and `recipients` is empty.
+    ///   - recipients: At most 10,000 of one form: tokens, devices, users or ids of a platform; or one topic.
+    ///   - route: A route of the configuration to take, by its name; unless given, what matches.
+    ///   - backend: A backend to take, by its name, in the place of a route.
+    ///   - app: The app whose devices and users are meant; needed when several share the gateway and nothing else says which.
+    ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repetition with it sends nothing; without one each call sends.
+    /// - Returns: The notification's id, by which ``states(of:)`` knows it, with what the platforms would drop.
+    /// - Throws: What is wrong, naming the fields; or that nothing is taken for now, with when to try again.
+    public func accept(
+        _ notification: PushNotification,
+        to recipients: [Recipient],
+        route: String? = nil,
+        backend: String? = nil,
+        app: AppName? = nil,
+        idempotencyKey: String? = nil
+    ) async throws(AcceptanceProblem) -> AcceptedNotification {
+        let body = NotificationWriter.body(notification, to: recipients, route: route, backend: backend, app: app)
+        do throws(Problem) {
+            return try AcceptedNotification(await responder.accept(body, idempotencyKey: idempotencyKey))
+        } catch {
+            throw AcceptanceProblem(error)
+        }
+    }
+
+    /// What became of each message of a notification so far.
+    ///
+    /// - Parameter id: What ``accept(_:to:route:backend:app:idempotencyKey:)`` gave, or the HTTP API.
+    /// - Returns: One for each recipient, and for each backend of a route that fans out; a user's devices are one each. Empty when
+    ///   there is no such notification, it is older than `store.retention`, or it was erased with its user.
+    /// - Throws: What is wrong with the store.
+    public func states(of id: NotificationID) async throws(StoreError) -> [DeliveryStatus] {
+        let pageSize = 500
+        var states: [DeliveryStatus] = []
+        var after: Int64?
+        while true {
+            let page = try await state.store.deliveries(of: id, after: after, limit: pageSize)
+            states += page.map { DeliveryStatus($0) }
+            guard page.count == pageSize, let last = page.last else { return states }
+            after = last.id
+        }
+    }
+}
+
+/// What ``Gateway/accept(_:to:route:backend:app:idempotencyKey:)`` gives for a notification that is on disk.
+public struct AcceptedNotification: Sendable, Hashable {
+    /// The notification's id.
+    public let id: NotificationID
+    /// What the platforms would drop or change, and fallbacks that could not take the message.
+    public let warnings: [Finding]
+    /// Whether an earlier call with the same idempotency key had sent it.
+    public let isReplay: Bool
+
+    init(_ reply: EnqueueReply) throws(Problem) {
+        let answer = try? JSONValue(parsing: reply.body)
+        guard let id = answer?["id"]?.stringValue.flatMap({ NotificationID($0) }) else {
+            throw Problem(.failed("the answer to the acceptance has no id"))
+        }
+        self.id = id
+        warnings = (answer?["warnings"]?.arrayValue ?? []).map { warning in
+            Finding(
+                pointer: warning["pointer"]?.stringValue ?? "#",
+                code: warning["code"]?.stringValue ?? "",
+                detail: warning["detail"]?.stringValue ?? ""
+            )
+        }
+        isReplay = reply.isReplay
+    }
+}
+
+/// Why a notification was not accepted.
+///
+/// Nothing was stored, with one exception: after `store_failed` it is not known, and a repetition with the same idempotency
+/// key settles it.
+public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The stable word for programs: `invalid_request` when fields are wrong, else one of those in docs/API.md.
+    public let code: String
+    /// What is wrong, in a short sentence.
+    public let title: String
+    /// What to do about it.
+    public let detail: String?
+    /// The wrong fields, each with its place in the API's form (`#/content/title`), a word for programs and the fix; at most 100.
+    public let errors: [Finding]
+    /// When the same call may succeed; nil when it never will.
+    public let retryAfter: Duration?
+
+    init(_ problem: Problem) {
+        code = problem.code
+        title = problem.title
+        detail = problem.detail
+        errors = problem.errors
+        retryAfter = problem.isRetryable ? problem.retryAfter ?? .seconds(1) : nil
+    }
+
+    /// The title, and the fields with their fixes or what to do.
+    public var description: String {
+        let fields = errors.map { "\($0.pointer): \($0.detail)" }
+        return ([title] + (fields.isEmpty ? [detail].compactMap { $0 } : fields)).joined(separator: "; ")
+    }
+}
+
+/// How a message to one recipient stands.
+public struct DeliveryStatus: Sendable, Hashable {
+    /// Who gets it.
+    public let recipient: Recipient
+    /// How it stands.
+    public let state: DeliveryState
+    /// The backend that has it now, or had it last.
+    public let backend: String
+    /// The platform's id of the message, from the last attempt that has one.
+    public let platformID: String?
+    /// Why the last attempt was not accepted, in the platform's own word or the gateway's; nil without such an attempt.
+    public let reason: String?
+
+    init(_ delivery: StoredDelivery) {
+        switch delivery.recipient {
+        case .device(let key): recipient = AppName(ofDevice: key).named(delivery.recipient)
+        default: recipient = delivery.recipient
+        }
+        state = delivery.state
+        backend = delivery.backend
+        platformID = StatusAPI.platformID(in: delivery.attemptLog)
+        reason = StatusAPI.attempts(in: delivery.attemptLog).last?["reason"]?.stringValue
+    }
+}
+
+extension GatewayResponder {
+    /// Accepts a notification that the program itself sends, in the form of the API.
+    func accept(_ body: [UInt8], idempotencyKey: String?) async throws(Problem) -> EnqueueReply {
+        let scope = RequestScope(
+            snapshot: snapshots.current,
+            caller: .everybody,
+            path: "/v1/notifications",
+            query: "",
+            fields: [:]
+        )
+        let key = try IdempotencyKey(idempotencyKey.map { [$0] } ?? [])
+        return try await modules.notifications.accept(body, key, scope)
+    }
+}

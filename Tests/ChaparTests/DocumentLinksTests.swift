@@ -76,6 +76,7 @@ struct DocumentLinksTests {
         ("send builds from Xcode and from the App Store", ["development", "BadDeviceToken"]),
         ("serve several apps", ["apps:", "?app="]),
         ("send from a Swift program", ["PushClient", "import"]),
+        ("send durably from my own server", ["gateway.accept", "servesAPI: false", "crash"]),
         ("add a platform", ["PushBackend", "PushTesting"]),
         ("add a platform in another language", ["kind: http", "webhook-signature"]),
         ("start a Live Activity", ["live_activity_start", "liveactivity"]),

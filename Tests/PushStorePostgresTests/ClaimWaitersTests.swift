@@ -9,6 +9,7 @@ struct ClaimWaitersTests {
     @Test("A call that does not want to wait is looked for once all the same")
     func withoutWaiting() async throws {
         let waiters = ClaimWaiters()
+        #expect(waiters.takeStirred(now: 5).isEmpty)
         let answered = Task {
             await withCheckedContinuation { continuation in
                 waiters.add(

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("When the wall clock is set, in PostgreSQL", .timeLimit(.minutes(1)))
 struct ClockShiftTests {
-    private static let rows = 3
+    private static let rows = 2
 
     @Test(
         "What is scheduled is moved once, some at a time, and whichever node is there goes on",

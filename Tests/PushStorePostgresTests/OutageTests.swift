@@ -127,6 +127,33 @@ struct OutageTests {
         await store.close()
     }
 
+    @Test("Nothing is freed whose answer is on its way")
+    func answersOnTheirWay() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        try await store.accept(to: [.user("a")])
+        let core = store.core
+        let number = core.nodeNumber
+        let (isCommitted, mayArrive) = (AsyncSignal(), DispatchSemaphore(value: 0))
+        let claiming = Task {
+            try await core.claimer.single(
+                "UPDATE chapar.waiting AS w SET owner = $1, lease = 7 RETURNING \(DeliveryRow.columns)",
+                [.integer(number)]
+            ) { (rows) throws(PostgresError) in
+                isCommitted.signal()
+                _ = mayArrive.wait(timeout: .now() + 10)
+                core.inHand.add(DeliveryRow.all(rows))
+            }
+        }
+        await isCommitted.wait(after: .start, atMost: .seconds(10), SystemTime())
+        core.unknownClaims.note()
+        try await Task.sleep(for: .milliseconds(500))
+        mayArrive.signal()
+        try await claiming.value
+        try await Task.sleep(for: .milliseconds(200))
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number)") == 1)
+        await store.close()
+    }
+
     @Test("A claim whose notification could not be read belongs to nobody, and is made again")
     func unreadHeads() async throws {
         let options = try await TestServer.shared.options()

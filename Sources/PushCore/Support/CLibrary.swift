@@ -50,12 +50,12 @@ package enum CLibrary {
         package var values: (now: UInt64, most: UInt64)? {
             var limit = rlimit()
             guard getrlimit(resource, &limit) == 0 else { return nil }
-            return (UInt64(limit.rlim_cur), UInt64(limit.rlim_max))
+            return (UInt64(clamping: limit.rlim_cur), UInt64(clamping: limit.rlim_max))
         }
 
         /// Sets what holds now, and how far the process may raise it; false when the system refused.
         package func set(now: UInt64, most: UInt64) -> Bool {
-            var limit = rlimit(rlim_cur: rlim_t(now), rlim_max: rlim_t(most))
+            var limit = rlimit(rlim_cur: rlim_t(clamping: now), rlim_max: rlim_t(clamping: most))
             return setrlimit(resource, &limit) == 0
         }
 

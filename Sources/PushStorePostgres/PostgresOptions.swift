@@ -47,6 +47,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var schema = "chapar"
     /// So many changes of devices may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000
+    /// A look for what was due long ago that takes less is no burden; longer where tests run on a machine that is busy.
+    var cheapLook = PortionedLooks.cheap
     /// A search through the registry looks at so many rows at a time.
     var rowsPerScan = 1_000
 

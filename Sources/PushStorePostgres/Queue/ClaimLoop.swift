@@ -15,12 +15,15 @@ struct ClaimLoop {
     /// How each backend's work is looked for that is due before the marks: what was given back, by this node or another, or was long in
     /// being committed.
     private var older: [String: PortionedLooks] = [:]
-    private static let looks = PortionedLooks(every: .seconds(1))
+    private let looks: PortionedLooks
     /// So long a look from the marks on may take, before the marks are moved to the present.
     private static let patience = Duration.seconds(1)
     private var patience = Self.patience
 
-    init(_ core: StoreCore) { self.core = core }
+    init(_ core: StoreCore) {
+        self.core = core
+        looks = PortionedLooks(every: .seconds(1), cheap: core.options.cheapLook)
+    }
 
     /// Works until the task is cancelled.
     mutating func run() async {
@@ -99,14 +102,14 @@ struct ClaimLoop {
 
     /// Claims what is due before the marks, as far back as a look may go.
     private mutating func claimOlder(_ orders: inout [ClaimOrder]) async throws(PostgresError) {
-        let begin = ContinuousClock.now
+        let (begin, looks) = (ContinuousClock.now, looks)
         var asked = ClaimRequest()
         for place in orders.indices {
             let backend = orders[place].backend
             let isWanted = core.claimWaiters.takeOlder(backend)
-            if isWanted { older[backend, default: Self.looks].isWanted = true }
+            if isWanted { older[backend, default: looks].isWanted = true }
             guard let newest = orders[place].flows.compactMap({ marks[$0]?.due }).max(),
-                let due = older[backend, default: Self.looks].range(newest: newest, begin)
+                let due = older[backend, default: looks].range(newest: newest, begin)
             else { continue }
             asked.add(orders[place], at: place, share: share(of: orders[place])) { flow in
                 marks[flow].flatMap { mark in
@@ -124,7 +127,7 @@ struct ClaimLoop {
             let took = begin.duration(to: .now)
             take(found, asked, &orders)
             let filled = Set(asked.flows).subtracting(asked.empty(found))
-            if took < PortionedLooks.cheap { marks.lower(found.filter { filled.contains($0.flow) }) }
+            if took < core.options.cheapLook { marks.lower(found.filter { filled.contains($0.flow) }) }
             for backend in backends { older[backend]?.end(took: took, isFilled: !filled.isEmpty) }
         } catch {
             guard error.isTimeout else { throw error }

@@ -27,14 +27,16 @@ struct PortionedLooks {
     private var last: (at: ContinuousClock.Instant, took: Duration)?
     private let interval: Duration
 
-    /// Looks that cost little are made so often, unless they are wanted.
-    init(every interval: Duration) { self.interval = interval }
+    private let cheap: Duration
+
+    /// Looks that cost little, by what a look takes, are made so often, unless they are wanted.
+    init(every interval: Duration, cheap: Duration = Self.cheap) { (self.interval, self.cheap) = (interval, cheap) }
 
     /// The times to look at now, after the lower one and up to the upper one; nil when it is not time.
     mutating func range(newest: Int64, _ now: ContinuousClock.Instant) -> ClosedRange<Int64>? {
         if let last {
             let pause =
-                last.took < Self.cheap ? (isWanted ? .zero : interval) : last.took * Self.mostOfTheTime
+                last.took < cheap ? (isWanted ? .zero : interval) : last.took * Self.mostOfTheTime
             guard last.at.duration(to: now) >= pause else { return nil }
         }
         if isWanted { upTo = nil }
@@ -50,7 +52,7 @@ struct PortionedLooks {
         last = (.now, took)
         limit = Self.limit
         if isFilled {
-            isWanted = took < Self.cheap
+            isWanted = took < cheap
             return
         }
         upTo = from < 0 ? nil : from

@@ -41,6 +41,26 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("A reading of the flows that began before one was made does not hide it")
+    func flows() async throws {
+        try await Nodes.use { nodes in
+            let core = nodes[0].core
+            let reading = Task {
+                while !Task.isCancelled {
+                    try await core.reader.session { (db) throws(PostgresError) in try core.flows.read(db) }
+                }
+            }
+            for number in 0..<400 {
+                let flow = Flow(backend: "b\(number)", isUrgent: true, caller: "shop")
+                try await core.flows.make([flow], on: core.writer)
+                await core.reader.pass()
+                #expect(core.flows.number(of: flow) != nil)
+            }
+            reading.cancel()
+            try await reading.value
+        }
+    }
+
     @Test("Looks for claims whose answers were lost free none that somebody has")
     func looks() async throws {
         let nodes = try await nodes(2)

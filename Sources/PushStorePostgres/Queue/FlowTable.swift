@@ -17,8 +17,11 @@ final class FlowTable: Sendable {
         var flows: [Int64: Flow] = [:]
         var ofBackend: [String: [Int64]] = [:]
         var moves: [String: String] = [:]
+        /// Which reading it comes of.
+        var turn = 0
     }
 
+    private let turns = Atomic(0)
     private let state = Mutex(State())
 
     /// The backend that takes what a plan gives to one.
@@ -64,9 +67,10 @@ final class FlowTable: Sendable {
         }
     }
 
-    /// Reads all flows and moves.
+    /// Reads all flows and moves; what a later reading has found stays, since it knows more.
     func read(_ db: isolated PostgresConnection) throws(PostgresError) {
         var new = State()
+        new.turn = turns.wrappingAdd(1, ordering: .relaxed).newValue
         let rows = try db.run("SELECT number, backend, urgent, caller, merged FROM chapar.flows ORDER BY number")
         for row in 0..<rows.count {
             let number = rows.integer(row, 0) ?? 0
@@ -81,6 +85,6 @@ final class FlowTable: Sendable {
         }
         let moves = try db.run("SELECT backend, target FROM chapar.moves")
         for row in 0..<moves.count { new.moves[moves.text(row, 0) ?? ""] = moves.text(row, 1) ?? "" }
-        state.withLock { [new] in $0 = new }
+        state.withLock { [new] state in if new.turn > state.turn { state = new } }
     }
 }

@@ -81,7 +81,7 @@ let package = Package(
         .library(name: "PushTesting", targets: ["PushTesting"]),
     ],
     traits: [
-        // Levels: each has the ones before it. Without any there are the plugins, and HTTP/2 to send through.
+        // Levels: each has the ones before it, but Services is without HTTP1. Without any there are plugins and HTTP/2.
         .default(enabledTraits: ["Postgres"]),
         .trait(name: "HTTP1", description: "PushHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
         .trait(

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What years do to the PostgreSQL store: many claimers, a long queue, old days that are dropped, and a reader that holds a snapshot.
 
-usage: bench.py [--program STORE-BENCH] [--only PART ...] [--minutes N] [--calm N] [--json FILE]
+usage: bench.py [--program STORE-BENCH] [--only PART ...] [--minutes N] [--calm N] [--millions N] [--json FILE]
 
     claimers  1, 2, 4 and 8 nodes work off what waits: 2 to 8 within 20 % of each other, 1 at least 0.6 of 2
     backlog   claims and ends before 1,000 and before 1,000,000 others: the latter at least 1 / 1.5 of the former
     drop      a day with a million rows is dropped while 200 a second are sent: the p99 stays
+    churn     a day's work of 10 million devices, 30 million deliveries, goes through: the tables in which rows come and go stay small
     snapshot  a reader holds a snapshot for N minutes (30) under load: deliveries a second fall by 10 % at most
 
 The program is `store-bench` (`swift build -c release --package-path Benchmarks --product store-bench`); the server is private, with Debian's
@@ -61,6 +62,45 @@ def drop(program, server):
     return {"p99": spans, "ratio": spans[1] / spans[0], "is_well": spans[1] <= max(1.1 * spans[0], spans[0] + 2)}
 
 
+# Tables that only grow until a day is over, and are dropped whole then.
+DIVIDED = ("notifications_d", "results_d", "awaited_d", "events_d")
+
+
+def tables(server, schema):
+    """Rows that live and are dead, bytes of the table and of its indexes, of all tables of a schema."""
+    lines = server.ask(f"""
+        SELECT relname, n_live_tup, n_dead_tup, pg_relation_size(relid), pg_indexes_size(relid)
+        FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND pg_total_relation_size(relid) > 0 ORDER BY 4 DESC, 1
+        """).splitlines()
+    return {name: tuple(map(int, figures)) for name, *figures in (line.split("|") for line in lines)}
+
+
+def newest_schema(server):
+    return server.ask("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'bench_%' ORDER BY oid DESC LIMIT 1")
+
+
+def show(found):
+    print(f"{'table':24} {'live':>12} {'dead':>12} {'table bytes':>15} {'index bytes':>15}")
+    for name, figures in found.items():
+        print(f"{name:24}" + "".join(f" {figure:>{width}}" for figure, width in zip(figures, (12, 12, 15, 15))), flush=True)
+
+
+def churn(program, server, millions):
+    """Notes after each million what the tables take in which rows come and go."""
+    sizes, schema = [], None
+    for line in bench(program, server, "day", MILLIONS=str(millions)):
+        if "rows/s" in line:
+            schema = schema or newest_schema(server)
+            found = tables(server, schema)
+            sizes.append({name: sum(figures[2:]) for name, figures in found.items() if not name.startswith(DIVIDED)})
+    show(found)
+    third = len(sizes) // 3
+    names = sizes[-1]
+    most = {name: [max((size.get(name, 0) for size in part), default=0) for part in (sizes[third:2 * third], sizes[2 * third:])] for name in names}
+    grown = {name: bounds for name, bounds in most.items() if bounds[1] > 1.5 * bounds[0] and bounds[1] > 1 << 20}
+    return {"bytes": sizes[-1], "most": {name: bounds[1] for name, bounds in most.items()}, "grown": grown, "is_well": not grown}
+
+
 def snapshot(program, server, minutes, calm):
     """Runs a steady load; a session reads once and holds its snapshot for so many minutes, with so many calm ones before and after."""
     begin, end = 60 * calm, 60 * (calm + minutes)
@@ -78,7 +118,7 @@ def snapshot(program, server, minutes, calm):
         second = int(found[1])
         rates.append((second, int(found[2])))
         if reader is None:
-            schema = server.ask("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'bench_%' ORDER BY oid DESC LIMIT 1")
+            schema = newest_schema(server)
             reader = threading.Thread(target=hold)
             reader.start()
         if second % 60 == 0:
@@ -87,11 +127,7 @@ def snapshot(program, server, minutes, calm):
             ).split("|")
             rows.append({"second": second, "dead": int(dead), "bytes": int(size), **server.counters()})
     reader.join()
-    # What a day's work of a small gateway leaves behind.
-    print(server.ask(f"""
-        SELECT relname, n_live_tup AS live, n_dead_tup AS dead, pg_relation_size(relid) AS table_bytes, pg_indexes_size(relid) AS index_bytes
-        FROM pg_stat_user_tables WHERE schemaname = '{schema}' AND pg_total_relation_size(relid) > 0 ORDER BY pg_total_relation_size(relid) DESC
-        """), flush=True)
+    show(tables(server, schema))
     free = [rate for second, rate in rates if 60 < second <= begin]
     held = [rate for second, rate in rates if max(begin, end - 300) < second <= end]
     first, last = rows[0], rows[-1]
@@ -116,19 +152,20 @@ def chart(rates, begin, end):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", default=str(PROGRAM))
-    parser.add_argument("--only", nargs="*", default=["claimers", "backlog", "drop", "snapshot"])
+    parser.add_argument("--only", nargs="*", default=["claimers", "backlog", "drop", "churn", "snapshot"])
     parser.add_argument("--minutes", type=float, default=30, help="for which the snapshot is held")
     parser.add_argument("--calm", type=float, default=5, help="minutes before and after that")
+    parser.add_argument("--millions", type=int, default=30, help="of deliveries in a day's work")
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
     figures = {}
+    more = {"snapshot": (arguments.minutes, arguments.calm), "churn": (arguments.millions,)}
     for part in arguments.only:
         with tempfile.TemporaryDirectory(prefix="chapar-database-") as folder:
             os.chmod(folder, 0o755)  # The server may run as another user.
             with postgres(Path(folder) / "postgres", "max_connections=200") as server:
                 print(part, flush=True)
-                more = (arguments.minutes, arguments.calm) if part == "snapshot" else ()
-                figures[part] = globals()[part](arguments.program, server, *more)
+                figures[part] = globals()[part](arguments.program, server, *more.get(part, ()))
         print(json.dumps({part: figures[part]}), flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))

@@ -1,5 +1,6 @@
 """A private PostgreSQL server for a benchmark, with the server's own settings but for what is named, and what it counts."""
 import contextlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -33,6 +34,20 @@ class Postgres:
         line = self.child.stdout.readline().strip()
         if line != expected:
             raise RuntimeError(f"PostgreSQL: {word}: {line}")
+
+    @property
+    def cpu(self):
+        """Seconds of CPU that the server's processes have used, those that have ended included."""
+        first = int(Path(self.folder, "data/postmaster.pid").read_text().split()[0])
+        ticks = 0
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = entry.read_text().rsplit(")", 1)[1].split()
+                if int(entry.parent.name) == first:
+                    ticks += sum(map(int, fields[11:15]))
+                elif int(fields[1]) == first:
+                    ticks += sum(map(int, fields[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def counters(self):
         """Commits and bytes of write-ahead log since the server began."""

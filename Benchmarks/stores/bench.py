@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Compares the two stores: delivered per second and CPU, in alternating pairs of runs, and what each delivery costs PostgreSQL.
 
-usage: bench.py [--chapar BINARY] [--pairs N] [--only NAME ...] [--quick] [--json FILE]
+usage: bench.py [--chapar BINARY] [--pairs N] [--only NAME ...] [--apart] [--quick] [--json FILE]
 
 The parts `single` and `hundred` of `Benchmarks/run gateway` with the embedded store and with a private PostgreSQL server beside the
 gateway (its settings are Debian's; `synchronous_commit` is on). What counts is the median of the pairs' ratios, PostgreSQL to
 embedded; the goals are at least 0.4 for `single` and 0.3 for `hundred`. After each run on PostgreSQL raw.c does the same two statements for
-as many rows each as the gateway had in one, without a gateway: `hundred` is to reach 0.6 of it.
+as many rows each as the gateway had in one, without a gateway: `hundred` is to reach 0.6 of it. By default PostgreSQL runs on both cores,
+beside the gateway, the load and the stand-in, and raw.c has both for itself and the server. With `--apart` the server has one core for itself, as on
+a machine of its own, and the other is everybody else's: the gateway's, the load's and the stand-in's, or raw.c's.
 """
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -18,6 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
+SERVER_CPU, OTHER_CPU = "0", "1"  # With --apart; read before the rig decides on its own.
+if "--apart" in sys.argv:
+    os.environ |= {"BENCH_LOAD_CPU": OTHER_CPU, "BENCH_GATEWAY_CPU": OTHER_CPU}
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from bench import throughput  # noqa: E402
 from postgres import postgres  # noqa: E402
@@ -39,8 +45,8 @@ def statement(file, name):
     return text((QUEUE / file).read_text(), name).replace("\\(EndedDelivery.joinedLog)", joined)
 
 
-def raw(rig, server, rows):
-    """Deliveries a second that raw.c inserts and ends, so many in a statement."""
+def raw(rig, server, rows, on):
+    """Deliveries a second that raw.c inserts and ends, so many in a statement, and the server's CPU for each in microseconds."""
     program = Path(rig.folder) / "raw"
     if not program.exists():
         include = subprocess.run(["pg_config", "--includedir"], check=True, capture_output=True, text=True).stdout.strip()
@@ -50,25 +56,29 @@ def raw(rig, server, rows):
         files.append(Path(rig.folder) / f"{name}.sql")
         files[-1].write_text(text)
     total = 30_000 if rows < 100 else 150_000
-    out = subprocess.run([program, server.url, *files, str(rows), str(total)], check=True, capture_output=True, text=True)
-    return int(out.stdout)
+    cpu = server.cpu
+    out = subprocess.run([*on, program, server.url, *files, str(rows), str(total)], check=True, capture_output=True, text=True)
+    return int(out.stdout), round((server.cpu - cpu) * 1e6 / total, 1)
 
 
-def run(rig, reference, name, scale, chapar, store, number):
+def run(rig, reference, name, scale, chapar, store, number, isApart):
     """One run with a store; on PostgreSQL with what it counted."""
     per_post, posts, connections = PARTS[name]
     if store == "sqlite":
         return throughput(rig, reference, name, per_post, posts // scale, connections, chapar)
     folder = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{number}"
-    with postgres(folder, "max_wal_size=4GB") as server:
-        before = server.counters()
+    within = ("taskset", "-c", SERVER_CPU) if isApart else ()
+    with postgres(folder, "max_wal_size=4GB", within=within) as server:
+        before, cpu = server.counters(), server.cpu
         figures = throughput(rig, reference, name, per_post, posts // scale, connections, chapar, postgres=server.url)
+        figures["server_cpu_us"] = round((server.cpu - cpu) * 1e6 / figures["delivered"], 1)
         time.sleep(1)
         after = server.counters()
         figures["commits_a_delivery"] = round((after["commits"] - before["commits"]) / figures["delivered"], 4)
         figures["wal_bytes_a_delivery"] = round((after["wal"] - before["wal"]) / figures["delivered"])
         rows = max(1, round(2 / max(figures["commits_a_delivery"], 0.002)))
-        figures["raw_per_s"] = raw(rig, server, rows)
+        on = ("taskset", "-c", OTHER_CPU) if isApart else ()
+        figures["raw_per_s"], figures["raw_server_cpu_us"] = raw(rig, server, rows, on)
         figures["of_raw"] = round(figures["delivered_per_s"] / figures["raw_per_s"], 3)
         return figures
 
@@ -78,6 +88,7 @@ def main():
     parser.add_argument("--chapar", default=str(Path(__file__).resolve().parents[2] / ".build/release/chapar"))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--apart", action="store_true", help="PostgreSQL on one core, everything else on the other")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
@@ -90,7 +101,7 @@ def main():
             for number in range(arguments.pairs):
                 pair = {}
                 for store in ("sqlite", "postgres") if number % 2 == 0 else ("postgres", "sqlite"):
-                    pair[store] = run(rig, reference, name, scale, arguments.chapar, store, number)
+                    pair[store] = run(rig, reference, name, scale, arguments.chapar, store, number, arguments.apart)
                 ratios = {key: round(pair["postgres"][key] / pair["sqlite"][key], 3) for key in ("cpu_us", "delivered_per_s")}
                 figures.append({"part": name, "ratios": ratios, **pair})
                 print(json.dumps({"pair": number + 1, "part": name, "ratios": ratios, "postgres": pair["postgres"],

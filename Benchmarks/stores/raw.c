@@ -54,15 +54,16 @@ static char *text_of(const char *path) {
     fclose(file);
     return text;
 }
-static void numbers(Statement *s, int64_t first, int64_t step, int isNull) {
+static void some_numbers(Statement *s, int count, int64_t first, int64_t step, int isNull) {
     Buffer *b = &s->buffers[s->count];
     s->types[s->count++] = INT8S;
-    begin(b, INT8, rows);
-    for (int i = 0; i < rows; i++) {
+    begin(b, INT8, count);
+    for (int i = 0; i < count; i++) {
         if (isNull) { add32(b, -1); continue; }
         add32(b, 8), add64(b, first + i * step);
     }
 }
+static void numbers(Statement *s, int64_t first, int64_t step, int isNull) { some_numbers(s, rows, first, step, isNull); }
 static void texts(Statement *s, int array, int type, size_t size, const char *fixed, int isNull) {
     Buffer *b = &s->buffers[s->count];
     static char filler[1024];
@@ -113,6 +114,7 @@ static void fill_end(Statement *s, int64_t first, int64_t now) {
     s->count = 0;
     numbers(s, first, 1, 0), numbers(s, 7, 0, 0), numbers(s, 1, 0, 0), texts(s, BYTEAS, BYTEA, 120, NULL, 0);
     texts(s, BYTEAS, BYTEA, 300, NULL, 0), numbers(s, 0, 0, 1), numbers(s, 0, 0, 1), number(s, now);
+    some_numbers(s, 1, 1, 0, 0);  /* The node that has claimed them. */
 }
 static int64_t milliseconds(void) {
     struct timespec now;

@@ -332,6 +332,16 @@ struct Bench {
             print("a day dropped:   \(try await latency(present, seconds: 20))")
             try await dropped
             await present.close()
+        case "day":
+            // What a day brings, as fast as it goes, a line each million.
+            let million = 1_000_000
+            for done in 1...(ProcessInfo.processInfo.environment["MILLIONS"].flatMap(Int.init) ?? 30) {
+                try await measure("day \(done)", rows: million) {
+                    async let ended: Void = workOff(store, rows: million, limit: 500, workers: 4)
+                    try await enqueue(store, rows: million, perCall: 100, producers: 8)
+                    try await ended
+                }
+            }
         case "steady":
             try await steady(store, seconds: ProcessInfo.processInfo.environment["SECONDS"].flatMap(Int.init) ?? 60)
         default: print("there is no case \(name)")

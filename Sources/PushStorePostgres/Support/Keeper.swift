@@ -66,6 +66,7 @@ struct Keeper {
                 if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
                 try await makePartitions()
                 try await lookAround()
+                try await VacuumPacing.look(span: min(pause * 2, .seconds(10)), on: core.keeper)
                 core.noteSuccess()
             } catch {
                 core.noteFailure(error)

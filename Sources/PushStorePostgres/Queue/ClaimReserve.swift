@@ -1,0 +1,80 @@
+internal import PushQueue
+
+/// Deliveries of a backend that were claimed for this node by the statement that stored them, before a call of `claim` asked for them.
+///
+/// Under load a worker comes back for more while the last transaction is hardly over, and finds in the table what it could have been given: a
+/// second statement, which writes each row once more. So what is accepted here is kept for the calls to come, as much as was taken in
+/// the last ``span``, and only where that is a lot: at a slow platform everything waits in the table, where other nodes find it, a
+/// cancellation ends it, and callers take turns.
+struct ClaimReserve {
+    /// The most that are kept.
+    static let largest = 2_000
+    /// A backend that takes less in ``span`` has no reserve.
+    static let least = 500
+    /// For so long what is kept lasts at the pace at which it is taken.
+    static let span = Duration.milliseconds(250)
+    /// What was not taken for so long goes back to the table.
+    static let longest = Duration.seconds(1)
+
+    private var kept: [(claim: Claim, since: ContinuousClock.Instant)] = []
+    private var urgent = 0
+    /// What was taken in the present span and in the one before it.
+    private var taken: (now: Int, before: Int) = (0, 0)
+    private var began = ContinuousClock.now
+
+    var count: Int { kept.count }
+
+    /// How many more may be kept.
+    mutating func room(at now: ContinuousClock.Instant = .now) -> Int {
+        turn(now)
+        let pace = max(taken.now, taken.before)
+        return pace < Self.least ? 0 : max(0, min(pace, Self.largest) - count)
+    }
+
+    /// Notes that calls got so many, from here or from the table.
+    mutating func noteTaken(_ count: Int, at now: ContinuousClock.Instant = .now) {
+        turn(now)
+        taken.now += count
+    }
+
+    private mutating func turn(_ now: ContinuousClock.Instant) {
+        let passed = began.duration(to: now)
+        guard passed >= Self.span else { return }
+        taken = (0, passed < Self.span * 2 ? taken.now : 0)
+        began = now
+    }
+
+    mutating func keep(_ claims: [Claim], at now: ContinuousClock.Instant = .now) {
+        kept += claims.map { ($0, now) }
+        urgent += claims.count(where: \.isUrgent)
+    }
+
+    /// Takes so many, `normal` of them of normal priority at most: urgent ones first, else the oldest.
+    mutating func take(_ limit: Int, normal: Int) -> [Claim] {
+        guard limit > 0, count > 0 else { return [] }
+        guard urgent > 0 else { return removeFirst(min(limit, normal)) }
+        let mine = kept.enumerated().filter(\.element.claim.isUrgent).prefix(limit)
+        let rest = kept.enumerated().filter { !$0.element.claim.isUrgent }.prefix(min(limit - mine.count, normal))
+        let places = Set(mine.map(\.offset)).union(rest.map(\.offset))
+        kept = kept.enumerated().filter { !places.contains($0.offset) }.map(\.element)
+        urgent -= mine.count
+        return (mine + rest).map(\.element.claim)
+    }
+
+    /// Takes all when the oldest was not taken for too long.
+    mutating func takeOverdue(at now: ContinuousClock.Instant = .now) -> [Claim] {
+        guard let since = kept.first?.since, since.duration(to: now) >= Self.longest else { return [] }
+        return takeAll()
+    }
+
+    mutating func takeAll() -> [Claim] {
+        urgent = 0
+        return removeFirst(count)
+    }
+
+    private mutating func removeFirst(_ number: Int) -> [Claim] {
+        let number = min(number, count)
+        defer { kept.removeFirst(number) }
+        return kept.prefix(number).map(\.claim)
+    }
+}

@@ -155,7 +155,8 @@ public final class PostgresStore: NotificationStore {
                         normal: normal,
                         until: until,
                         continuation: continuation
-                    )
+                    ),
+                    now: core.now
                 )
                 if Task.isCancelled { core.claimWaiters.cancel(number) }
             }
@@ -204,6 +205,7 @@ public final class PostgresStore: NotificationStore {
             // What is under way on it is committed first, and nothing is claimed any more.
             await outbox.close()
             do throws(PostgresError) {
+                try await core.giveBackReserves(all: true)
                 try await Keeper(core).end()
             } catch {
                 logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])

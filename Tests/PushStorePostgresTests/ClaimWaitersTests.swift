@@ -13,7 +13,8 @@ struct ClaimWaitersTests {
         let answered = Task {
             await withCheckedContinuation { continuation in
                 waiters.add(
-                    ClaimTicket(number: 1, backend: "apns", limit: 1, normal: 1, until: 5, continuation: continuation)
+                    ClaimTicket(number: 1, backend: "apns", limit: 1, normal: 1, until: 5, continuation: continuation),
+                    now: 5
                 )
             }
         }

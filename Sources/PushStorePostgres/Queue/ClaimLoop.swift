@@ -29,6 +29,7 @@ struct ClaimLoop {
     mutating func run() async {
         while !Task.isCancelled {
             let mark = core.claimWaiters.signal.mark
+            await giveBackReserves()
             let tickets = core.claimWaiters.takeStirred(now: core.now)
             if tickets.isEmpty {
                 let span = core.claimWaiters.expire(now: core.now)
@@ -39,12 +40,23 @@ struct ClaimLoop {
         }
     }
 
+    /// Gives back to the table what was kept for calls that did not come.
+    private func giveBackReserves() async {
+        do throws(PostgresError) {
+            try await core.giveBackReserves()
+        } catch {
+            core.noteFailure(error)
+        }
+    }
+
     private mutating func look(_ tickets: [String: [ClaimTicket]]) async {
         do throws(PostgresError) {
             try await core.followWallClock()
             try await core.refresh(core.claimer)
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
-            var orders = tickets.map { ClaimOrder($0.key, $0.value, flows: core.flows.numbers(of: $0.key)) }
+            var orders = tickets.map { backend, tickets in
+                ClaimOrder(backend, tickets, kept: core.claimWaiters.kept(backend), flows: core.flows.numbers(of: backend))
+            }
             for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }
             try await claimOlder(&orders)
             try await fill(&orders)
@@ -197,6 +209,11 @@ struct ClaimLoop {
             let more = normal.prefix(min(ticket.limit - mine.count, ticket.normal))
             normal = normal.dropFirst(more.count)
             mine += more
+            mine += core.claimWaiters.takeKept(
+                ticket,
+                limit: ticket.limit - mine.count,
+                normal: ticket.normal - more.count
+            )
             if mine.isEmpty {
                 empty.append(ticket)
             } else {
@@ -205,6 +222,9 @@ struct ClaimLoop {
                     .success(mine.sorted { ($0.due, $0.delivery.id) < ($1.due, $1.delivery.id) }.map(\.delivery))
                 )
             }
+        }
+        if order.flows.isEmpty || order.isFilled {
+            core.claimWaiters.noteLook(order.backend, tookAll: order.flows.isEmpty)
         }
         core.claimWaiters.putBack(empty, isParked: true, now: core.now)
     }

@@ -20,10 +20,12 @@ struct ClaimOrder {
     private(set) var normalFlows: [Int64]
     var claimed: [Claim] = []
 
-    init(_ backend: String, _ tickets: [ClaimTicket], flows: (urgent: [Int64], normal: [Int64])) {
+    /// Makes an order to the table; `kept` are in the reserve, of which the tickets get the rest, but for a quarter that is the table's in any case.
+    init(_ backend: String, _ tickets: [ClaimTicket], kept: Int, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         self.tickets = tickets.filter { $0.limit > 0 } + tickets.filter { $0.limit <= 0 }
-        limit = tickets.reduce(0) { $0 + max(0, $1.limit) }
+        let wanted = tickets.reduce(0) { $0 + max(0, $1.limit) }
+        limit = max(wanted - kept, (wanted + 3) / 4)
         normalLimit = tickets.reduce(0) { $0 + max(0, min($1.limit, $1.normal)) }
         (urgentFlows, normalFlows) = flows
     }
@@ -40,6 +42,7 @@ struct ClaimOrder {
     }
 
     var left: Int { limit - claimed.count }
+    var isFilled: Bool { limit > 0 && left <= 0 }
     var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }
 }
 

@@ -8,7 +8,7 @@ internal import PushQueue
 /// cancellation ends it, and callers take turns.
 struct ClaimReserve {
     /// The most that are kept.
-    static let largest = 2_000
+    static let largest = 8_000
     /// A backend that takes less in ``span`` has no reserve.
     static let least = 500
     /// For so long what is kept lasts at the pace at which it is taken.

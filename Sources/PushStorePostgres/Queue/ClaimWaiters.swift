@@ -16,15 +16,20 @@ struct ClaimTicket: Sendable {
     let continuation: Continuation
 }
 
-/// The calls of `claim` that wait on this node.
+/// The calls of `claim` that wait on this node, and what is kept for those to come.
 ///
-/// A call is looked for at once (`ClaimLoop`); when there was nothing it is parked, and then gets what is accepted on this node without
+/// A call gets what was claimed for this node as it was accepted (``ClaimReserve``), while nothing else is known to be due. Else it is looked
+/// for at once (`ClaimLoop`); when there was nothing, or a moment ago, it is parked, and then gets what is accepted on this node without
 /// another statement. While somebody looks or accepts for it, a ticket is in hand: not here, so that nobody else serves it.
 final class ClaimWaiters: Sendable {
     private struct State {
         var waiting: [String: [ClaimTicket]] = [:]
+        /// What was claimed for the calls to come.
+        var reserves: [String: ClaimReserve] = [:]
         /// Backends whose tickets are to be looked for, since something may be due that was not given to them.
         var stirred: Set<String> = []
+        /// When a look found nothing more at a backend.
+        var emptied: [String: ContinuousClock.Instant] = [:]
         /// Backends at which something may wait that was due long ago.
         var older: Set<String> = []
         /// When something comes due that this node knows of, the earliest for each backend.
@@ -35,10 +40,46 @@ final class ClaimWaiters: Sendable {
         var nextNumber: UInt64 = 0
         var nextPoll: Int64 = .min
         var isClosed = false
+
+        /// Whether nothing is known to be due at a backend but what is in its reserve.
+        func isCalm(_ backend: String, now: Int64) -> Bool {
+            !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
+        }
+
+        /// Whether a look found nothing more at a backend a moment ago.
+        func isEmptied(_ backend: String) -> Bool {
+            emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
+        }
+
+        /// Takes what is kept for a ticket.
+        mutating func take(for ticket: ClaimTicket) -> [Claim] {
+            guard let claims = reserves[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty else {
+                return []
+            }
+            reserves[ticket.backend]?.noteTaken(claims.count)
+            return claims
+        }
+
+        /// Serves parked tickets of a backend with what is kept.
+        mutating func serve(_ backend: String) -> [(ClaimTicket, [Claim])] {
+            guard !stirred.contains(backend), let tickets = waiting[backend] else { return [] }
+            var served: [(ClaimTicket, [Claim])] = []
+            var rest: [ClaimTicket] = []
+            for ticket in tickets {
+                let claims = take(for: ticket)
+                if claims.isEmpty { rest.append(ticket) } else { served.append((ticket, claims)) }
+            }
+            if !served.isEmpty { waiting[backend] = rest.isEmpty ? nil : rest }
+            return served
+        }
     }
 
     /// So often what other nodes have accepted is looked for, in milliseconds.
     private static let pollInterval: Int64 = 1_000
+    /// So long after a look that found nothing more a call that waits is parked without another.
+    fileprivate static let moment = Duration.milliseconds(100)
+    /// So often reserves are looked at that nobody takes from, in milliseconds.
+    private static let reserveInterval: Int64 = 250
 
     private let state = Mutex(State())
     let signal = AsyncSignal()
@@ -50,16 +91,71 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Takes a ticket; false when it is closed.
-    func add(_ ticket: ClaimTicket) {
-        let isOpen = state.withLock { state in
-            guard !state.isClosed else { return false }
+    /// Takes a ticket, or answers it: from what is kept, or because it is closed.
+    func add(_ ticket: ClaimTicket, now: Int64) {
+        let answer: Result<[ClaimedDelivery], StoreError>? = state.withLock { state in
+            guard !state.isClosed else { return .failure(.closed) }
+            if state.isCalm(ticket.backend, now: now) {
+                let claims = state.take(for: ticket)
+                if !claims.isEmpty { return .success(claims.map(\.delivery)) }
+            }
+            if ticket.until <= now || !state.isCalm(ticket.backend, now: now) || !state.isEmptied(ticket.backend) {
+                state.stirred.insert(ticket.backend)
+            }
             state.waiting[ticket.backend, default: []].append(ticket)
-            state.stirred.insert(ticket.backend)
-            return true
+            return nil
         }
-        if isOpen { signal.signal() } else { ticket.continuation.resume(returning: .failure(.closed)) }
+        if let answer { ticket.continuation.resume(returning: answer) } else { signal.signal() }
     }
+
+    // MARK: The reserve
+
+    /// How many deliveries of a backend may be claimed for calls to come.
+    func room(_ backend: String) -> Int {
+        state.withLock { $0.isClosed ? 0 : $0.reserves[backend]?.room() ?? 0 }
+    }
+
+    /// Keeps what was claimed for calls to come.
+    func keep(_ claims: [Claim], of backend: String) {
+        let (served, isNews) = state.withLock { state in
+            let isNews = state.reserves[backend]?.count ?? 0 == 0
+            state.reserves[backend, default: ClaimReserve()].keep(claims)
+            return (state.serve(backend), isNews)
+        }
+        for (ticket, claims) in served {
+            ticket.continuation.resume(returning: .success(claims.map(\.delivery)))
+        }
+        if isNews { signal.signal() }  // Somebody has to see to it that it does not stay.
+    }
+
+    /// How many are kept for a backend.
+    func kept(_ backend: String) -> Int { state.withLock { $0.reserves[backend]?.count ?? 0 } }
+
+    /// Takes what is kept for a ticket that is in hand and got some already.
+    func takeKept(_ ticket: ClaimTicket, limit: Int, normal: Int) -> [Claim] {
+        state.withLock { $0.reserves[ticket.backend]?.take(limit, normal: normal) ?? [] }
+    }
+
+    /// Takes what was kept for too long, or all of it.
+    func takeOverdue(all: Bool = false) -> [String: [Claim]] {
+        state.withLock { state in
+            var found: [String: [Claim]] = [:]
+            for backend in state.reserves.keys {
+                let claims = all ? state.reserves[backend]?.takeAll() : state.reserves[backend]?.takeOverdue()
+                if let claims, !claims.isEmpty { found[backend] = claims }
+            }
+            return found
+        }
+    }
+
+    /// A look at a backend has ended: where it did not take all that is due, the next call is looked for as well.
+    func noteLook(_ backend: String, tookAll: Bool) {
+        state.withLock { state in
+            if tookAll { state.emptied[backend] = .now } else { state.stirred.insert(backend) }
+        }
+    }
+
+    // MARK: Looks
 
     /// Lets a caller go whose task was cancelled; what is in hand for it is given to it all the same.
     func cancel(_ number: UInt64) {
@@ -113,6 +209,7 @@ final class ClaimWaiters: Sendable {
             if now >= state.nextPoll {
                 state.nextPoll = now + Self.pollInterval * Int64.random(in: 85...115) / 100
                 state.stirred.formUnion(state.waiting.keys)
+                for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }
             }
             var taken: [String: [ClaimTicket]] = [:]
             for backend in state.stirred {
@@ -130,6 +227,9 @@ final class ClaimWaiters: Sendable {
         state.withLock { state in
             state.inHand.remove(ticket.number)
             state.gone.remove(ticket.number)
+            if case .success(let claims) = result {
+                state.reserves[ticket.backend, default: ClaimReserve()].noteTaken(claims.count)
+            }
         }
         ticket.continuation.resume(returning: result)
     }
@@ -138,7 +238,7 @@ final class ClaimWaiters: Sendable {
     ///
     /// They are parked where nothing was due for them.
     func putBack(_ tickets: [ClaimTicket], isParked: Bool, now: Int64) {
-        let (over, isClosed) = state.withLock { state in
+        let (over, served, isClosed) = state.withLock { state in
             var over: [ClaimTicket] = []
             for ticket in tickets {
                 state.inHand.remove(ticket.number)
@@ -149,7 +249,12 @@ final class ClaimWaiters: Sendable {
                     if !isParked { state.stirred.insert(ticket.backend) }
                 }
             }
-            return (over, state.isClosed)
+            // Some may have been kept since the look.
+            let served = Set(tickets.map(\.backend)).flatMap { state.serve($0) }
+            return (over, served, state.isClosed)
+        }
+        for (ticket, claims) in served {
+            ticket.continuation.resume(returning: .success(claims.map(\.delivery)))
         }
         for ticket in over { ticket.continuation.resume(returning: isClosed ? .failure(.closed) : .success([])) }
         if !isParked { signal.signal() }
@@ -160,6 +265,7 @@ final class ClaimWaiters: Sendable {
         let (over, span) = state.withLock { state in
             var over: [ClaimTicket] = []
             var next = state.waiting.isEmpty ? now + 3_600_000 : state.nextPoll
+            if state.reserves.values.contains(where: { $0.count > 0 }) { next = min(next, now + Self.reserveInterval) }
             for (backend, tickets) in state.waiting {
                 // What came a moment ago is looked for once, however short it waits.
                 guard !state.stirred.contains(backend) else {

@@ -115,7 +115,7 @@ struct EnqueueLoop {
                 }
             } catch {
                 giveBack(rows)
-                if case .broken = error, !rows.assignments.isEmpty { core.unknownClaims.note() }
+                if case .broken = error, rows.assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }
                 throw error
             }
             finish(rows, StoreChange(accepted: rows.count))
@@ -152,7 +152,11 @@ struct EnqueueLoop {
     private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
         for (id, head) in rows.heads { core.heads.add(head, id) }
         for assignment in rows.assignments {
-            core.claimWaiters.complete(assignment.ticket, .success(assignment.claims.map(\.delivery)))
+            if let ticket = assignment.ticket {
+                core.claimWaiters.complete(ticket, .success(assignment.claims.map(\.delivery)))
+            } else if !assignment.claims.isEmpty {
+                core.claimWaiters.keep(assignment.claims, of: assignment.backend)
+            }
         }
         for (backend, due) in rows.stirred { core.stir(backend, due: due) }
         core.tell(change)
@@ -161,7 +165,7 @@ struct EnqueueLoop {
 
     private func giveBack(_ rows: EnqueueRows) {
         for assignment in rows.assignments { core.inHand.remove(assignment.claims) }
-        core.claimWaiters.putBack(rows.assignments.map(\.ticket), isParked: false, now: core.now)
+        core.claimWaiters.putBack(rows.assignments.compactMap(\.ticket), isParked: false, now: core.now)
     }
 }
 

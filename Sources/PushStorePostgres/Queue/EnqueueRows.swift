@@ -5,13 +5,26 @@ internal import PushQueue
 
 /// The rows of new notifications, column by column, as one statement takes them.
 struct EnqueueRows: Sendable {
-    /// Deliveries that a waiting call gets as soon as they are committed.
+    /// Deliveries that a waiting call, or the reserve for calls to come, gets as soon as they are committed.
     struct Assignment: Sendable {
-        var ticket: ClaimTicket
+        let backend: String
+        /// The call; nil for the reserve.
+        let ticket: ClaimTicket?
+        let limit: Int
+        let normalLimit: Int
         var claims: [Claim] = []
         var normal = 0
 
-        func hasRoom(isUrgent: Bool) -> Bool { claims.count < ticket.limit && (isUrgent || normal < ticket.normal) }
+        init(_ ticket: ClaimTicket) {
+            (backend, self.ticket) = (ticket.backend, ticket)
+            (limit, normalLimit) = (ticket.limit, ticket.normal)
+        }
+
+        init(reserveOf backend: String, room: Int) {
+            (self.backend, ticket, limit, normalLimit) = (backend, nil, room, room)
+        }
+
+        func hasRoom(isUrgent: Bool) -> Bool { claims.count < limit && (isUrgent || normal < normalLimit) }
     }
 
     private var ids: [Int64?] = []
@@ -48,6 +61,7 @@ struct EnqueueRows: Sendable {
     private let node: Int64
     /// The number of the lease under which deliveries are given at once; nil when none may be.
     private let lease: Int64?
+    /// The place of the assignment that each backend's deliveries go to.
     private var filling: [String: Int] = [:]
 
     init(_ core: StoreCore, lease: Int64?) {
@@ -134,14 +148,19 @@ struct EnqueueRows: Sendable {
         return (number, core.flows.target(of: backend))
     }
 
-    /// The place of the waiting call that gets the next delivery of a backend; nil when none waits.
+    /// The place of the assignment that gets the next delivery of a backend: of a call that waits, else of the reserve while that has room.
     private mutating func assignment(_ backend: String, _ isUrgent: Bool) -> Int? {
         guard lease != nil else { return nil }
-        if let place = filling[backend], assignments[place].hasRoom(isUrgent: isUrgent) { return place }
-        guard let ticket = core.claimWaiters.takeParked(backend, isUrgent: isUrgent) else { return nil }
-        assignments.append(Assignment(ticket: ticket))
+        if let place = filling[backend] {
+            if assignments[place].hasRoom(isUrgent: isUrgent) { return place }
+            if assignments[place].ticket == nil { return nil }
+        }
+        let next =
+            core.claimWaiters.takeParked(backend, isUrgent: isUrgent).map { Assignment($0) }
+            ?? Assignment(reserveOf: backend, room: core.claimWaiters.room(backend))
+        assignments.append(next)
         filling[backend] = assignments.count - 1
-        return assignments.count - 1
+        return next.hasRoom(isUrgent: isUrgent) ? assignments.count - 1 : nil
     }
 
     /// Writes all rows with one statement.

@@ -2,6 +2,7 @@ internal import Foundation
 internal import PushComposition
 internal import PushCore
 internal import PushQueue
+internal import Synchronization
 
 /// Takes in new notifications: one transaction for all that came while the one before was under way.
 struct EnqueueLoop {
@@ -114,28 +115,36 @@ struct EnqueueLoop {
                     }
                 }
             } catch {
-                giveBack(rows)
-                if case .broken = error, rows.assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }
+                giveBack(rows.assignments, after: error)
                 throw error
             }
             finish(rows, StoreChange(accepted: rows.count))
             return requests.map { _ in .accepted }
         }
         let core = core
-        let outcome = try await core.writer.transaction { (db) throws(PostgresError) in
-            var outcome = EnqueueOutcome()
-            outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
-            let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.flatMap(\.0.batch.notifications)
-            // One after the other where they may replace each other, which is where there are collapse ids.
-            let waves = CollapseWave.waves(accepted)
-            try CollapseWave.lock(waves, db)
-            for wave in waves {
-                var rows = EnqueueRows(core, lease: nil)
-                try wave.insert(into: &rows, core, &outcome.change, db)
-                try rows.insert(db)
-                outcome.rows.append(rows)
+        let given = Mutex<[EnqueueRows.Assignment]>([])
+        let outcome: EnqueueOutcome
+        do throws(PostgresError) {
+            outcome = try await core.writer.transaction { (db) throws(PostgresError) in
+                var outcome = EnqueueOutcome()
+                outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
+                let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.flatMap(\.0.batch.notifications)
+                // One after the other where they may replace each other, which is where there are collapse ids.
+                let waves = CollapseWave.waves(accepted)
+                try CollapseWave.lock(waves, db)
+                for wave in waves {
+                    var rows = EnqueueRows(core, lease: lease)
+                    defer { given.withLock { $0 += rows.assignments } }
+                    try wave.insert(into: &rows, core, &outcome.change, db)
+                    for assignment in rows.assignments { core.inHand.add(assignment.claims) }
+                    try rows.insert(db)
+                    outcome.rows.append(rows)
+                }
+                return outcome
             }
-            return outcome
+        } catch {
+            giveBack(given.withLock { $0 }, after: error)
+            throw error
         }
         for rows in outcome.rows { finish(rows, StoreChange(accepted: rows.count)) }
         core.tell(outcome.change)
@@ -163,9 +172,11 @@ struct EnqueueLoop {
         if !rows.events.isEmpty { core.noteEvents() }
     }
 
-    private func giveBack(_ rows: EnqueueRows) {
-        for assignment in rows.assignments { core.inHand.remove(assignment.claims) }
-        core.claimWaiters.putBack(rows.assignments.compactMap(\.ticket), isParked: false, now: core.now)
+    /// Gives out nothing of a transaction that did not take place, or of which that is not known.
+    private func giveBack(_ assignments: [EnqueueRows.Assignment], after error: PostgresError) {
+        for assignment in assignments { core.inHand.remove(assignment.claims) }
+        if case .broken = error, assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }
+        core.claimWaiters.putBack(assignments.compactMap(\.ticket), isParked: false, now: core.now)
     }
 }
 

@@ -212,12 +212,12 @@ struct KeptClaimsTests {
             let first = try await store.accept(to: (0..<3 * Self.pace).map { .user("\($0)") })
             #expect(try await owned(store) < 3 * Self.pace)
             var left = 3 * Self.pace
-            for _ in 0..<60 where left > 0 {
+            for _ in 0..<80 where left > 0 {
                 let claims = try await store.claim(backend: "apns", limit: 100, wait: .seconds(5))
                 left -= claims.count { $0.notificationID == first }
                 try await store.end(claims)
                 // So much comes meanwhile.
-                try await store.accept(to: (0..<80).map { .user("later \($0)") })
+                try await store.accept(to: (0..<100).map { .user("later \($0)") })
             }
             #expect(left == 0)
         }

@@ -275,43 +275,6 @@ final class StoreCore: Sendable {
         return claims
     }
 
-    /// Gives back to the table what was kept for too long for calls that did not come, or all of it.
-    ///
-    /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has taken over is forgotten.
-    func giveBackReserves(all: Bool = false) async throws(PostgresError) {
-        for (backend, claims) in claimWaiters.takeOverdue(all: all) {
-            let owners = ownNumbers
-            let found: [Int64: Bool]
-            do throws(PostgresError) {
-                found = try await claimer.session { (db) throws(PostgresError) in
-                    let rows = try db.run(
-                        """
-                        UPDATE chapar.waiting w SET owner = CASE WHEN w.flags & $4 = 0 THEN NULL ELSE w.owner END
-                        FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                        WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
-                        """,
-                        [
-                            .integers(claims.map(\.delivery.id)), .integers(claims.map(\.delivery.lease)),
-                            .integers(owners), .integer(DeliveryRow.Flags.cancelled.rawValue),
-                        ]
-                    )
-                    var found: [Int64: Bool] = [:]
-                    for row in 0..<rows.count { found[rows.integer(row, 0) ?? 0] = rows.bool(row, 1) }
-                    return found
-                }
-            } catch {
-                // Whether it took place is not known: they are given to nobody here.
-                inHand.remove(claims)
-                unknownClaims.note()
-                throw error
-            }
-            let cancelled = claims.filter { found[$0.delivery.id] == false }
-            inHand.remove(claims.filter { found[$0.delivery.id] != false })
-            if !cancelled.isEmpty { claimWaiters.keep(cancelled, of: backend) }
-            if let due = claims.map(\.due).min() { stir(backend, due: due) }
-        }
-    }
-
     func logUnreadable(_ delivery: Int64?) {
         logger.error(
             "a waiting delivery cannot be read and is passed over: its row is damaged or from a newer version",
@@ -322,83 +285,5 @@ final class StoreCore: Sendable {
     /// Closes all connections.
     func disconnect() async {
         for connection in [keeper, pulse, writer, claimer, recorder, reader] { await connection.close() }
-    }
-}
-
-/// The deliveries that this node has claimed.
-final class ClaimsInHand: Sendable {
-    private struct Hand {
-        var lease: Int64
-        var hasCollapse: Bool
-        /// Makes the event of its end, when it was cancelled here while it was claimed.
-        var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
-    }
-
-    private let hands = Mutex<[Int64: Hand]>([:])
-
-    func add(_ claims: [DeliveryRow]) {
-        hands.withLock { hands in
-            for claim in claims { hands[claim.id] = Hand(lease: claim.lease, hasCollapse: claim.collapse != nil) }
-        }
-    }
-
-    /// Adds deliveries that are given out as they are accepted.
-    func add(_ claims: [Claim]) {
-        hands.withLock { hands in
-            for claim in claims {
-                hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
-            }
-        }
-    }
-
-    /// Forgets claims that were given to nobody.
-    func forget(_ claims: [DeliveryRow]) { hands.withLock { hands in for claim in claims { hands[claim.id] = nil } } }
-
-    /// Takes back what was added and not accepted.
-    func remove(_ claims: [Claim]) {
-        hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } }
-    }
-
-    /// Those of some claims, by number and lease, that this node knows nothing of.
-    func lacking(_ claims: [(Int64, Int64)]) -> [(Int64, Int64)] {
-        hands.withLock { hands in claims.filter { hands[$0.0]?.lease != $0.1 } }
-    }
-
-    /// Whether a resolution only ends a claim of this node, and touches no other delivery.
-    func areSimple(_ resolutions: [Resolution]) -> Bool {
-        hands.withLock { hands in
-            resolutions.allSatisfy { resolution in
-                guard case .end = resolution.transition, let hand = hands[resolution.delivery] else { return false }
-                return !hand.hasCollapse && resolution.lease ?? hand.lease == hand.lease
-            }
-        }
-    }
-
-    /// The lease that a resolution is under; 0 when this node has no claim on the delivery.
-    func leases(of resolutions: [Resolution]) -> [Int64] {
-        hands.withLock { hands in resolutions.map { $0.lease ?? hands[$0.delivery]?.lease ?? 0 } }
-    }
-
-    func noteCancellation(
-        of delivery: Int64,
-        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
-    ) {
-        hands.withLock { $0[delivery]?.cancellation = event }
-    }
-
-    func cancellation(of delivery: Int64) -> (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])? {
-        hands.withLock { $0[delivery]?.cancellation }
-    }
-
-    /// Forgets claims that have ended.
-    func remove(_ resolutions: [Resolution]) {
-        hands.withLock { hands in
-            for resolution in resolutions {
-                guard let hand = hands[resolution.delivery], resolution.lease ?? hand.lease == hand.lease else {
-                    continue
-                }
-                hands[resolution.delivery] = nil
-            }
-        }
     }
 }

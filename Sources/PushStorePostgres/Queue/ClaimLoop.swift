@@ -55,7 +55,12 @@ struct ClaimLoop {
             try await core.refresh(core.claimer)
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             var orders = tickets.map { backend, tickets in
-                ClaimOrder(backend, tickets, kept: core.claimWaiters.kept(backend), flows: core.flows.numbers(of: backend))
+                ClaimOrder(
+                    backend,
+                    tickets,
+                    kept: core.claimWaiters.kept(backend),
+                    flows: core.flows.numbers(of: backend)
+                )
             }
             for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }
             try await claimOlder(&orders)

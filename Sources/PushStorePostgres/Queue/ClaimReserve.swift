@@ -78,3 +78,42 @@ struct ClaimReserve {
         return kept.prefix(number).map(\.claim)
     }
 }
+
+extension StoreCore {
+    /// Gives back to the table what was kept for too long for calls that did not come, or all of it.
+    ///
+    /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has taken over is forgotten.
+    func giveBackReserves(all: Bool = false) async throws(PostgresError) {
+        for (backend, claims) in claimWaiters.takeOverdue(all: all) {
+            let owners = ownNumbers
+            let found: [Int64: Bool]
+            do throws(PostgresError) {
+                found = try await claimer.session { (db) throws(PostgresError) in
+                    let rows = try db.run(
+                        """
+                        UPDATE chapar.waiting w SET owner = CASE WHEN w.flags & $4 = 0 THEN NULL ELSE w.owner END
+                        FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
+                        WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
+                        """,
+                        [
+                            .integers(claims.map(\.delivery.id)), .integers(claims.map(\.delivery.lease)),
+                            .integers(owners), .integer(DeliveryRow.Flags.cancelled.rawValue),
+                        ]
+                    )
+                    var found: [Int64: Bool] = [:]
+                    for row in 0..<rows.count { found[rows.integer(row, 0) ?? 0] = rows.bool(row, 1) }
+                    return found
+                }
+            } catch {
+                // Whether it took place is not known: they are given to nobody here.
+                inHand.remove(claims)
+                unknownClaims.note()
+                throw error
+            }
+            let cancelled = claims.filter { found[$0.delivery.id] == false }
+            inHand.remove(claims.filter { found[$0.delivery.id] != false })
+            if !cancelled.isEmpty { claimWaiters.keep(cancelled, of: backend) }
+            if let due = claims.map(\.due).min() { stir(backend, due: due) }
+        }
+    }
+}

@@ -53,7 +53,8 @@ final class ClaimWaiters: Sendable {
 
         /// Takes what is kept for a ticket.
         mutating func take(for ticket: ClaimTicket) -> [Claim] {
-            guard let claims = reserves[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty else {
+            guard let claims = reserves[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty
+            else {
                 return []
             }
             reserves[ticket.backend]?.noteTaken(claims.count)

@@ -128,9 +128,9 @@ struct EnqueueLoop {
             outcome = try await core.writer.transaction { (db) throws(PostgresError) in
                 var outcome = EnqueueOutcome()
                 outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
-                let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.flatMap(\.0.batch.notifications)
+                let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.map(\.0)
                 // One after the other where they may replace each other, which is where there are collapse ids.
-                let waves = CollapseWave.waves(accepted)
+                let waves = CollapseWave.waves(accepted.flatMap(\.batch.notifications))
                 try CollapseWave.lock(waves, db)
                 for wave in waves {
                     var rows = EnqueueRows(core, lease: lease)

@@ -34,8 +34,7 @@ enum VacuumPacing {
 
     /// Looks at the table and sets its threshold where it is wrong; the next look tries again where that would have to wait.
     ///
-    /// - Parameters:
-    ///   - span: How long ago a vacuum counts as a moment ago: a little longer than looks are apart.
+    /// A vacuum counts as one of a moment ago for `span`: a little longer than looks are apart.
     static func look(span: Duration, on connection: PostgresConnection) async throws(PostgresError) {
         let reading = try await connection.session { (db) throws(PostgresError) in try read(span, db) }
         guard reading.isWrong else { return }

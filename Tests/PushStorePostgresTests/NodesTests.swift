@@ -193,6 +193,26 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("A value that nodes make where there is none is made by one, and is the same to all")
+    func makeOnce() async throws {
+        try await Nodes.use(3) { nodes in
+            for round in 0..<10 {
+                let values = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+                    for (place, node) in nodes.enumerated() {
+                        group.addTask {
+                            try await node.loadState("test.made-\(round)", where: { $0.count == 1 }) { [UInt8(place)] }
+                        }
+                    }
+                    return try await group.reduce(into: []) { $0.append($1) }
+                }
+                #expect(Set(values).count == 1, "\(values)")
+            }
+            try await nodes[0].saveState("test.unusable", [1, 2])
+            #expect(try await nodes[1].loadState("test.unusable", where: { $0.count == 1 }) { [7] } == [7])
+            #expect(try await nodes[2].loadState("test.unusable") == [7])
+        }
+    }
+
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
         let nodes = try await nodes(3)

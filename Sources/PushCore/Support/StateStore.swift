@@ -25,6 +25,35 @@ extension StateStore {
     }
 }
 
+extension StateStore {
+    /// The value kept under a name; where there is none one is made and kept, by one process alone.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - isUsable: Whether a value that is there can be used; else it is made anew.
+    ///   - make: Makes a value.
+    /// - Returns: The value, the same to every process that shares the store.
+    /// - Throws: When the store fails, or cannot say who holds the name.
+    package func loadState(
+        _ name: String,
+        where isUsable: @Sendable ([UInt8]) -> Bool,
+        orMake make: @Sendable () -> [UInt8]
+    ) async throws(StoreError) -> [UInt8] {
+        if let kept = try await loadState(name), isUsable(kept) { return kept }
+        let made: Result<[UInt8], StoreError> = try await exclusively(name) {
+            do throws(StoreError) {
+                if let kept = try await loadState(name), isUsable(kept) { return .success(kept) }
+                let value = make()
+                try await saveState(name, value)
+                return .success(value)
+            } catch {
+                return .failure(error)
+            }
+        }
+        return try made.get()
+    }
+}
+
 /// Why a store did not do what it was asked.
 @nonexhaustive
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {

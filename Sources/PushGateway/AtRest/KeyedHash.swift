@@ -12,16 +12,13 @@ package struct KeyedHash: Sendable {
 
     /// Reads the store's key, and makes it when there is none.
     ///
-    /// - Parameter state: Where it is kept. Two that make it at the same time may use different keys until the next start, so
-    ///   one is made for a gateway.
+    /// - Parameter state: Where it is kept.
     /// - Throws: When the store fails.
     package init(_ state: any StateStore) async throws(StoreError) {
-        if let kept = try await state.loadState(Self.name), kept.count == 32 {
-            key = SymmetricKey(data: kept)
-            return
+        let kept = try await state.loadState(Self.name, where: { $0.count == 32 }) {
+            SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
         }
-        key = SymmetricKey(size: .bits256)
-        try await state.saveState(Self.name, key.withUnsafeBytes { Array($0) })
+        key = SymmetricKey(data: kept)
     }
 
     /// The hash of a name, 64 hexadecimal digits.

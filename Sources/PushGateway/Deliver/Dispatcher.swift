@@ -107,7 +107,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         _ snapshot: GatewaySnapshot,
         beforeClosing: @escaping @Sendable () async -> Void = {}
     ) async throws(StoreError) {
-        let instance = try await instanceNumber()
+        let instance = try await store.makeInstance()
         nodes?.hear { [weak self] note in if let news = NodeNews(note) { self?.hear(news) } }
         hasSnapshot.withLock { hasSnapshot in
             // What a reload has installed meanwhile is newer.
@@ -330,13 +330,5 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     private func forget(_ worker: DeliveryWorker) {
         workersGuarded.withLock { $0.leaving.removeAll { $0 === worker } }
-    }
-
-    /// The number that marks this gateway's message ids, made once and kept in the store.
-    private func instanceNumber() async throws(StoreError) -> UInt64 {
-        if let kept = try await store.instance() { return kept }
-        let number = UInt64.random(in: 1 ... .max)
-        try await store.saveInstance(number)
-        return number
     }
 }

@@ -24,7 +24,7 @@ package final class GatewayState: Sendable {
     /// What finds and removes what is stored of a user; nil when the store cannot.
     let traces: (any NotificationStore & TraceStore)?
     /// Tells callers that wait what became of their operations.
-    let outcomes = OutboxOutcomes()
+    let outcomes: OutboxOutcomes
     /// The clock.
     package let time: any TimeSource
     /// Translates between the two sides of ``time``.
@@ -47,6 +47,7 @@ package final class GatewayState: Sendable {
         self.store = store
         self.devices = devices
         traces = store as? any NotificationStore & TraceStore
+        outcomes = OutboxOutcomes(devices as? any NodeExchange)
         self.time = time
         clock = WallClock(time)
         audit = snapshot.configuration.audit.map { [clock] in AuditLog($0, clock: clock, logger: logger) }

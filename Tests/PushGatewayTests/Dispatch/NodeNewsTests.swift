@@ -8,29 +8,6 @@ import Testing
 
 @testable import PushGateway
 
-/// Two nodes whose notes reach each other at once.
-private final class Pair: NodeExchange {
-    private let listener = Mutex<(@Sendable (NodeNote) -> Void)?>(nil)
-    private let other = Mutex<Pair?>(nil)
-    private let told = Mutex<[NodeNote]>([])
-
-    static func make() -> (Pair, Pair) {
-        let (one, two) = (Pair(), Pair())
-        one.other.withLock { $0 = two }
-        two.other.withLock { $0 = one }
-        return (one, two)
-    }
-
-    var notes: [NodeNote] { told.withLock { $0 } }
-    func nodes() async throws(StoreError) -> [StoreNode] { [] }
-    func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { self.listener.withLock { $0 = listener } }
-
-    func tell(_ note: NodeNote) {
-        told.withLock { $0.append(note) }
-        other.withLock { $0 }?.listener.withLock { $0 }?(note)
-    }
-}
-
 @Suite("Gateways on one store", .timeLimit(.minutes(1)))
 struct NodeNewsTests {
     private static func busy(_ seconds: Int) -> ScriptedBackend {

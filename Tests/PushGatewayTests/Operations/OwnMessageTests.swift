@@ -35,7 +35,7 @@ struct OwnMessageTests {
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
             let api = rig.api(state)
             _ = try await rig.store.put([rig.device("a")])
-            try await rig.store.saveInstance(Self.instance)
+            try await rig.store.saveState("gateway.instance", Array("\(Self.instance)".utf8))
             let other = Recipient.token(DeviceToken("other", service: .iOSAPNs))
             let id = try await rig.accepted([other, .token(DeviceToken("t-a", service: .iOSAPNs))])
             for (event, expected) in [("delivered", "delivered"), ("opened", "opened"), ("delivered", "opened")] {
@@ -80,7 +80,7 @@ struct OwnMessageTests {
         try await OperationRig.run { rig in
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
             let api = rig.api(state)
-            try await rig.store.saveInstance(Self.instance)
+            try await rig.store.saveState("gateway.instance", Array("\(Self.instance)".utf8))
             _ = try await rig.store.put([rig.device("a"), rig.device("b")])
             func open(_ device: String, _ body: String) async throws -> APIHarness.Reply {
                 try await APIHarness.send(api.responder, .post, "/v1/devices/\(device)/events", body)
@@ -107,7 +107,7 @@ struct OwnMessageTests {
     func audience() async throws {
         try await OperationRig.run { rig in
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)
-            try await rig.store.saveInstance(Self.instance)
+            try await rig.store.saveState("gateway.instance", Array("\(Self.instance)".utf8))
             _ = try await rig.store.put([rig.device("b")])
             let id = try await rig.accepted([.topic("news"), .topic("sport")])
             let body = Naming.message.body("opened", id)

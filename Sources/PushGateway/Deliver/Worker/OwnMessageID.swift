@@ -26,15 +26,21 @@ extension MessageID {
 }
 
 extension NotificationStore {
-    /// The number that marks this gateway's message ids, made once and kept in the store; nil before the first delivery.
+    /// The number that marks the message ids of all gateways that share this store; nil before one of them has started.
     func instance() async throws(StoreError) -> UInt64? {
-        try await loadState(Self.instanceKey).flatMap { UInt64(String(decoding: $0, as: UTF8.self)) }
+        try await loadState(Self.instanceKey).flatMap(Self.instance)
     }
 
-    /// Keeps ``instance()``.
-    func saveInstance(_ number: UInt64) async throws(StoreError) {
-        try await saveState(Self.instanceKey, Array(String(number).utf8))
+    /// The same, made by the first gateway that asks: whichever delivers a message, its id must be the same.
+    func makeInstance() async throws(StoreError) -> UInt64 {
+        let stored = try await loadState(Self.instanceKey, where: { Self.instance($0) != nil }) {
+            Array(String(UInt64.random(in: 1 ... .max)).utf8)
+        }
+        guard let number = Self.instance(stored) else { throw .failed("\(Self.instanceKey) is no number") }
+        return number
     }
+
+    private static func instance(_ stored: [UInt8]) -> UInt64? { UInt64(String(decoding: stored, as: UTF8.self)) }
 
     private static var instanceKey: String { "gateway.instance" }
 }

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import PushQueue
 internal import Synchronization
 
 /// What became of an operation, for a caller that waited for it.
@@ -32,6 +33,16 @@ final class OutboxOutcomes: Sendable {
     }
 
     private let contents = Mutex(Contents())
+    /// The other gateways that share the store; nil when none can.
+    private let nodes: (any NodeExchange)?
+
+    /// Makes one that hears what other gateways have done.
+    init(_ nodes: (any NodeExchange)? = nil) {
+        self.nodes = nodes
+        nodes?.hear { [weak self] note in
+            if let (id, outcome) = OperationOutcome.read(note) { _ = self?.take(id, outcome) }
+        }
+    }
 
     /// Begins to listen for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
     func listen(for ids: [UUID]) -> Ticket {
@@ -55,17 +66,62 @@ final class OutboxOutcomes: Sendable {
         contents.withLock { $0.waits.removeValue(forKey: ticket.number)?.found ?? [:] }
     }
 
-    /// An operation is over.
-    func report(_ id: UUID, _ outcome: OperationOutcome) {
-        let over = contents.withLock { contents -> [AsyncSignal] in
+    /// An operation is over: tells the callers that wait for it.
+    ///
+    /// Where none waits here, one of another gateway may: of the operations that a caller can wait for, while it still can, all gateways
+    /// are told.
+    func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
+        guard !take(operation.id, outcome), let nodes else { return }
+        switch operation.kind {
+        case .register, .remove: break
+        case .subscription, .tags, .event:
+            guard now.timeIntervalSince(operation.at) <= Double(SyncEndpoint.longestWait) else { break }
+            nodes.tell(outcome.note(of: operation.id))
+        }
+    }
+
+    /// Whether somebody waited for an operation.
+    private func take(_ id: UUID, _ outcome: OperationOutcome) -> Bool {
+        let (over, isWanted) = contents.withLock { contents -> ([AsyncSignal], Bool) in
             var over: [AsyncSignal] = []
+            var isWanted = false
             for (number, wait) in contents.waits where wait.missing.contains(id) {
+                isWanted = true
                 contents.waits[number]?.missing.remove(id)
                 contents.waits[number]?.found[id] = outcome
                 if contents.waits[number]?.missing.isEmpty ?? false { over.append(wait.over) }
             }
-            return over
+            return (over, isWanted)
         }
         for signal in over { signal.signal() }
+        return isWanted
+    }
+}
+
+extension OperationOutcome {
+    private static let topic = "operation"
+
+    /// What the other gateways are told.
+    fileprivate func note(of id: UUID) -> NodeNote {
+        var object = JSONObject()
+        object["id"] = .string(id.uuidString)
+        switch self {
+        case .done(let detail): object["done"] = .object(detail)
+        case .failed(let error):
+            object["code"] = .string(error.code.rawValue)
+            object["message"] = .string(error.message)
+            object["reason"] = error.reason.map { .string($0) }
+        }
+        return NodeNote(topic: Self.topic, body: JSONValue.object(object).bytes)
+    }
+
+    /// Reads such a note; nil when it is another one.
+    fileprivate static func read(_ note: NodeNote) -> (UUID, OperationOutcome)? {
+        guard note.topic == topic, let value = try? JSONValue(parsing: note.body),
+            let id = value["id"]?.stringValue.flatMap(UUID.init(uuidString:))
+        else { return nil }
+        if let detail = value["done"]?.objectValue { return (id, .done(detail)) }
+        guard let code = value["code"]?.stringValue, let message = value["message"]?.stringValue else { return nil }
+        return (id, .failed(PushError(PushError.Code(rawValue: code), message, reason: value["reason"]?.stringValue)))
     }
 }

@@ -229,8 +229,8 @@ final class OutboxWorker: Sendable {
         dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
         case (.retry, _): break
-        case (.failed, .failure(let error)): dependencies.outcomes.report(claim.operation.id, .failed(error))
-        default: dependencies.outcomes.report(claim.operation.id, .done(report.detail))
+        case (.failed, .failure(let error)): dependencies.outcomes.report(claim.operation, .failed(error), at: now)
+        default: dependencies.outcomes.report(claim.operation, .done(report.detail), at: now)
         }
     }
 

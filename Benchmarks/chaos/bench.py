@@ -3,12 +3,13 @@
 
 usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--cuts N] [--cut-seconds N] [--skew N] [--rate N] [--seed N] [--json FILE]
 
-Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway. Half of the messages have a collapse id.
+Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway, through a backend for every platform of the
+sandbox by turns (`platforms.py`). Half of the messages have a collapse id.
 Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again; a cut takes the network
 between one gateway and the database away (as root: the database has a network namespace of its own, and a link for each gateway). With
 --skew the wall clocks of two gateways are wrong by so many seconds, one ahead and one behind (needs a C compiler). At the end
-everything accepted must have ended, nothing may be claimed or wait, and no device may have been shown a message twice. What the platform
-got for the second time, under the same id, is counted.
+everything accepted must have ended, nothing may be claimed or wait, every platform must have got what is on record as taken by it, and no
+device may have been shown a message twice; an attempt has the id of the one before. What a platform got again is counted.
 """
 import argparse
 import contextlib
@@ -27,6 +28,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+import platforms  # noqa: E402
 from postgres import postgres  # noqa: E402
 
 LEASE = 3  # Seconds: the shortest that the configuration takes.
@@ -113,31 +115,27 @@ class Node:
 class Client(threading.Thread):
     """Posts messages one after the other until told to stop; each is repeated until it is accepted."""
 
-    def __init__(self, number, nodes, pause, stop):
+    def __init__(self, person, nodes, pause, stop):
         super().__init__(daemon=True)
-        self.number, self.nodes, self.pause, self.stop = number, nodes, pause, stop
-        self.random = random.Random(number)
-        self.accepted, self.repeats, self.refused = [], 0, []
+        self.person, self.nodes, self.pause, self.stop = person, nodes, pause, stop
+        self.random = random.Random(person.number)
+        self.accepted, self.repeats, self.refused = [], 0, []  # What was accepted: the notification's number and the title.
 
     def run(self):
         serial = 0
         while not self.stop.is_set():
             serial += 1
-            token = f"{self.number:08x}{serial:056x}"
-            body = {"to": {"tokens": [{"token": token, "service": "ios-apns"}]}, "content": {"title": f"{self.number} {serial}"},
-                    "backend": "ios"}
-            if serial % 2:
-                body["options"] = {"collapse_id": f"c{self.number}-{serial}"}
-            self.post(json.dumps(body), f"chaos-{self.number}-{serial}")
+            title, request = platforms.message(self.person, serial)
+            self.post(title, json.dumps(request), f"chaos-{self.person.number}-{serial}")
             time.sleep(self.pause)
 
-    def post(self, body, key):
+    def post(self, title, body, key):
         end = time.monotonic() + 120
         while time.monotonic() < end:
             status, text = self.random.choice(self.nodes).ask(
                 "POST", "/v1/notifications", body, {"content-type": "application/json", "idempotency-key": key})
             if status == 202:
-                self.accepted.append(json.loads(text)["id"])
+                self.accepted.append((number_of(json.loads(text)["id"]), title))
                 return
             if 400 <= status < 500 and status not in (409, 429):
                 self.refused.append((status, text[:200]))
@@ -172,6 +170,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
+    platforms.prove()
     chance = random.Random(arguments.seed)
     folder = Path(tempfile.mkdtemp(prefix="chapar-chaos-"))
     folder.chmod(0o755)  # The server may run as another user.
@@ -184,10 +183,11 @@ def main():
         for child in children:
             child.kill()
             child.wait()
+    print(platforms.table(figures["platforms"]))
     print(json.dumps(figures))
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))
-    wrong = [name for name in ("lost", "left", "refused", "doubled_on_device") if figures[name]]
+    wrong = [name for name in ("lost", "left", "refused") if figures[name]] + platforms.complaints(figures["platforms"])
     if wrong:
         print(f"not as promised: {', '.join(wrong)}; see {folder}", file=sys.stderr)
         sys.exit(1)
@@ -199,7 +199,7 @@ def run(arguments, chance, folder, database, children):
     children.append(sandbox)
     listeners = json.loads(sandbox.stdout.readline())["listeners"]
     control = listeners["control"].removeprefix("http://")
-    template = (folder / "sandbox/chapar.yaml").read_text()
+    template = platforms.configuration((folder / "sandbox/chapar.yaml").read_text())
     if arguments.skew:
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", folder / "sandbox/skew.so", Path(__file__).parent / "skew.c"], check=True)
     nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template, arguments.skew) for number in range(1, 4)]
@@ -208,7 +208,9 @@ def run(arguments, chance, folder, database, children):
         children.append(node.child)
     wait_until(lambda: all(node.is_ready for node in nodes), 60, "the gateways are ready")
     stop = threading.Event()
-    clients = [Client(number, nodes, 8 / arguments.rate, stop) for number in range(8)]
+    people = platforms.enrol(nodes[0].ask, control, wait_until)
+    platforms.be_far(control)
+    clients = [Client(person, nodes, len(people) / arguments.rate, stop) for person in people]
     for client in clients:
         client.start()
     faults = ["kill"] * arguments.kills + ["crash"] * arguments.crashes + ["cut"] * arguments.cuts
@@ -245,15 +247,12 @@ def run(arguments, chance, folder, database, children):
               database.ask("SELECT * FROM chapar.nodes"), *(node.ask("GET", "/readyz") for node in nodes), folder,
               sep="\n", file=sys.stderr)
         raise
-    accepted = sum(len(client.accepted) for client in clients)
-    ended = int(database.ask("SELECT count(*) FROM chapar.results"))
-    states = dict(line.split("|") for line in database.ask(
-        "SELECT state, count(*) FROM chapar.results GROUP BY state ORDER BY state").splitlines())
-    known = set(database.ask("SELECT id FROM chapar.notifications").splitlines())
-    lost = sum(1 for client in clients for one in client.accepted if str(number_of(one)) not in known)
-    connection = http.client.HTTPConnection(control, timeout=10)
-    connection.request("GET", "/apns/counters")
-    counters = json.loads(connection.getresponse().read())
+    accepted = [pair for client in clients for pair in client.accepted]
+    rows = database.ask("SELECT notification, state FROM chapar.results").splitlines()
+    states = {int(number): int(state) for number, state in (row.split("|") for row in rows)}
+    known = {int(number) for number in database.ask("SELECT id FROM chapar.notifications").splitlines()}
+    repeats = {way.backend: platforms.call(control, "GET", way.repeats[0])[way.repeats[1]] for way in platforms.WAYS if way.repeats}
+    figures = platforms.tally(dict(accepted), states, platforms.copies(control), repeats)
     for node in nodes:
         node.child.terminate()
     for node in nodes:
@@ -262,11 +261,14 @@ def run(arguments, chance, folder, database, children):
     refused = [refusal for client in clients for refusal in client.refused]
     for refusal in refused[:5]:
         print(f"refused: {refusal}", file=sys.stderr)
-    return {"benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts, "skew": arguments.skew, "accepted": accepted,
-            "repeated_requests": sum(client.repeats for client in clients), "refused": len(refused), "ended": ended, "states": states,
-            "lost": max(lost, accepted - ended), "left": left, "platform_got": counters["accepted"],
-            "again_with_the_same_id": counters["duplicate_ids"], "again_with_the_same_content": counters["duplicate_contents"],
-            "doubled_on_device": counters["doubled_on_device"]}
+    return {
+        "benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts,
+        "skew": arguments.skew, "accepted": len(accepted), "repeated_requests": sum(client.repeats for client in clients),
+        "refused": len(refused), "ended": len(rows), "lost": max(len(dict(accepted).keys() - known), len(accepted) - len(rows)), "left": left,
+        **{name: sum(one[name] for one in figures.values())
+           for name in ("platform_got", "again_with_the_same_id", "again_with_another_id", "again_with_the_same_content",
+                        "doubled_on_device")},
+        "platforms": figures}
 
 
 def number_of(text):

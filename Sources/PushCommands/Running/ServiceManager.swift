@@ -1,4 +1,5 @@
 import Foundation
+internal import PushCore
 
 /// Tells systemd how far the program is, where the unit asks for it (`Type=notify`); elsewhere nothing happens.
 ///
@@ -19,22 +20,16 @@ enum ServiceManager {
         let head = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
         guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        let descriptor = socket(AF_UNIX, CLibrary.datagramSocket, 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
-        let text = Array(state.utf8)
-        let length = UInt32(clamping: head + bytes.count)
-        withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                _ = sendto(
-                    descriptor,
-                    text,
-                    text.count,
-                    Int32(clamping: MSG_NOSIGNAL | MSG_DONTWAIT),
-                    $0,
-                    length
-                )
-            }
+        // A manager that does not read must not hold the gateway up.
+        guard fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else { return }
+        let length = socklen_t(clamping: head + bytes.count)
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, length) == 0 }
         }
+        guard isConnected else { return }
+        _ = Array(state.utf8).withUnsafeBytes { CLibrary.transmit($0, on: descriptor) }
     }
 }

@@ -19,6 +19,15 @@ package enum CLibrary {
         #endif
     }
 
+    /// The type of a datagram socket.
+    package static var datagramSocket: Int32 {
+        #if canImport(Glibc)
+            Int32(SOCK_DGRAM.rawValue)
+        #else
+            SOCK_DGRAM
+        #endif
+    }
+
     /// Sends bytes on a socket as `send` does, but a peer that is gone is an error and no signal.
     package static func transmit(_ bytes: UnsafeRawBufferPointer, on socket: Int32) -> Int {
         #if canImport(Darwin)

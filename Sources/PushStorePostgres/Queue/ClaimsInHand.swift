@@ -1,3 +1,4 @@
+internal import PushCore
 internal import PushQueue
 internal import Synchronization
 

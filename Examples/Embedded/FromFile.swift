@@ -16,8 +16,8 @@ enum FromFile {
         _ logger: Logger
     ) async throws -> Gateway {
         let loader = ConfigurationLoader(registry: try BackendRegistry([.apns]))
-        let loaded = try loader.load(path) { name in
-            BackendContext(name: name, http: client.http, state: store, logger: logger)
+        let loaded = try await loader.load(path, store: store, logger: logger) { name in
+            BackendContext(name: name, http: client.http, logger: logger)
         }
         return try await Gateway.assemble(
             GatewaySnapshot(configuration: loaded.configuration, backends: loaded.backends),

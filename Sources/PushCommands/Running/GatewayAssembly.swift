@@ -1,7 +1,6 @@
 import Foundation
 import Logging
 import PushCore
-import PushOAuth
 import PushGateway
 import PushHTTP
 import PushQueue
@@ -59,15 +58,7 @@ struct GatewayAssembly: Sendable {
         }
         let store = try await StoreOpening.open(configuration.store, logger: logger)
         state.bind(store)
-        let sealed = SealedState(store, keys: keys)
-        credentials.bind(sealed)
-        var names: [String] = []
-        for prefix in [SealedState.prefix, StateCredentialStore.prefix] {
-            names += try await store.stateNames(beginningWith: prefix)
-        }
-        for problem in try await sealed.prepare(names: names, logger: logger) {
-            logger.error("a stored credential cannot be read", metadata: ["problem": "\(problem)"])
-        }
+        credentials.bind(try await SealedState.prepared(store, keys: keys, logger: logger))
         gateway = try await Gateway.assemble(
             GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
             store: store,

@@ -74,6 +74,19 @@ public struct BackendContext: Sendable {
         self.announce = announce
     }
 
+    /// The same, but what is kept over a restart is kept in a store, its own where it has one, and credentials in another.
+    package func keeping(in store: any StateStore, credentials: any StateStore) -> Self {
+        Self(
+            name: name,
+            http: http,
+            time: time,
+            state: state ?? store,
+            credentials: credentials,
+            logger: logger,
+            announce: announce
+        )
+    }
+
     /// The same, but what is announced about a device names it by its key, see ``AppName``: as every other event does.
     func announcing(for app: AppName) -> Self {
         guard app != .default else { return self }

@@ -2,12 +2,13 @@ internal import Foundation
 public import Logging
 public import PushCore
 import PushOAuth
+package import PushQueue
 
 /// Keeps small values encrypted in another store: the credentials of backends.
 ///
 /// An encrypted value stands under its name behind ``prefix``; one from before encryption, or without a key, under its plain
 /// name. A value whose key is not at hand is never removed: what takes its place leaves it under ``asidePrefix``.
-public actor SealedState: StateStore {
+public actor SealedState: StateStore, EncryptingState {
     /// What the names of encrypted values begin with.
     public static let prefix = "sealed/"
     /// What the names begin with of encrypted values that were replaced while their key was not at hand.
@@ -20,6 +21,25 @@ public actor SealedState: StateStore {
     public init(_ store: any StateStore, keys: SealingKeys) {
         self.store = store
         self.keys = keys
+    }
+
+    /// Makes one in front of a gateway's store, and brings what is there to the current key; logs what cannot be read.
+    ///
+    /// - Throws: When the store fails.
+    package static func prepared(
+        _ store: any NotificationStore & TraceStore,
+        keys: SealingKeys,
+        logger: Logger
+    ) async throws(StoreError) -> SealedState {
+        let sealed = SealedState(store, keys: keys)
+        var names: [String] = []
+        for prefix in [Self.prefix, StateCredentialStore.prefix] {
+            names += try await store.stateNames(beginningWith: prefix)
+        }
+        for problem in try await sealed.prepare(names: names, logger: logger) {
+            logger.error("a stored credential cannot be read", metadata: ["problem": "\(problem)"])
+        }
+        return sealed
     }
 
     /// The value, decrypted.
@@ -124,6 +144,10 @@ public actor SealedState: StateStore {
         }
     }
 }
+
+/// A store whose values are encrypted where the configuration has a key: ``ConfigurationLoader`` refuses `store.encryption` when
+/// backends keep their credentials in another one.
+package protocol EncryptingState {}
 
 extension SealingKeys {
     /// Why a stored value cannot be read, as a sentence that says what to do; nil when it can.

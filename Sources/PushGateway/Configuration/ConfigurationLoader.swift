@@ -1,6 +1,8 @@
 public import Foundation
+public import Logging
 public import PushCore
 public import PushModules
+public import PushQueue
 
 /// Reads a configuration file and builds what it names: settings, routes and backends.
 ///
@@ -53,6 +55,29 @@ public struct ConfigurationLoader {
         return try load(text: bytes, name: path, folder: folder, context: context)
     }
 
+    /// Reads the file for a program that opened its store itself: what backends keep is kept there, their credentials under
+    /// `store.encryption`.
+    ///
+    /// - Parameters:
+    ///   - path: The file, as for ``load(_:context:)``.
+    ///   - store: The store of the gateway; credentials in it are brought to the current key.
+    ///   - logger: Gets which credentials were encrypted, and which cannot be read.
+    ///   - context: Gives what a backend of a name is built with; its `credentials` are not used.
+    /// - Returns: The settings, the backends and where every value came from.
+    /// - Throws: `ConfigurationError` with every mistake at once, ``KeyUnavailable``, or what is wrong with the store.
+    public func load(
+        _ path: String,
+        store: any NotificationStore & TraceStore,
+        logger: Logger,
+        context: (String) -> BackendContext
+    ) async throws -> LoadedConfiguration {
+        let credentials = DeferredState()
+        let loaded = try load(path) { context($0).keeping(in: store, credentials: credentials) }
+        let keys = try loaded.configuration.store.encryption.keys()
+        credentials.bind(try await SealedState.prepared(store, keys: keys, logger: logger))
+        return loaded
+    }
+
     /// Reads a configuration from memory.
     ///
     /// - Parameters:
@@ -80,13 +105,21 @@ public struct ConfigurationLoader {
         } catch {
             throw ConfigurationError([error.issue])
         }
-        let reader = ConfigurationReader(
-            root: ConfigSection(root, report: report, files: files),
-            files: files,
-            registry: registry,
-            factories: modules
-        )
-        let (configuration, backends, modules) = reader.read(context: context)
+        let section = ConfigSection(root, report: report, files: files)
+        let reader = ConfigurationReader(root: section, files: files, registry: registry, factories: modules)
+        var keepsPlain = false
+        let (configuration, backends, modules) = reader.read { name in
+            let own = context(name)
+            if let credentials = own.credentials, !(credentials is any EncryptingState) { keepsPlain = true }
+            return own
+        }
+        if keepsPlain, configuration.store.encryption != GatewayConfiguration.Encryption() {
+            section.section("store")?.reject(
+                "encryption",
+                "would not be in force: the store that backends keep their credentials in does not encrypt",
+                fix: "A program that opened its store itself hands it over: load(_:store:logger:context:)."
+            )
+        }
         let issues = interpolation.presentable(report.issues)
         guard issues.isEmpty else { throw ConfigurationError(issues) }
         return LoadedConfiguration(

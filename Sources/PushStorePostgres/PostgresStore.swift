@@ -55,7 +55,8 @@ public final class PostgresStore: NotificationStore {
                 logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
             }
             try await store.refuseUnfinishedCopy()
-            try await Keeper(store.core).begin()
+            var keeper = Keeper(store.core)
+            try await keeper.begin()
         } catch {
             await store.disconnect()
             throw error.openingError

@@ -75,6 +75,31 @@ struct MigrationTests {
         await store.close()
     }
 
+    @Test("A step that older gateways cannot go on beside waits until none is running")
+    func running() async throws {
+        var options = try await TestServer.shared.options()
+        options.nodeName = "old-one"
+        let old = try await PostgresStore.open(options)
+        let connection = PostgresConnection(options, name: "migration")
+        let steps = Schema.steps + [Self.incompatible]
+        do {
+            try await Schema.migrate(connection, options, steps: steps)
+            Issue.record("it was applied beside a running gateway")
+        } catch {
+            #expect(error.description.contains("stop old-one first"), "\(error)")
+        }
+        #expect(try await old.count("SELECT count(*) FROM chapar.schema_steps") == Schema.steps.count)
+        try await Schema.migrate(connection, options, steps: Schema.steps + [Self.compatible])
+        await old.close()
+        await connection.close()
+
+        let other = try await TestServer.shared.options()
+        await (try await PostgresStore.open(other)).close()
+        let alone = PostgresConnection(other, name: "migration")
+        try await Schema.migrate(alone, other, steps: steps)
+        await alone.close()
+    }
+
     @Test("An older program goes on beside a newer schema whose steps are compatible with it")
     func compatible() async throws {
         let options = try await TestServer.shared.options()

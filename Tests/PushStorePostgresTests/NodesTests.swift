@@ -213,6 +213,77 @@ struct NodesTests {
         }
     }
 
+    @Test(
+        "What is claimed in the name of a node that is gone is freed at the second look; of what nodes have nothing is"
+    )
+    func strays() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            try await store.accept(to: (0..<3).map { .user("\($0)") })
+            let own = try await store.claim(backend: "apns", limit: 1, wait: .zero)
+            try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
+                try db.run("UPDATE chapar.waiting SET owner = 4711, lease = 5 WHERE owner IS NULL")
+            }
+            var strays = StrayClaims()
+            // A look around ends with a portion in which there is nothing.
+            for _ in 0..<2 { try await strays.look(store.core, every: .zero) }
+            #expect(try await store.claim(backend: "apns", limit: 9, wait: .zero).isEmpty)
+            for _ in 0..<2 { try await strays.look(store.core, every: .zero) }
+            var found: [ClaimedDelivery] = []
+            while found.count < 2 { found += try await store.claim(backend: "apns", limit: 9, wait: .seconds(5)) }
+            #expect(found.count == 2 && found.allSatisfy(\.isRecovered))
+            try await store.end(own + found)
+            #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
+        }
+    }
+
+    @Test("A place is found among as many dead nodes as there can be, and what one of them had is freed")
+    func placesOfTheDead() async throws {
+        let options = try await TestServer.shared.options()
+        let first = try await PostgresStore.open(options)
+        try await first.accept(to: [.user("ada")])
+        try await first.session(on: first.core.keeper) { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.nodes (slot, name, lease_until)
+                SELECT s, 'dead', now() - interval '1 hour' * s FROM generate_series(0, \(NodeNumbers.slots - 1)) AS s
+                WHERE s NOT IN (SELECT slot FROM chapar.nodes);
+                UPDATE chapar.waiting SET owner = (SELECT number FROM chapar.nodes ORDER BY lease_until LIMIT 1)
+                """
+            )
+        }
+        let other = try await PostgresStore.open(options)
+        let found = try await other.claim(backend: "apns", limit: 9, wait: .seconds(5))
+        #expect(found.map(\.recipient) == [.user("ada")])
+        try await other.end(found)
+        await other.close()
+        await first.close()
+    }
+
+    @Test("Claims that fit into no waiting call go to the next ones")
+    func leftOver() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            func take() async throws -> [ClaimedDelivery] {
+                try await store.claim(backend: "apns", limit: 10, normal: 5, wait: .seconds(3))
+            }
+            async let one = take()
+            async let two = take()
+            try await Task.sleep(for: .milliseconds(300))
+            var batch = EnqueueBatch([])
+            for priority in [PushNotification.Priority.high, .normal] {
+                var new = store.sample(to: (0..<10).map { .user("\(priority) \($0)") })
+                new.notification.priority = priority
+                batch.notifications.append(new)
+            }
+            #expect(try await store.enqueue(batch) == .accepted)
+            var found = try await one + two
+            for _ in 0..<5 where found.count < 20 { found += try await take() }
+            #expect(Set(found.map(\.id)).count == 20)
+            try await store.end(found)
+        }
+    }
+
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
         let nodes = try await nodes(3)

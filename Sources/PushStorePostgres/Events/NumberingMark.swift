@@ -13,8 +13,8 @@ final class NumberingMark: Sendable {
     private let interval: Duration
 
     private struct State {
-        /// The highest batch that there was before the last turn, and the highest one.
-        var (former, highest): (Int64, Int64) = (0, 0)
+        /// The highest batch that there was at the turn before the last, at the last one, and now.
+        var (former, last, highest): (Int64, Int64, Int64) = (0, 0, 0)
         var nextTurn = ContinuousClock.now
         var nextWhole = ContinuousClock.now
     }
@@ -30,7 +30,7 @@ final class NumberingMark: Sendable {
         let now = ContinuousClock.now
         return state.withLock { state in
             if now >= state.nextTurn {
-                state.former = state.highest
+                (state.former, state.last) = (state.last, state.highest)
                 state.nextTurn = now + turn
             }
             return (now >= state.nextWhole ? 0 : state.former, now)

@@ -228,6 +228,9 @@ struct ClaimLoop {
                 )
             }
         }
+        // What fits into no call, since each takes so many of normal priority, is for those to come.
+        let rest = Array(urgent + normal)
+        if !rest.isEmpty { core.claimWaiters.keep(rest, of: order.backend) }
         if order.flows.isEmpty || order.isFilled {
             core.claimWaiters.noteLook(order.backend, tookAll: order.flows.isEmpty)
         }

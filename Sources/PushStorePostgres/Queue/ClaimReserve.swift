@@ -110,7 +110,8 @@ extension StoreCore {
                 unknownClaims.note()
                 throw error
             }
-            let cancelled = claims.filter { found[$0.delivery.id] == false }
+            var cancelled = claims.filter { found[$0.delivery.id] == false }
+            for place in cancelled.indices { cancelled[place].delivery.isCancelled = true }
             inHand.remove(claims.filter { found[$0.delivery.id] != false })
             if !cancelled.isEmpty { claimWaiters.keep(cancelled, of: backend) }
             if let due = claims.map(\.due).min() { stir(backend, due: due) }

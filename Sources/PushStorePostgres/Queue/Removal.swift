@@ -69,21 +69,25 @@ struct Removal {
         let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
         for day in days where (day + 1) * Partitions.milliseconds <= before {
             let hasNewest = try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run(
-                    """
-                    SELECT EXISTS (
-                        SELECT FROM chapar.events WHERE at >= $2 AND at < $3 AND (first IS NULL OR first + count > $1)
-                    )
-                    """,
-                    [
-                        .integer(newest), .integer(Partitions.Table.events.start(of: day)),
-                        .integer(Partitions.Table.events.start(of: day + 1)),
-                    ]
-                ).bool(0, 0)
+                try Self.hasNewest(of: newest, in: day, db)
             }
             if hasNewest { continue }
             return try await core.partitions.detach(.events, day, on: core.keeper)
         }
         return false
+    }
+
+    /// Whether a day has the newest event, or one without a number: by its indexes alone, however many events it has.
+    static func hasNewest(of newest: Int64, in day: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
+        -> Bool
+    {
+        let name = Partitions.Table.events.name(of: day)
+        return try db.run(
+            """
+            SELECT EXISTS (SELECT FROM chapar.\(name) WHERE first IS NULL)
+                OR coalesce((SELECT first + count > $1 FROM chapar.\(name) WHERE first IS NOT NULL ORDER BY first DESC LIMIT 1), false)
+            """,
+            [.integer(newest)]
+        ).bool(0, 0)
     }
 }

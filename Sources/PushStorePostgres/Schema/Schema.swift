@@ -77,10 +77,11 @@ enum Schema {
         for (place, step) in steps.enumerated().dropFirst(count) {
             let before = ContinuousClock.now
             try await connection.transaction { (db) throws(PostgresError) in
-                try lock(db)
-                // Another node may have done it meanwhile.
+                // Another node may be at it, or has done it meanwhile.
+                try db.perform("SET LOCAL statement_timeout = 0; \(turn)", within: longestStep)
                 guard try appliedSteps(db, options, steps) == place else { return }
-                try db.perform("SET LOCAL statement_timeout = 0; " + step.statements, within: longestStep)
+                if place > 0 { try refuseBesideOlder(step, place + 1, count, db, options) }
+                try db.perform(step.statements, within: longestStep)
                 try db.run(
                     "INSERT INTO chapar.schema_steps (number, name, oldest_reader) VALUES ($1, $2, $3)",
                     [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]
@@ -108,8 +109,30 @@ enum Schema {
     }
 
     /// Nodes that start together take turns.
-    private static func lock(_ db: isolated PostgresConnection) throws(PostgresError) {
-        try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.schema_steps', 0))")
+    private static let turn = "SELECT pg_advisory_xact_lock(hashtextextended('chapar.schema_steps', 0))"
+
+    private static func lock(_ db: isolated PostgresConnection) throws(PostgresError) { try db.run(turn) }
+
+    /// Refuses a step that gateways of the version with `known` steps cannot go on beside, while some are running.
+    private static func refuseBesideOlder(
+        _ step: Step,
+        _ number: Int,
+        _ known: Int,
+        _ db: isolated PostgresConnection,
+        _ options: PostgresOptions
+    ) throws(PostgresError) {
+        guard step.oldestReader ?? number > known else { return }
+        let rows = try db.run("SELECT name FROM chapar.nodes WHERE lease_until > clock_timestamp() ORDER BY name")
+        let names = (0..<rows.count).compactMap { rows.text($0, 0) }
+        guard !names.isEmpty else { return }
+        throw .declined(
+            .failed(
+                """
+                \(options), schema \(options.schema), needs the step \(number) \(step.name), beside which older gateways cannot go on: \
+                stop \(names.joined(separator: ", ")) first; one that was killed counts until its lease ends
+                """
+            )
+        )
     }
 
     private static func prepare(_ db: isolated PostgresConnection, _ options: PostgresOptions) throws(PostgresError) {

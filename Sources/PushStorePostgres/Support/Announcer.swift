@@ -185,14 +185,15 @@ final class Announcer: Sendable {
     }
 
     private func readOnce(over connection: PostgresConnection, _ core: StoreCore) async throws(PostgresError) {
-        let node = core.nodeNumber
+        // Those that it has told under a former number, too, are its own.
+        let own = core.ownNumbers
         let found = try await connection.session { (db) throws(PostgresError) in
             let rows = try db.run(
                 """
                 SELECT number, topic, body FROM chapar.notes
-                WHERE node <> $1 AND at > clock_timestamp() - make_interval(secs => \(Self.span)) ORDER BY number
+                WHERE node <> ALL ($1) AND at > clock_timestamp() - make_interval(secs => \(Self.span)) ORDER BY number
                 """,
-                [.integer(node)]
+                [.integers(own)]
             )
             return (0..<rows.count).map { row in
                 (

@@ -16,13 +16,14 @@ struct Keeper {
     private static let longestReading = Duration.milliseconds(500)
 
     let core: StoreCore
+    private var strays = StrayClaims()
     /// Since when this node has renewed its lease without a gap: it does not judge others sooner after the database was away.
     private var healthySince = ContinuousClock.now
 
     init(_ core: StoreCore) { self.core = core }
 
     /// Takes up the node's place, before anything else is done.
-    func begin() async throws(PostgresError) {
+    mutating func begin() async throws(PostgresError) {
         try await readClock()
         // Others' work is left alone until this node has renewed its lease for a while, see ``run()``.
         try await register()
@@ -63,7 +64,10 @@ struct Keeper {
                     core.unknownClaims.lookAgain()
                     looked = .now
                 }
-                if healthySince.duration(to: .now) > core.options.nodeLease { try await recover() }
+                if healthySince.duration(to: .now) > core.options.nodeLease, renewed.duration(to: .now) < pause {
+                    try await recover()
+                    try await strays.look(core)
+                }
                 try await makePartitions()
                 try await lookAround()
                 try await VacuumPacing.look(span: min(pause * 2, .seconds(10)), on: core.keeper)
@@ -108,6 +112,7 @@ struct Keeper {
         let former = core.nodeNumber
         try await core.pulse.transaction { (db) throws(PostgresError) in
             try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
+            try Self.makeRoom(now: core.now, db)
             let rows = try db.run(
                 """
                 INSERT INTO chapar.nodes (slot, name, lease_until)
@@ -136,6 +141,19 @@ struct Keeper {
             }
             core.become(node: number, slot: slot, above: highest ?? 0)
         }
+    }
+
+    /// Gives up the place of the node that has been dead for longest, where no place is free: when gateways are killed soon after each
+    /// start, none lives long enough to do so.
+    private static func makeRoom(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+        let rows = try db.run(
+            """
+            SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() AND (SELECT count(*) >= $1 FROM chapar.nodes)
+            ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+            """,
+            [.integer(NodeNumbers.slots)]
+        )
+        if let number = rows.integer(0, 0) { _ = try release([number], now: now, db) }
     }
 
     private func renew() async throws(PostgresError) {
@@ -189,7 +207,7 @@ struct Keeper {
     }
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
-    private func readClock() async throws(PostgresError) {
+    private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
             core.ahead = try await core.keeper.session { (db) throws(PostgresError) in
                 try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
@@ -213,6 +231,8 @@ struct Keeper {
         let steady = wall - ahead
         let expected = core.now - instant.duration(to: .now).inMilliseconds
         let jump = steady - expected
+        // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
+        if abs(jump) >= StoreCore.smallestJump { healthySince = .now }
         // One node alone judges: a clock that stood still with its machine looks from there as if the database's had been set.
         if number != 0, isFirst, abs(jump) >= StoreCore.smallestJump {
             guard try await ClockShift(core).begin(to: ahead + jump) else { return }

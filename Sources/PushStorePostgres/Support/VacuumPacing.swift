@@ -4,7 +4,7 @@ internal import PushCore
 ///
 /// While some session holds an old snapshot, a vacuum must leave what has died since. Autovacuum goes by the number of dead rows alone and
 /// begins another in the next minute; each reads the table, which grows all the while. So after a vacuum that left many, the table's threshold is
-/// raised to a quarter more than it left, and put back after one that left few.
+/// raised to a quarter more than it left, and put back after one that left few, or when it has been raised for long enough for another try.
 ///
 /// The threshold is the table's own setting, so all nodes see the one that is in force, and any of them can put it back.
 enum VacuumPacing {
@@ -13,6 +13,9 @@ enum VacuumPacing {
     /// So many dead rows a moment after a vacuum were left by it: fewer may have died since.
     static let many: Int64 = 1_000_000
 
+    /// After so long another vacuum is due, however few rows have died: nothing else says that the snapshot is gone.
+    static let patience = Duration.seconds(600)
+
     /// What the server says about the table.
     struct Reading: Hashable {
         var dead: Int64
@@ -20,10 +23,13 @@ enum VacuumPacing {
         var threshold: Int64
         /// Whether a vacuum ended a moment ago.
         var isAfterVacuum: Bool
+        /// Whether there was none for ``patience``: the snapshot may be gone.
+        var isOverdue = false
 
         /// The threshold that the table should have.
         var wanted: Int64 {
             if isAfterVacuum { return dead < many ? usual : dead + dead / 4 }
+            if isOverdue { return usual }
             // The dead were counted anew: after a crash of the server, or for a table that was emptied.
             return dead < threshold / 2 ? usual : threshold
         }
@@ -60,19 +66,20 @@ enum VacuumPacing {
             """
             SELECT pg_stat_get_dead_tuples(oid),
                 (SELECT option_value::bigint FROM pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_vacuum_threshold'),
-                coalesce(
-                    greatest(pg_stat_get_last_autovacuum_time(oid), pg_stat_get_last_vacuum_time(oid))
-                        > clock_timestamp() - make_interval(secs => $1::float8),
-                    false
-                )
-            FROM pg_class WHERE oid = 'chapar.waiting'::regclass
+                coalesce(ended > clock_timestamp() - make_interval(secs => $1::float8), false),
+                coalesce(ended < clock_timestamp() - make_interval(secs => $2::float8), true)
+            FROM pg_class, LATERAL (
+                SELECT greatest(pg_stat_get_last_autovacuum_time(oid), pg_stat_get_last_vacuum_time(oid)) AS ended
+            ) AS last
+            WHERE oid = 'chapar.waiting'::regclass
             """,
-            [.text("\(span.inSeconds)")]
+            [.text("\(span.inSeconds)"), .text("\(patience.inSeconds)")]
         )
         return Reading(
             dead: rows.integer(0, 0) ?? 0,
             threshold: rows.integer(0, 1) ?? usual,
-            isAfterVacuum: rows.bool(0, 2)
+            isAfterVacuum: rows.bool(0, 2),
+            isOverdue: rows.bool(0, 3)
         )
     }
 }

@@ -18,7 +18,7 @@ let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 /// A gateway's API over a store in memory and backends that only answer questions.
 struct APIHarness {
     let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
-    let store: MemoryStore
+    let store: HeldStore
     let devices: MemoryDeviceStore
     let state: GatewayState
     let metrics: GatewayMetrics
@@ -55,7 +55,7 @@ struct APIHarness {
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) {
         self.metrics = metrics
-        store = MemoryStore(time: time)
+        store = HeldStore(time: time)
         devices = MemoryDeviceStore(time: time)
         var configuration = GatewayConfiguration()
         configuration.apiKeys = keys

@@ -121,7 +121,7 @@ struct APIMetricsTests {
         #expect(samples[#"chapar_ledger_ended_total{state="cancelled"}"#] == 3)
         #expect(samples["chapar_ledger_waiting"] == 1)
         #expect(samples["chapar_ledger_difference"] == 0)
-        harness.store.contents.withLock { $0.rows.removeAll { $0.notification == ids[3] } }  // Lost.
+        harness.store.lose(ids[3])
         #expect(try await books.scrape()["chapar_ledger_difference"] == 1)
     }
 

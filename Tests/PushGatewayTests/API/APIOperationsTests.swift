@@ -56,15 +56,13 @@ struct APIOperationsTests {
         ios.health = BackendHealth(status: .down)
         let harness = APIHarness(backends: [ios])
         #expect(try await harness.send(.get, "/readyz", host: "10.1.2.3").status == 200)
-        harness.store.contents.withLock {
-            $0.health = StoreHealth(acceptsWork: false, detail: "/data is full", freeBytes: 7, usedBytes: 9)
-        }
+        harness.store.show(StoreHealth(acceptsWork: false, detail: "/data is full", freeBytes: 7, usedBytes: 9))
         let full = try await harness.send(.get, "/readyz")
         #expect(full.status == 503)
         let told: JSONValue = ["status": "store_refuses_work", "store": ["accepts_work": false]]
         #expect(full.json == told, "strangers learn no path and no sizes: \(full.text)")
         #expect(try await harness.send(.get, "/healthz").status == 200)
-        harness.store.contents.withLock { $0.health = StoreHealth(acceptsWork: true) }
+        harness.store.show(StoreHealth(acceptsWork: true))
         #expect(try await APIHarness(backends: []).send(.get, "/readyz").json["status"] == "no_backends")
         harness.state.beginDraining()
         let draining = try await harness.send(.get, "/readyz")

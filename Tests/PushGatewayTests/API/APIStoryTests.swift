@@ -146,7 +146,7 @@ struct APIStoryTests {
         #expect(first.json == ["id": .string(id.description), "cancelled": 2, "too_late": 1, "in_flight": 0])
         let second = try await harness.send(.delete, path, headers: APIHarness.bearer("shop"))
         #expect(second.json["cancelled"] == 0)
-        let events = harness.store.contents.withLock { $0.events.map { String(decoding: $0.json, as: UTF8.self) } }
+        let events = try await harness.store.events()
         #expect(events.filter { $0.contains("cancelled_by_caller") }.count == 2)
     }
 }

@@ -13,7 +13,7 @@ struct ExposureTests {
         var configuration = GatewayConfiguration()
         configuration.apiKeys = [APIHarness.key("shop", [.send])]
         let snapshot = GatewaySnapshot(configuration: configuration, backends: [])
-        let store = MemoryStore(time: SystemTime())
+        let store = HeldStore(time: SystemTime())
         let state = GatewayState(snapshot: snapshot, store: store, devices: MemoryDeviceStore(time: SystemTime()))
         let metrics = GatewayMetrics()
         let api = GatewayAPI(state: state, workers: StubWorkers(), metrics: metrics, logger: quiet)

@@ -28,6 +28,24 @@ package final class MemoryDatabase: Sendable {
         wake()
     }
 
+    // MARK: What a test changes behind the stores' backs
+
+    /// Brings a delivery to a state: a final one ends it, any other is that of an attempt that did not.
+    package func bring(_ delivery: Int64, to state: DeliveryState, attempt: [UInt8]?) {
+        tables.withLock { $0.bring(delivery, to: state, attempt, time.steady) }
+        wake()
+    }
+
+    /// Loses what waits of a notification, which no store does.
+    package func lose(_ notification: NotificationID) {
+        tables.withLock { tables in
+            for (id, row) in tables.waiting where row.notification == notification.rawValue { tables.waiting[id] = nil }
+        }
+    }
+
+    /// Removes the oldest events.
+    package func removeEvents(_ count: Int) { tables.withLock { $0.events.removeFirst(count) } }
+
     /// Wakes those who wait at any node.
     func wake() { for node in tables.withLock({ Array($0.nodes.values) }) { node.signal.signal() } }
 }

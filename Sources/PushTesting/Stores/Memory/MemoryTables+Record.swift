@@ -79,6 +79,21 @@ extension MemoryTables {
         if let event = resolution.event { append(event, now) }
     }
 
+    /// Brings a delivery to a state without a claim, for tests.
+    mutating func bring(_ delivery: Int64, to state: DeliveryState, _ attempt: [UInt8]?, _ now: Date) {
+        var change = StoreChange()
+        if var row = waiting[delivery] {
+            if state.isFinal { return end(row, state, now, &change, attempt: attempt) }
+            row.attempts += 1
+            row.attemptLog = row.attemptLog.joined(with: attempt)
+            waiting[delivery] = row
+        } else if var row = ended[delivery] {
+            row.state = state
+            row.attemptLog = row.attemptLog.joined(with: attempt)
+            ended[delivery] = row
+        }
+    }
+
     /// Cancels what waits of a notification, and marks what is claimed; the numbers of the latter.
     mutating func cancel(
         _ id: NotificationID,

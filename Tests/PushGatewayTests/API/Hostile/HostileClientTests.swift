@@ -167,7 +167,7 @@ struct HostileClientTests {
     }
 
     /// What is wrong with the answers to one client, and with what was stored of it.
-    private static func judge(_ one: HostileCase, _ text: String, _ isInOrder: Bool, _ store: MemoryStore) -> [String] {
+    private static func judge(_ one: HostileCase, _ text: String, _ isInOrder: Bool, _ store: HeldStore) -> [String] {
         var wrong: [String] = []
         let contents = store.accepted.map { String(decoding: $0.content, as: UTF8.self) }
         if contents.contains(where: { $0.contains("inner \(one.seed) ") }) {

@@ -1,0 +1,204 @@
+import Foundation
+import PushCore
+import PushQueue
+import PushTesting
+import Synchronization
+
+/// The whole store in memory, of which a test holds acceptances or makes them fail, and reads what was accepted.
+///
+/// Work for one key at a time, as in the stores on disk. The test's clock stands still, so that it waits by the process's own.
+final class HeldStore: NotificationStore {
+    private struct Contents {
+        var accepted: [NewNotification] = []
+        var keysInUse: Set<String> = []
+        var failure: StoreError?
+        var health = StoreHealth(acceptsWork: true, freeBytes: 1 << 30)
+        var isHeld = false
+        var held: [CheckedContinuation<Void, Never>] = []
+        var arrived: [CheckedContinuation<Void, Never>] = []
+    }
+
+    let time: any TimeSource
+    private let database: MemoryDatabase
+    private let whole: MemoryStore
+    private let contents = Mutex(Contents())
+    /// Raised after each call that may have made an event.
+    private let signal = AsyncSignal()
+
+    init(time: any TimeSource) {
+        self.time = time
+        database = MemoryDatabase(time: time)
+        whole = MemoryStore(database)
+    }
+
+    // MARK: What a test does
+
+    /// What was accepted, in order.
+    var accepted: [NewNotification] { contents.withLock { $0.accepted } }
+
+    /// Lets acceptances and the question for depths fail from now on; nil ends it.
+    func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
+
+    /// Sets what ``health()`` gives.
+    func show(_ health: StoreHealth) { contents.withLock { $0.health = health } }
+
+    /// Holds every acceptance from now on.
+    func hold() { contents.withLock { $0.isHeld = true } }
+
+    /// Lets every held acceptance go on.
+    func release() {
+        let held = contents.withLock { contents in
+            contents.isHeld = false
+            defer { contents.held = [] }
+            return contents.held
+        }
+        for continuation in held { continuation.resume() }
+    }
+
+    /// Returns once an acceptance is held.
+    func heldOne() async {
+        await withCheckedContinuation { continuation in
+            let isThere = contents.withLock { contents in
+                guard contents.held.isEmpty else { return true }
+                contents.arrived.append(continuation)
+                return false
+            }
+            if isThere { continuation.resume() }
+        }
+    }
+
+    private func waitIfHeld() async {
+        guard contents.withLock({ $0.isHeld }) else { return }
+        await withCheckedContinuation { continuation in
+            let arrived = contents.withLock { contents -> [CheckedContinuation<Void, Never>]? in
+                guard contents.isHeld else { return nil }
+                contents.held.append(continuation)
+                defer { contents.arrived = [] }
+                return contents.arrived
+            }
+            guard let arrived else { return continuation.resume() }
+            for waiter in arrived { waiter.resume() }
+        }
+    }
+
+    /// Brings a delivery to a state, as a dispatcher would.
+    func end(_ id: Int64, _ state: DeliveryState, attempt: [UInt8] = []) {
+        database.bring(id, to: state, attempt: attempt.isEmpty ? nil : attempt)
+    }
+
+    /// Loses what waits of a notification.
+    func lose(_ id: NotificationID) { database.lose(id) }
+
+    /// Removes the oldest events.
+    func removeEvents(_ count: Int) { database.removeEvents(count) }
+
+    /// The events that are kept, as text.
+    func events() async throws(StoreError) -> [String] {
+        try await whole.events(after: 0, limit: .max, wait: .zero).map { String(decoding: $0.json, as: UTF8.self) }
+    }
+
+    // MARK: NotificationStore
+
+    func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { whole.observe(observer) }
+
+    func makeID(recipients: Int) -> NotificationID { whole.makeID(recipients: recipients) }
+
+    func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
+        let key = batch.idempotency.map { "\($0.caller)|\($0.key)" }
+        let isFree = contents.withLock { contents -> Result<Bool, StoreError> in
+            if let failure = contents.failure { return .failure(failure) }
+            guard let key else { return .success(true) }
+            return .success(contents.keysInUse.insert(key).inserted)
+        }
+        guard try isFree.get() else { return .keyInUse }
+        defer { if let key { contents.withLock { _ = $0.keysInUse.remove(key) } } }
+        await waitIfHeld()
+        let result = try await whole.enqueue(batch)
+        if result == .accepted { contents.withLock { $0.accepted += batch.notifications } }
+        signal.signal()
+        return result
+    }
+
+    func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
+        -> [ClaimedDelivery]
+    {
+        try await whole.claim(backend: backend, limit: limit, normal: normal, wait: wait)
+    }
+
+    func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
+        try await whole.claimExpired(limit: limit)
+    }
+
+    func record(
+        _ resolutions: [Resolution],
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) {
+        try await whole.record(resolutions, event: event)
+        signal.signal()
+    }
+
+    func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        let results = try await whole.record(receipts)
+        signal.signal()
+        return results
+    }
+
+    func cancel(
+        _ id: NotificationID,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> Cancellation? {
+        let cancellation = try await whole.cancel(id, event: event)
+        signal.signal()
+        return cancellation
+    }
+
+    func move(backend: String, to other: String) async throws(StoreError) -> Int? {
+        try await whole.move(backend: backend, to: other)
+    }
+
+    func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
+        try await whole.notification(id)
+    }
+
+    func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError) -> [StoredDelivery] {
+        try await whole.deliveries(of: id, after: after, limit: limit)
+    }
+
+    func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
+        let deadline = ContinuousClock.now + wait
+        while true {
+            let mark = signal.mark
+            let found = try await whole.events(after: after, limit: limit, wait: .zero)
+            let left = ContinuousClock.now.duration(to: deadline)
+            guard found.isEmpty, left > .zero, !Task.isCancelled else { return found }
+            await signal.wait(after: mark, atMost: left, SystemTime())
+        }
+    }
+
+    func lastEvent() async throws(StoreError) -> Int64 { try await whole.lastEvent() }
+
+    func publish(_ events: [[UInt8]]) async throws(StoreError) {
+        try await whole.publish(events)
+        signal.signal()
+    }
+
+    func depths() async throws(StoreError) -> [String: QueueDepth] {
+        if let failure = contents.withLock({ $0.failure }) { throw failure }
+        return try await whole.depths()
+    }
+
+    func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await whole.purge(retention) }
+
+    func health() async -> StoreHealth { contents.withLock { $0.health } }
+
+    func close() async {
+        await whole.close()
+        signal.signal()
+    }
+
+    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { try await whole.loadState(name) }
+
+    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
+        try await whole.saveState(name, value)
+    }
+}

@@ -302,7 +302,7 @@ let package = Package(
         .target(
             name: "PushCommands",
             dependencies: [
-                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules",
+                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushQueue", "PushModules",
                 "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
                 .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),

@@ -47,8 +47,8 @@ final class StoreCore: Sendable {
     /// How deliveries are looked for whose time to live has ended.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
-    /// What waits at each backend, as it was counted when that took long, and for how long it is good.
-    let countedDepths = Mutex<(depths: [String: QueueDepth], until: ContinuousClock.Instant)?>(nil)
+    /// What waits at each backend, as it was counted, or failed to be, when that took long, and for how long it is good.
+    let countedDepths = Mutex<(depths: Result<[String: QueueDepth], StoreError>, until: ContinuousClock.Instant)?>(nil)
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)

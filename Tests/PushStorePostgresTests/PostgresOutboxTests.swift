@@ -452,6 +452,28 @@ struct PostgresOutboxTests {
         }
     }
 
+    @Test("After a failover that forgot a claim, the answers to it undo nothing of another node's")
+    func forgottenClaim() async throws {
+        try await Nodes.use(2) { nodes in
+            try await nodes[0].enqueue([entry("a"), entry("b")])
+            func claim(_ node: PostgresStore) async throws -> [ClaimedEntry] {
+                try await node.claimEntries(of: "crm", limit: 9, lease: .seconds(600), wait: .zero)
+            }
+            let former = try await claim(nodes[0])
+            try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
+                try db.perform("UPDATE chapar.outbox_entries SET owner = NULL, attempts = 0, due = 0")
+            }
+            let own = try await claim(nodes[1])
+            #expect((former.map(\.attempt), own.map(\.attempt)) == ([1, 1], [1, 1]))
+            try await nodes[0].record([
+                OutboxResult(former[0], .retry(at: .now + 600)), OutboxResult(former[1], .release),
+            ])
+            #expect(try await claim(nodes[0]).isEmpty, "the leases of the other node are in force")
+            try await nodes[1].record(own.map { OutboxResult($0, .release) })
+            #expect(try await claim(nodes[0]).count == 2)
+        }
+    }
+
     @Test("The events of entries are kept with what became of them, also when the entry is gone")
     func events() async throws {
         try await Nodes.use(2) { nodes in

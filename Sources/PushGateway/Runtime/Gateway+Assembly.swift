@@ -61,8 +61,13 @@ extension Gateway {
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) -> Gateway {
         let time = time ?? store.time
-        let depths = try await store.depths()
-        metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
+        do throws(StoreError) {
+            let depths = try await store.depths()
+            metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
+        } catch {
+            guard case .full = error else { throw error }
+            logger.notice("the metrics have no difference of the books", metadata: ["store.error": "\(error)"])
+        }
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
         let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
         let dispatcher = Dispatcher(

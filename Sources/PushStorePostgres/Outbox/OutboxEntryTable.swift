@@ -143,9 +143,11 @@ enum OutboxEntryTable {
     /// Writes what became of claimed entries, within a transaction that has locked their devices.
     ///
     /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
-    /// lease is in force (`attempts` and `owner`), an end always counts.
+    /// lease is in force, an end always counts. A release takes its try back, so that another node's claim may have the same `attempts`:
+    /// the owner must be the node's too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],
+        of nodes: [Int64],
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
@@ -167,11 +169,11 @@ enum OutboxEntryTable {
                 """
                 UPDATE chapar.outbox_entries e SET due = r.due, owner = NULL, attempts = e.attempts - r.untried
                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, attempt, due, untried)
-                WHERE e.number = r.number AND e.attempts = r.attempt AND e.owner IS NOT NULL
+                WHERE e.number = r.number AND e.attempts = r.attempt AND e.owner = ANY ($5)
                 """,
                 [
                     .integers(returned.map(\.claim.number)), .integers(returned.map { Int64($0.claim.attempt) }),
-                    .integers(returned.map(\.due)), .integers(returned.map(\.untried)),
+                    .integers(returned.map(\.due)), .integers(returned.map(\.untried)), .integers(nodes),
                 ]
             )
         }

@@ -71,13 +71,13 @@ struct OutboxGroups: Sendable {
         let now = core.now
         let results = requests.flatMap(\.results)
         let events = results.compactMap(\.event)
-        let options = core.options
+        let (options, numbers) = (core.options, core.ownNumbers)
         if !events.isEmpty { try await core.prepareDay(now, on: connection) }
         try await connection.transaction { (db) throws(PostgresError) in
             var locks = RegistryLocks(options)
             locks.add(devices: results.map(\.claim.operation.device))
             try locks.take(db)
-            try OutboxEntryTable.record(results, now: now, db)
+            try OutboxEntryTable.record(results, of: numbers, now: now, db)
             try EventLog.append(events, now: now, db)
         }
         if !events.isEmpty { core.noteEvents() }

@@ -36,9 +36,9 @@ final class ClaimsInHand: Sendable {
         hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } }
     }
 
-    /// Those of some claims, by number and lease, that this node knows nothing of.
-    func lacking(_ claims: [(Int64, Int64)]) -> [(Int64, Int64)] {
-        hands.withLock { hands in claims.filter { hands[$0.0]?.lease != $0.1 } }
+    /// Those of some claims, as leases by delivery, that this node knows nothing of.
+    func lacking(_ claims: [Int64: Int64]) -> [Int64: Int64] {
+        hands.withLock { hands in claims.filter { hands[$0.key]?.lease != $0.value } }
     }
 
     /// Whether a resolution only ends a claim of this node, and touches no other delivery.

@@ -105,47 +105,66 @@ extension PostgresStore {
 
     /// What waits and what is claimed, by a count of what has not ended.
     ///
-    /// A count that took long is good for ten times as long.
-    public func depths() async throws(StoreError) -> [String: QueueDepth] {
-        if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return known.depths }
+    /// A count that took long is good for ten times as long, at most a minute; so is its failure. The server ends it after ten seconds,
+    /// for which other reads of this node wait.
+    public func depths() async throws(StoreError) -> [String: QueueDepth] { try await depths(within: Self.longestCount) }
+
+    /// With a limit of its own, for tests.
+    func depths(within limit: Duration) async throws(StoreError) -> [String: QueueDepth] {
+        if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return try known.depths.get() }
         let start = ContinuousClock.now
-        let depths = try await countDepths()
+        let depths: Result<[String: QueueDepth], StoreError>
+        do throws(PostgresError) {
+            depths = .success(try await countDepths(within: limit))
+        } catch {
+            let isSlow = error.isTimeout
+            depths = .failure(
+                isSlow ? .full(reason: "what waits could not be counted within \(limit)", retryAfter: Self.longestUse) : error.storeError
+            )
+        }
         let span = start.duration(to: .now)
         core.countedDepths.withLock { counted in
             counted = span > Self.quickCount ? (depths, .now + min(span * 10, Self.longestUse)) : nil
         }
-        return depths
+        return try depths.get()
     }
 
     private static let quickCount = Duration.milliseconds(100)
+    private static let longestCount = Duration.seconds(10)
     private static let longestUse = Duration.seconds(60)
 
-    private func countDepths() async throws(StoreError) -> [String: QueueDepth] {
-        let now = core.now
-        return try await session(on: core.reader) { [core] (db) throws(PostgresError) in
-            let rows = try db.run(
-                """
-                SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),
-                    min(due) FILTER (WHERE owner IS NULL AND due <= $1)
-                FROM chapar.waiting GROUP BY flow
-                """,
-                [.integer(now)]
-            )
-            var depths: [String: QueueDepth] = [:]
-            for row in 0..<rows.count {
-                let number = rows.integer(row, 0) ?? 0
-                if core.flows.flow(number) == nil { try core.flows.read(db) }
-                guard let flow = core.flows.flow(number) else { continue }
-                var depth = depths[flow.backend] ?? QueueDepth()
-                depth.waiting += Int(rows.integer(row, 1) ?? 0)
-                depth.claimed += Int(rows.integer(row, 2) ?? 0)
-                if let due = rows.integer(row, 3) {
-                    depth.oldestDue = min(depth.oldestDue ?? .distantFuture, Date(millisecondsSince1970: due))
-                }
-                depths[flow.backend] = depth
+    private func countDepths(within limit: Duration) async throws(PostgresError) -> [String: QueueDepth] {
+        let counts = try await core.reader.single(
+            """
+            SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),
+                min(due) FILTER (WHERE owner IS NULL AND due <= $1)
+            FROM chapar.waiting GROUP BY flow
+            """,
+            [.integer(core.now)],
+            within: limit
+        ) { (rows) throws(PostgresError) in
+            (0..<rows.count).map { row in
+                (
+                    flow: rows.integer(row, 0) ?? 0, waiting: Int(rows.integer(row, 1) ?? 0),
+                    claimed: Int(rows.integer(row, 2) ?? 0), due: rows.integer(row, 3)
+                )
             }
-            return depths
         }
+        if counts.contains(where: { core.flows.flow($0.flow) == nil }) {
+            try await core.reader.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+        }
+        var depths: [String: QueueDepth] = [:]
+        for count in counts {
+            guard let flow = core.flows.flow(count.flow) else { continue }
+            var depth = depths[flow.backend] ?? QueueDepth()
+            depth.waiting += count.waiting
+            depth.claimed += count.claimed
+            if let due = count.due {
+                depth.oldestDue = min(depth.oldestDue ?? .distantFuture, Date(millisecondsSince1970: due))
+            }
+            depths[flow.backend] = depth
+        }
+        return depths
     }
 
     // MARK: Events

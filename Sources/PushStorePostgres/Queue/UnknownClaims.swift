@@ -6,7 +6,6 @@ internal import Synchronization
 ///
 /// It reads all that waits, in portions and on the reader's connection: nothing that accepts, claims or records waits for it.
 final class UnknownClaims: Sendable {
-    private static let rowsAtOnce = 20_000
     /// So long after an answer was lost its commit may still come: that of a connection that was given up while it waited for a standby.
     private static let longestDoubt = Duration.seconds(3_600)
     /// So long the database is left alone after a look that failed.
@@ -61,58 +60,24 @@ final class UnknownClaims: Sendable {
     private func release(_ core: StoreCore) async throws(PostgresError) {
         let numbers = core.ownNumbers
         var freed = 0
-        var position: Int64? = .min
-        while let start = position {
-            let (claims, last) = try await Self.claims(of: numbers, after: start, core)
+        var page: Int64? = 0
+        while let start = page {
+            let portion = try await core.reader.session { (db) throws(PostgresError) in
+                try ClaimedPortion(at: start, of: .nodes(numbers), db)
+            }
             // A claim notes what it got before its connection does anything else, so what was read is noted behind this call. What has
             // ended meanwhile is not noted any more, nor is it found by the statement below.
             await core.claimer.pass()
-            let unknown = core.inHand.lacking(claims)
+            let unknown = core.inHand.lacking(portion.leases)
             if !unknown.isEmpty {
                 freed += try await core.reader.transaction { (db) throws(PostgresError) in
-                    try db.run(
-                        """
-                        UPDATE chapar.waiting w SET owner = NULL FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                        WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3)
-                        """,
-                        [.integers(unknown.map(\.0)), .integers(unknown.map(\.1)), .integers(numbers)]
-                    ).changed
+                    try ClaimedPortion.give(unknown, of: .nodes(numbers), db)
                 }
             }
-            position = last
+            page = portion.next
         }
         guard freed > 0 else { return }
         core.stirAll()
         core.logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"])
-    }
-
-    /// Deliveries and leases of nodes, in the next portion of what waits, and its last delivery; nil at the end.
-    private static func claims(
-        of nodes: [Int64],
-        after start: Int64,
-        _ core: StoreCore
-    ) async throws(PostgresError) -> (found: [(Int64, Int64)], last: Int64?) {
-        try await core.reader.session { (db) throws(PostgresError) in
-            let rows = try db.run(
-                """
-                WITH looked AS MATERIALIZED (
-                    SELECT id, lease, owner FROM chapar.waiting WHERE id > $1 ORDER BY id LIMIT \(rowsAtOnce)
-                )
-                SELECT max(id), NULL::bigint FROM looked
-                UNION ALL SELECT id, lease FROM looked WHERE owner = ANY ($2)
-                """,
-                [.integer(start), .integers(nodes)]
-            )
-            var found: [(Int64, Int64)] = []
-            var last: Int64?
-            for row in 0..<rows.count {
-                guard let lease = rows.integer(row, 1) else {
-                    last = rows.integer(row, 0)
-                    continue
-                }
-                found.append((rows.integer(row, 0) ?? 0, lease))
-            }
-            return (found, last)
-        }
     }
 }

@@ -49,9 +49,9 @@ struct Keeper {
     mutating func run() async {
         let pause = core.options.nodeLease / 3
         var (renewed, looked) = (ContinuousClock.now, ContinuousClock.now)
-        var isShifting = false
+        var isBusy = false
         while true {
-            do { try await Task.sleep(for: isShifting ? .zero : pause) } catch { return }
+            do { try await Task.sleep(for: isBusy ? .zero : pause) } catch { return }
             do throws(PostgresError) {
                 try await renew()
                 // What held this node up may have held up the others.
@@ -59,13 +59,13 @@ struct Keeper {
                 renewed = .now
                 try await readClock()
                 // The lease comes first again after a while, however much is to be moved.
-                isShifting = try await ClockShift(core).run(within: pause)
+                isBusy = try await ClockShift(core).run(within: pause)
                 if looked.duration(to: .now) > Self.lookInterval {
                     core.unknownClaims.lookAgain()
                     looked = .now
                 }
                 if healthySince.duration(to: .now) > core.options.nodeLease, renewed.duration(to: .now) < pause {
-                    try await recover()
+                    if try await takeOver(within: pause - renewed.duration(to: .now)) { isBusy = true }
                     try await strays.look(core)
                 }
                 try await makePartitions()
@@ -75,7 +75,7 @@ struct Keeper {
             } catch {
                 core.noteFailure(error)
                 healthySince = .now
-                isShifting = false
+                isBusy = false
             }
         }
     }
@@ -103,7 +103,7 @@ struct Keeper {
     func end() async throws(PostgresError) {
         let numbers = core.ownNumbers
         let now = core.now
-        _ = try await core.keeper.transaction { (db) throws(PostgresError) in try Self.release(numbers, now: now, db) }
+        try await core.keeper.transaction { (db) throws(PostgresError) in try TakeOver.end(numbers, now: now, db) }
     }
 
     /// Takes a number that was never used and the lowest free slot.
@@ -134,10 +134,7 @@ struct Keeper {
             ).integer(0, 0)
             if former != 0 {
                 // What it still has goes with it: nobody frees what belongs to a number that is gone.
-                try db.run(
-                    "UPDATE chapar.waiting SET owner = $2 WHERE owner = $1",
-                    [.integer(former), .integer(number)]
-                )
+                try ClaimedPortion.giveAll(of: [former], to: number, db)
             }
             core.become(node: number, slot: slot, above: highest ?? 0)
         }
@@ -146,14 +143,8 @@ struct Keeper {
     /// Gives up the place of the node that has been dead for longest, where no place is free: when gateways are killed soon after each
     /// start, none lives long enough to do so.
     private static func makeRoom(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
-        let rows = try db.run(
-            """
-            SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() AND (SELECT count(*) >= $1 FROM chapar.nodes)
-            ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
-            """,
-            [.integer(NodeNumbers.slots)]
-        )
-        if let number = rows.integer(0, 0) { _ = try release([number], now: now, db) }
+        let isFull = try db.run("SELECT count(*) >= $1 FROM chapar.nodes", [.integer(NodeNumbers.slots)]).bool(0, 0)
+        if isFull { try TakeOver.runForOldest(now: now, db) }
     }
 
     private func renew() async throws(PostgresError) {
@@ -169,41 +160,18 @@ struct Keeper {
         try await register()
     }
 
-    /// Frees what dead nodes had claimed.
-    private func recover() async throws(PostgresError) {
-        let now = core.now
-        let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Freed in
-            let rows = try db.run(
-                "SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED"
-            )
-            guard rows.count > 0 else { return Freed() }
-            return try Self.release((0..<rows.count).compactMap { rows.integer($0, 0) }, now: now, db)
-        }
+    /// Frees what dead nodes had; whether something is left after the span.
+    private func takeOver(within span: Duration) async throws(PostgresError) -> Bool {
+        let freed = try await TakeOver.run(within: span, core)
         core.outboxSignals.raise(entriesOf: freed.backends)
-        guard freed.deliveries > 0 else { return }
-        core.logger.notice("took over what a dead node had claimed", metadata: ["deliveries": "\(freed.deliveries)"])
-        core.stirAll()
-    }
-
-    /// What nodes had.
-    private struct Freed {
-        var deliveries = 0
-        /// Those whose entries of the outbox were freed.
-        var backends: Set<String> = []
-    }
-
-    private static func release(
-        _ nodes: [Int64],
-        now: Int64,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) -> Freed {
-        let deliveries = try db.run(
-            "UPDATE chapar.waiting SET owner = NULL, flags = flags | $2 WHERE owner = ANY ($1)",
-            [.integers(nodes), .integer(DeliveryRow.Flags.recovered.rawValue)]
-        ).changed
-        let backends = try OutboxEntryTable.release(of: nodes, now: now, db)
-        try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
-        return Freed(deliveries: deliveries, backends: backends)
+        if freed.deliveries > 0 {
+            core.logger.notice(
+                "took over what a dead node had claimed",
+                metadata: ["deliveries": "\(freed.deliveries)"]
+            )
+            core.stirAll()
+        }
+        return freed.isLeft
     }
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.

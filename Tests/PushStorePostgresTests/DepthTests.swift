@@ -1,6 +1,7 @@
 import PushCore
 import PushQueue
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushStorePostgres
@@ -12,6 +13,9 @@ struct DepthTests {
         try await Nodes.use { nodes in
             let store = nodes[0]
             try await store.accept(to: [.user("ada")])
+            // The statement is prepared now, which a lock would hold up before the limit holds.
+            #expect(try await store.depths()["apns"]?.waiting == 1)
+            store.core.countedDepths.withLock { $0 = nil }
             let other = PostgresConnection(store.options, name: "other")
             try await other.session { (db) throws(PostgresError) in
                 try db.perform("BEGIN; LOCK TABLE chapar.waiting IN ACCESS EXCLUSIVE MODE")

@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster build release release-static install uninstall deb image test verify-long lint format bench man docs sbom notices deps test-deps clean
+.PHONY: help demo demo-cluster build release install uninstall deb image test verify-long lint format bench man docs sbom notices deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -26,13 +26,9 @@ build: deps  ## Build for development
 	@[ -d .build/debug ] || echo "First build: about nine minutes on two cores, later ones take seconds."
 	swift build --product chapar
 
-release: deps  ## Build for use: .build/release/chapar
+release: deps  ## Build for use, with the Swift runtime in it: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
-	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar
-
-release-static: deps  ## Build for machines without Swift, with its runtime: .build-static/release/chapar
-	@[ -d .build-static/release ] || echo "First static build: about thirteen minutes on two cores."
-	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath --scratch-path .build-static
+	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath
 
 install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: /usr/local; or into a tree, DESTDIR
 	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }
@@ -41,13 +37,13 @@ install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: 
 uninstall:  ## Take away what `make install` copied
 	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ./deploy/install --remove
 
-image: release-static  ## Make an OCI image, without a daemon: .build/chapar-image.tar
+image: release  ## Make an OCI image, without a daemon: .build/chapar-image.tar
 	@./.ci/packages binutils ca-certificates tzdata python3
-	./deploy/make-oci .build-static/release/chapar .build/chapar-image
+	./deploy/make-oci .build/release/chapar .build/chapar-image
 
-deb: release-static  ## Make a Debian package: .build/chapar_…_….deb
+deb: release  ## Make a Debian package: .build/chapar_…_….deb
 	@./.ci/packages dpkg-dev binutils
-	./deploy/make-deb .build-static/release/chapar .build
+	./deploy/make-deb .build/release/chapar .build
 
 lint:  ## Check the form of the code
 	swift format lint --strict --recursive $(SOURCES)

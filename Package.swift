@@ -353,7 +353,7 @@ let package = Package(
         .executableTarget(
             name: "Embedded",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushStoreSQLite", "PushSandbox",
+                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushQueue", "PushStoreSQLite", "PushSandbox",
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -22,10 +22,16 @@ enum FileModes {
     }
 
     /// Who else may use a file that holds a secret, as bits of its mode: the group counts as others, unless the configuration is for
-    /// that group as well.
-    static func openness(of path: String, beside configuration: String) -> mode_t {
+    /// that group as well. What systemd gives a service under `/run/credentials` has the group's bits for an access list, which names
+    /// the service's user.
+    static func openness(
+        of path: String,
+        beside configuration: String,
+        credentials: String = "/run/credentials/"
+    ) -> mode_t {
         var (own, model) = (stat(), stat())
         guard stat(path, &own) == 0 else { return 0 }
+        if path.hasPrefix(credentials) { return own.st_mode & 0o037 }
         let isShared = stat(configuration, &model) == 0 && own.st_gid == model.st_gid && model.st_mode & 0o040 != 0
         return own.st_mode & (isShared ? 0o037 : 0o077)
     }

@@ -47,7 +47,7 @@ final class StoreCore: Sendable {
     /// How deliveries are looked for whose time to live has ended.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
-    /// What waits at each backend, as it was counted, or failed to be, when that took long, and for how long it is good.
+    /// The last count of what waits at each backend, when it took long or took too long, and until when it is used.
     let countedDepths = Mutex<(depths: Result<[String: QueueDepth], StoreError>, until: ContinuousClock.Instant)?>(nil)
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])

@@ -66,7 +66,10 @@ extension Gateway {
             metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         } catch {
             guard case .full = error else { throw error }
-            logger.notice("the metrics have no difference of the books", metadata: ["store.error": "\(error)"])
+            logger.notice(
+                "what waits could not be counted: chapar_ledger_difference is left out",
+                metadata: ["store.error": "\(error)"]
+            )
         }
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
         let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)

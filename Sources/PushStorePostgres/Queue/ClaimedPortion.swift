@@ -9,48 +9,45 @@ struct ClaimedPortion: Sendable {
     enum Owners: Sendable {
         /// Nodes with these numbers.
         case nodes([Int64])
-        /// Those of these nodes whose leases are not in force.
-        case dead([Int64])
         /// Nodes that there are not any more.
         case gone
 
+        /// On a row of a table `w`, with the third parameter of the statement, which the second case does not use.
         fileprivate var condition: String {
             switch self {
             case .nodes: "w.owner = ANY ($3)"
-            case .dead:
-                "w.owner = ANY ($3) AND w.owner NOT IN (SELECT number FROM chapar.nodes WHERE lease_until >= clock_timestamp())"
             case .gone: "w.owner > 0 AND w.owner NOT IN (SELECT number FROM chapar.nodes)"
             }
         }
 
         fileprivate var numbers: PostgresValue {
             switch self {
-            case .nodes(let numbers), .dead(let numbers): .integers(numbers)
+            case .nodes(let numbers): .integers(numbers)
             case .gone: .integers([])
             }
         }
     }
-
-    /// 32 MB of pages of the usual size.
-    static let pages: Int64 = 4_096
 
     /// The leases of the claims, by delivery.
     let leases: [Int64: Int64]
     /// The page at which the next portion begins; nil behind the last page.
     let next: Int64?
 
-    /// Reads the portion that begins at a page.
+    private let owners: Owners
+    /// The places of the table from which it was read, before the second.
+    private let (from, to): (PostgresValue, PostgresValue)
+
+    /// Reads the portion of so many pages that begins at a page.
     init(
         at page: Int64,
-        pages: Int64 = Self.pages,
+        pages: Int64,
         of owners: Owners,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         let end = page + pages
-        let rows = try db.run(
-            Self.statement(of: owners),
-            [.text("(\(page),0)"), .text("(\(end),0)"), owners.numbers]
-        )
+        self.owners = owners
+        (from, to) = (.text("(\(page),0)"), .text("(\(end),0)"))
+        let rows = try db.run(Self.statement(of: owners), [from, to, owners.numbers])
         var found: [Int64: Int64] = [:]
         for row in 0..<rows.count {
             if let id = rows.integer(row, 0), let lease = rows.integer(row, 1) { found[id] = lease }
@@ -68,50 +65,62 @@ struct ClaimedPortion: Sendable {
         "SELECT w.id, w.lease FROM chapar.waiting w WHERE w.ctid >= $1::tid AND w.ctid < $2::tid AND \(owners.condition)"
     }
 
-    /// Gives some of these deliveries to another node, or to nobody, where they are claimed still as they were when they were read.
+    /// Lets anybody claim some of these deliveries, where they are claimed still as they were when they were read.
+    ///
+    /// It waits for nobody: a row that somebody else changes at this moment is passed over.
     ///
     /// - Parameters:
     ///   - leases: Which, as leases by delivery.
-    ///   - owners: As they were read.
-    ///   - node: The number of their new owner; nil where anybody may claim them.
     ///   - flags: What is to be noted at them.
     ///   - db: Within a transaction or not.
-    /// - Returns: How many were given.
-    static func give(
+    /// - Returns: How many were freed.
+    /// - Throws: ``PostgresError``.
+    func free(
         _ leases: [Int64: Int64],
-        of owners: Owners,
-        to node: Int64? = nil,
         noting flags: DeliveryRow.Flags = [],
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Int {
         guard !leases.isEmpty else { return 0 }
-        // A row that somebody else changes at this moment is passed over.
         return try db.run(
             """
-            UPDATE chapar.waiting t SET owner = $4, flags = flags | $5 FROM (
-                SELECT w.id FROM chapar.waiting w JOIN unnest($1::bigint[], $2::bigint[]) AS a(id, lease) USING (id, lease)
-                WHERE \(owners.condition) FOR UPDATE OF w SKIP LOCKED
+            UPDATE chapar.waiting t SET owner = NULL, flags = flags | $4 FROM (
+                SELECT w.id FROM chapar.waiting w JOIN unnest($5::bigint[], $6::bigint[]) AS a(id, lease) USING (id, lease)
+                WHERE w.ctid >= $1::tid AND w.ctid < $2::tid AND \(owners.condition) FOR UPDATE OF w SKIP LOCKED
             ) AS theirs WHERE t.id = theirs.id
             """,
             [
-                .integers(Array(leases.keys)), .integers(Array(leases.values)), owners.numbers, .integer(node),
-                .integer(flags.rawValue),
+                from, to, owners.numbers, .integer(flags.rawValue), .integers(Array(leases.keys)),
+                .integers(Array(leases.values)),
             ]
         ).changed
     }
 
-    /// Gives all that nodes have to another one, or to nobody, within a transaction.
+    /// Gives what nodes have to another one, or to nobody, within a transaction, portion by portion.
+    ///
+    /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is left:
+    /// ``StrayClaims`` frees it.
     static func giveAll(
         of nodes: [Int64],
         to node: Int64? = nil,
         noting flags: DeliveryRow.Flags = [],
+        pages: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         var page: Int64? = 0
         while let start = page {
-            let portion = try ClaimedPortion(at: start, of: .nodes(nodes), db)
-            _ = try give(portion.leases, of: .nodes(nodes), to: node, noting: flags, db)
+            let portion = try ClaimedPortion(at: start, pages: pages, of: .nodes(nodes), db)
             page = portion.next
+            guard !portion.leases.isEmpty else { continue }
+            try db.run(
+                """
+                UPDATE chapar.waiting w SET owner = $4, flags = flags | $5 FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
+                WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3)
+                """,
+                [
+                    .integers(Array(portion.leases.keys)), .integers(Array(portion.leases.values)), .integers(nodes),
+                    .integer(node), .integer(flags.rawValue),
+                ]
+            )
         }
     }
 }

@@ -105,26 +105,26 @@ extension PostgresStore {
 
     /// What waits and what is claimed, by a count of what has not ended.
     ///
-    /// A count that took long is good for ten times as long, at most a minute; so is its failure. The server ends it after ten seconds,
-    /// for which other reads of this node wait.
+    /// A count that took long is good for ten times as long, at most a minute. The server ends one after ten seconds, for which other
+    /// reads of this node wait; then no other is begun for a minute, and calls fail.
     public func depths() async throws(StoreError) -> [String: QueueDepth] { try await depths(within: Self.longestCount) }
 
     /// With a limit of its own, for tests.
     func depths(within limit: Duration) async throws(StoreError) -> [String: QueueDepth] {
         if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return try known.depths.get() }
         let start = ContinuousClock.now
+        var isKept = true
         let depths: Result<[String: QueueDepth], StoreError>
         do throws(PostgresError) {
             depths = .success(try await countDepths(within: limit))
         } catch {
-            let isSlow = error.isTimeout
-            depths = .failure(
-                isSlow ? .full(reason: "what waits could not be counted within \(limit)", retryAfter: Self.longestUse) : error.storeError
-            )
+            isKept = error.isTimeout
+            let reason = "what waits could not be counted within \(limit)"
+            depths = .failure(isKept ? .full(reason: reason, retryAfter: Self.longestUse) : error.storeError)
         }
         let span = start.duration(to: .now)
         core.countedDepths.withLock { counted in
-            counted = span > Self.quickCount ? (depths, .now + min(span * 10, Self.longestUse)) : nil
+            counted = isKept && span > Self.quickCount ? (depths, .now + min(span * 10, Self.longestUse)) : nil
         }
         return try depths.get()
     }

@@ -1,9 +1,11 @@
 internal import PushCore
 
-/// Frees what dead nodes had, in portions, so that no statement is long however much waits; then their places are free.
+/// Frees what dead nodes had, in portions of the table, and then their places.
 ///
-/// Up to which page it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another has begun,
-/// and a node that comes back and dies once more is begun anew.
+/// How far it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another has begun, and a
+/// node that comes back and dies once more is begun anew. Those that have been dead for longest come first, so that it comes to an end
+/// also while others die. A row that somebody changes at that moment is passed over, and everything is looked at once more before the
+/// place is given up. What moves in the table meanwhile may be left: ``StrayClaims`` frees it.
 struct TakeOver {
     /// What was freed.
     struct Freed: Sendable {
@@ -14,48 +16,50 @@ struct TakeOver {
         var isLeft = false
     }
 
-    /// Dead nodes, by number, and the names of their marks.
+    /// How far it has come, as the value of a mark.
+    private struct Progress {
+        var page: Int64 = 0
+        /// Whether rows before that were passed over.
+        var hasSkipped = false
+
+        init() {}
+        init(mark: Int64) { (page, hasSkipped) = (mark / 2, mark % 2 == 1) }
+        var mark: Int64 { page * 2 + (hasSkipped ? 1 : 0) }
+    }
+
+    /// Dead nodes that have been looked for equally far, by number, and the names of their marks.
     private let nodes: [Int64]
     private let marks: [String]
-    private let page: Int64
+    private let progress: Progress
 
-    /// Reads what is to be done; nil when no node is dead.
-    ///
-    /// - Parameters:
-    ///   - atMost: Only so many of those that have been dead for longest.
-    ///   - db: Within a transaction, in which other nodes wait.
-    private init?(atMost limit: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+    /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
+    private init?(_ db: isolated PostgresConnection) throws(PostgresError) {
+        // Nobody waits for another one: the lease of who waits would end meanwhile.
         let rows = try db.run(
             """
-            SELECT number, 'dead ' || number || ' ' || (extract(epoch FROM lease_until) * 1000000)::bigint FROM chapar.nodes
-            WHERE lease_until < clock_timestamp() ORDER BY lease_until, number LIMIT $1 FOR UPDATE
-            """,
-            [.integer(limit)]
+            SELECT d.number, d.mark, coalesce(m.value, 0) FROM (
+                SELECT number, 'dead ' || number || ' ' || (extract(epoch FROM lease_until) * 1000000)::bigint AS mark, lease_until
+                FROM chapar.nodes WHERE lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED
+            ) AS d LEFT JOIN chapar.marks m ON m.name = d.mark ORDER BY d.lease_until, d.number
+            """
         )
         guard rows.count > 0 else { return nil }
-        nodes = (0..<rows.count).compactMap { rows.integer($0, 0) }
-        marks = (0..<rows.count).compactMap { rows.text($0, 1) }
-        page =
-            try db.run(
-                """
-                SELECT min(coalesce(m.value, 0)) FROM unnest($1::text[]) AS d(name) LEFT JOIN chapar.marks m USING (name)
-                """,
-                [.texts(marks)]
-            ).integer(0, 0) ?? 0
+        let first = rows.integer(0, 2) ?? 0
+        let same = (0..<rows.count).filter { rows.integer($0, 2) == first }
+        nodes = same.compactMap { rows.integer($0, 0) }
+        marks = same.compactMap { rows.text($0, 1) }
+        progress = Progress(mark: first)
     }
 
     /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over.
-    static func run(
-        within span: Duration,
-        pages: Int64 = ClaimedPortion.pages,
-        _ core: StoreCore
-    ) async throws(PostgresError) -> Freed {
+    static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
+        let pages = core.options.pagesOfPortion
         var total = Freed()
         repeat {
             let now = core.now
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try TakeOver(atMost: NodeNumbers.slots, db)?.freePortion(of: pages, now: now, db) ?? Freed()
+                try TakeOver(db)?.freePortion(of: pages, now: now, db) ?? Freed()
             }
             total.deliveries += freed.deliveries
             total.backends.formUnion(freed.backends)
@@ -64,16 +68,15 @@ struct TakeOver {
         return total
     }
 
-    /// Frees all that the node has that has been dead for longest, within a transaction.
-    static func runForOldest(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
-        while try TakeOver(atMost: 1, db)?.freePortion(of: ClaimedPortion.pages, now: now, db).isLeft == true {}
-    }
-
-    /// Frees all that nodes have that end now, within a transaction.
-    static func end(_ nodes: [Int64], now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
-        try ClaimedPortion.giveAll(of: nodes, noting: .recovered, db)
-        _ = try OutboxEntryTable.release(of: nodes, now: now, db)
-        try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
+    /// Frees what nodes have that end now, or whose places are needed, and gives up the places, within a transaction.
+    static func end(
+        _ nodes: [Int64],
+        pages: Int64,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        try ClaimedPortion.giveAll(of: nodes, noting: .recovered, pages: pages, db)
+        _ = try giveUpPlaces(of: nodes, now: now, db)
     }
 
     private func freePortion(
@@ -81,29 +84,45 @@ struct TakeOver {
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Freed {
-        let portion = try ClaimedPortion(at: page, pages: pages, of: .dead(nodes), db)
+        let portion = try ClaimedPortion(at: progress.page, pages: pages, of: .nodes(nodes), db)
         var freed = Freed()
-        freed.deliveries = try ClaimedPortion.give(portion.leases, of: .dead(nodes), noting: .recovered, db)
-        // What somebody else changes at this moment, such as a late answer, is looked at again next time.
-        guard freed.deliveries == portion.leases.count else { return freed }
+        freed.deliveries = try portion.free(portion.leases, noting: .recovered, db)
+        var progress = progress
+        if freed.deliveries < portion.leases.count { progress.hasSkipped = true }
         if let next = portion.next {
-            try db.run(
-                """
-                INSERT INTO chapar.marks (name, value) SELECT name, $2 FROM unnest($1::text[]) AS d(name)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """,
-                [.texts(marks), .integer(next)]
-            )
+            progress.page = next
+            freed.isLeft = true
+        } else if progress.hasSkipped {
+            progress = Progress()
+        } else {
+            freed.backends = try Self.giveUpPlaces(of: nodes, now: now, db)
+            // There may be others that are looked for less far.
             freed.isLeft = true
             return freed
         }
-        freed.backends = try OutboxEntryTable.release(of: nodes, now: now, db)
+        try db.run(
+            """
+            INSERT INTO chapar.marks (name, value) SELECT name, $2 FROM unnest($1::text[]) AS d(name)
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value
+            """,
+            [.texts(marks), .integer(progress.mark)]
+        )
+        return freed
+    }
+
+    /// Frees entries of the outbox, and takes nodes out of the table; the backends of the entries.
+    private static func giveUpPlaces(
+        of nodes: [Int64],
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Set<String> {
+        let backends = try OutboxEntryTable.release(of: nodes, now: now, db)
         try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
         // Those of former deaths of theirs too.
         try db.run(
             "DELETE FROM chapar.marks WHERE starts_with(name, 'dead ') AND split_part(name, ' ', 2) = ANY ($1)",
             [.texts(nodes.map { "\($0)" })]
         )
-        return freed
+        return backends
     }
 }

@@ -58,12 +58,12 @@ final class UnknownClaims: Sendable {
     }
 
     private func release(_ core: StoreCore) async throws(PostgresError) {
-        let numbers = core.ownNumbers
+        let (numbers, pages) = (core.ownNumbers, core.options.pagesOfPortion)
         var freed = 0
         var page: Int64? = 0
         while let start = page {
             let portion = try await core.reader.session { (db) throws(PostgresError) in
-                try ClaimedPortion(at: start, of: .nodes(numbers), db)
+                try ClaimedPortion(at: start, pages: pages, of: .nodes(numbers), db)
             }
             // A claim notes what it got before its connection does anything else, so what was read is noted behind this call. What has
             // ended meanwhile is not noted any more, nor is it found by the statement below.
@@ -71,7 +71,7 @@ final class UnknownClaims: Sendable {
             let unknown = core.inHand.lacking(portion.leases)
             if !unknown.isEmpty {
                 freed += try await core.reader.transaction { (db) throws(PostgresError) in
-                    try ClaimedPortion.give(unknown, of: .nodes(numbers), db)
+                    try portion.free(unknown, db)
                 }
             }
             page = portion.next

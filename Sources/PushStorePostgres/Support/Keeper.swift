@@ -101,9 +101,10 @@ struct Keeper {
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
     func end() async throws(PostgresError) {
-        let numbers = core.ownNumbers
-        let now = core.now
-        try await core.keeper.transaction { (db) throws(PostgresError) in try TakeOver.end(numbers, now: now, db) }
+        let (numbers, pages, now) = (core.ownNumbers, core.options.pagesOfPortion, core.now)
+        try await core.keeper.transaction { (db) throws(PostgresError) in
+            try TakeOver.end(numbers, pages: pages, now: now, db)
+        }
     }
 
     /// Takes a number that was never used and the lowest free slot.
@@ -112,7 +113,7 @@ struct Keeper {
         let former = core.nodeNumber
         try await core.pulse.transaction { (db) throws(PostgresError) in
             try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
-            try Self.makeRoom(now: core.now, db)
+            try Self.makeRoom(pages: options.pagesOfPortion, now: core.now, db)
             let rows = try db.run(
                 """
                 INSERT INTO chapar.nodes (slot, name, lease_until)
@@ -133,8 +134,8 @@ struct Keeper {
                 """
             ).integer(0, 0)
             if former != 0 {
-                // What it still has goes with it: nobody frees what belongs to a number that is gone.
-                try ClaimedPortion.giveAll(of: [former], to: number, db)
+                // What it still has goes with it: others would take it for what a node left that is gone.
+                try ClaimedPortion.giveAll(of: [former], to: number, pages: options.pagesOfPortion, db)
             }
             core.become(node: number, slot: slot, above: highest ?? 0)
         }
@@ -142,9 +143,19 @@ struct Keeper {
 
     /// Gives up the place of the node that has been dead for longest, where no place is free: when gateways are killed soon after each
     /// start, none lives long enough to do so.
-    private static func makeRoom(now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
-        let isFull = try db.run("SELECT count(*) >= $1 FROM chapar.nodes", [.integer(NodeNumbers.slots)]).bool(0, 0)
-        if isFull { try TakeOver.runForOldest(now: now, db) }
+    private static func makeRoom(
+        pages: Int64,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        let rows = try db.run(
+            """
+            SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() AND (SELECT count(*) >= $1 FROM chapar.nodes)
+            ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+            """,
+            [.integer(NodeNumbers.slots)]
+        )
+        if let number = rows.integer(0, 0) { try TakeOver.end([number], pages: pages, now: now, db) }
     }
 
     private func renew() async throws(PostgresError) {

@@ -107,7 +107,9 @@ extension PostgresStore {
     ///
     /// A count that took long is good for ten times as long, at most a minute. The server ends one after ten seconds, for which
     /// other reads of this node wait; then no other is begun for a minute, and calls fail.
-    public func depths() async throws(StoreError) -> [String: QueueDepth] { try await depths(within: Self.longestCount) }
+    public func depths() async throws(StoreError) -> [String: QueueDepth] {
+        try await depths(within: Self.longestCount)
+    }
 
     /// With a limit of its own, for tests.
     func depths(within limit: Duration) async throws(StoreError) -> [String: QueueDepth] {

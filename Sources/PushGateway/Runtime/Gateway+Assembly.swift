@@ -61,16 +61,8 @@ extension Gateway {
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) -> Gateway {
         let time = time ?? store.time
-        do throws(StoreError) {
-            let depths = try await store.depths()
-            metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
-        } catch {
-            guard case .full = error else { throw error }
-            logger.notice(
-                "what waits could not be counted: chapar_ledger_difference is left out",
-                metadata: ["store.error": "\(error)"]
-            )
-        }
+        let depths = try await store.depths()
+        metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
         let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
         let dispatcher = Dispatcher(

@@ -105,14 +105,12 @@ extension PostgresStore {
 
     /// What waits and what is claimed, by a count of what has not ended.
     ///
-    /// A count that took long is good for ten times as long, at most a minute. The server ends one after ten seconds, for which
-    /// other reads of this node wait; then no other is begun for a minute, and calls fail.
-    public func depths() async throws(StoreError) -> [String: QueueDepth] {
-        try await depths(within: Self.longestCount)
-    }
+    /// A count that took long is good for ten times as long, at most a minute, and other reads of this node wait for it. After one that the
+    /// server ended, as it ends every long statement, no other is begun for a minute, and calls fail.
+    public func depths() async throws(StoreError) -> [String: QueueDepth] { try await depths(within: nil) }
 
     /// With a limit of its own, for tests.
-    func depths(within limit: Duration) async throws(StoreError) -> [String: QueueDepth] {
+    func depths(within limit: Duration?) async throws(StoreError) -> [String: QueueDepth] {
         if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return try known.depths.get() }
         let start = ContinuousClock.now
         var isKept = true
@@ -121,7 +119,7 @@ extension PostgresStore {
             depths = .success(try await countDepths(within: limit))
         } catch {
             isKept = error.isTimeout
-            let reason = "what waits could not be counted within \(limit)"
+            let reason = "the database took too long to count what waits"
             depths = .failure(isKept ? .full(reason: reason, retryAfter: Self.longestUse) : error.storeError)
         }
         let span = start.duration(to: .now)
@@ -132,10 +130,9 @@ extension PostgresStore {
     }
 
     private static let quickCount = Duration.milliseconds(100)
-    private static let longestCount = Duration.seconds(10)
     private static let longestUse = Duration.seconds(60)
 
-    private func countDepths(within limit: Duration) async throws(PostgresError) -> [String: QueueDepth] {
+    private func countDepths(within limit: Duration?) async throws(PostgresError) -> [String: QueueDepth] {
         let counts = try await core.reader.single(
             """
             SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),

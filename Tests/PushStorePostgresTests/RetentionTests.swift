@@ -79,6 +79,16 @@ struct RetentionTests {
         }
     }
 
+    @Test("A day that another node has dropped meanwhile is none to take out")
+    func droppedMeanwhile() async throws {
+        try await Nodes.use { nodes in
+            let isKept = try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
+                try Removal.hasNewest(of: 0, in: 1, db)
+            }
+            #expect(isKept)
+        }
+    }
+
     @Test("Of nodes that remove at the same time each partition is dropped by one, and none fails")
     func together() async throws {
         let time = ManualTime()

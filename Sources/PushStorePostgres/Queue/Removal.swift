@@ -78,16 +78,23 @@ struct Removal {
     }
 
     /// Whether a day has the newest event, or one without a number: by its indexes alone, however many events it has.
+    ///
+    /// So it counts as well when another node has dropped it meanwhile: there is nothing to take out.
     static func hasNewest(of newest: Int64, in day: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
         -> Bool
     {
         let name = Partitions.Table.events.name(of: day)
-        return try db.run(
-            """
-            SELECT EXISTS (SELECT FROM chapar.\(name) WHERE first IS NULL)
-                OR coalesce((SELECT first + count > $1 FROM chapar.\(name) WHERE first IS NOT NULL ORDER BY first DESC LIMIT 1), false)
-            """,
-            [.integer(newest)]
-        ).bool(0, 0)
+        do throws(PostgresError) {
+            return try db.run(
+                """
+                SELECT EXISTS (SELECT FROM chapar.\(name) WHERE first IS NULL)
+                    OR coalesce((SELECT first + count > $1 FROM chapar.\(name) WHERE first IS NOT NULL ORDER BY first DESC LIMIT 1), false)
+                """,
+                [.integer(newest)]
+            ).bool(0, 0)
+        } catch {
+            guard case .refused(code: "42P01", _) = error else { throw error }
+            return true
+        }
     }
 }

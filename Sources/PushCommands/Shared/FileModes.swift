@@ -23,8 +23,8 @@ enum FileModes {
 
     /// Who else may use a file that holds a secret, as bits of its mode.
     ///
-    /// The group counts as others, unless the configuration is for that group as well. What systemd gives a service under `/run/credentials` has the group's bits for an access list, which names
-    /// the service's user.
+    /// The group counts as others, unless the configuration is for that group as well. What systemd gives a
+    /// service under `/run/credentials` has the group's bits for an access list, which names the service's user.
     static func openness(
         of path: String,
         beside configuration: String,

@@ -143,7 +143,7 @@ enum OutboxEntryTable {
     /// Writes what became of claimed entries, within a transaction that has locked their devices.
     ///
     /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
-    /// lease is in force, an end always counts. A release takes its try back, so that another node's claim may have the same `attempts`:
+    /// lease is in force, an end always counts. A failover may have forgotten the claim, and another node's has the same `attempts` then:
     /// the owner must be the node's too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],

@@ -11,7 +11,7 @@ import Testing
 struct ClaimReserveTests {
     private let start = ContinuousClock.now
 
-    private func claims(_ numbers: ClosedRange<Int64>, urgent: Set<Int64> = []) -> [Claim] {
+    static func claims(_ numbers: ClosedRange<Int64>, urgent: Set<Int64> = []) -> [Claim] {
         numbers.map { number in
             let new = NewNotification(
                 id: NotificationID(rawValue: number),
@@ -44,7 +44,7 @@ struct ClaimReserveTests {
         #expect(reserve.room(at: start) == 0)
         reserve.noteTaken(101, at: start)
         #expect(reserve.room(at: start) == 600)
-        reserve.keep(claims(1...200), at: start)
+        reserve.keep(Self.claims(1...200), at: start)
         #expect(reserve.room(at: start) == 400)
         // The pace of the span before counts, an older one does not.
         #expect(reserve.room(at: start + ClaimReserve.span * 1.2) == 400)
@@ -56,7 +56,7 @@ struct ClaimReserveTests {
     @Test("Urgent ones are taken first, then the oldest, of normal priority no more than asked for")
     func take() {
         var reserve = ClaimReserve()
-        reserve.keep(claims(1...6, urgent: [4, 6]))
+        reserve.keep(Self.claims(1...6, urgent: [4, 6]))
         #expect(numbers(reserve.take(1, normal: 1)) == [4])
         #expect(numbers(reserve.take(3, normal: 1)) == [6, 1])
         #expect(numbers(reserve.take(9, normal: 0)) == [])
@@ -68,8 +68,8 @@ struct ClaimReserveTests {
     @Test("What is not taken for a second goes back")
     func overdue() {
         var reserve = ClaimReserve()
-        reserve.keep(claims(1...2), at: start)
-        reserve.keep(claims(3...4), at: start + .milliseconds(900))
+        reserve.keep(Self.claims(1...2), at: start)
+        reserve.keep(Self.claims(3...4), at: start + .milliseconds(900))
         #expect(reserve.takeOverdue(at: start + .milliseconds(999)).isEmpty)
         #expect(numbers(reserve.takeOverdue(at: start + .seconds(1))) == [1, 2, 3, 4])
         #expect(reserve.count == 0)
@@ -200,6 +200,33 @@ struct KeptClaimsTests {
             let found = try await nodes[1].claim(backend: "apns", limit: 20, wait: .seconds(10))
             #expect(found.count == 20 && found.allSatisfy { !$0.isRecovered && !$0.isReplay })
             try await nodes[1].end(found)
+        }
+    }
+
+    @Test("While what a worker took is ended the next portion is claimed, one and no more, and what is left comes in its order")
+    func ahead() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            let all = 8 * Self.pace
+            try await store.accept(to: (0..<all).map { .user("\($0)") })
+            var found: [ClaimedDelivery] = []
+            var wasAhead = false
+            while found.count < all {
+                let claims = try await store.claim(backend: "apns", limit: Self.pace, wait: .seconds(5))
+                found += claims
+                // The last is not looked for in vain: then nothing is ahead.
+                let deadline = ContinuousClock.now + ClaimReserve.span
+                while store.core.claimWaiters.kept("apns") == 0, ContinuousClock.now < deadline {
+                    try await Task.sleep(for: .milliseconds(1))
+                }
+                try await store.end(claims)
+                let ahead = store.core.claimWaiters.kept("apns")
+                #expect(ahead <= Self.pace)
+                wasAhead = wasAhead || ahead > 0
+            }
+            #expect(wasAhead)
+            #expect(found.map(\.recipient) == (0..<all).map { .user("\($0)") })
+            #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
         }
     }
 

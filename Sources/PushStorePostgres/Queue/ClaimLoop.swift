@@ -31,11 +31,14 @@ struct ClaimLoop {
             let mark = core.claimWaiters.signal.mark
             await giveBackReserves()
             let tickets = core.claimWaiters.takeStirred(now: core.now)
-            if tickets.isEmpty {
+            if !tickets.isEmpty {
+                await look(tickets)
+            } else if let (backend, count) = core.claimWaiters.takeAhead() {
+                await look([backend: []], ahead: count)
+                core.claimWaiters.endAhead(backend)
+            } else {
                 let span = core.claimWaiters.expire(now: core.now)
                 await core.claimWaiters.signal.wait(after: mark, atMost: .milliseconds(span), core.time)
-            } else {
-                await look(tickets)
             }
         }
     }
@@ -49,18 +52,17 @@ struct ClaimLoop {
         }
     }
 
-    private mutating func look(_ tickets: [String: [ClaimTicket]]) async {
+    /// Looks for what the tickets of backends want, or for so many where a backend has none.
+    private mutating func look(_ tickets: [String: [ClaimTicket]], ahead: Int = 0) async {
         do throws(PostgresError) {
             try await core.followWallClock()
             try await core.refresh(core.claimer)
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             var orders = tickets.map { backend, tickets in
-                ClaimOrder(
-                    backend,
-                    tickets,
-                    kept: core.claimWaiters.kept(backend),
-                    flows: core.flows.numbers(of: backend)
-                )
+                let flows = core.flows.numbers(of: backend)
+                return tickets.isEmpty
+                    ? ClaimOrder(backend, ahead: ahead, flows: flows)
+                    : ClaimOrder(backend, tickets, kept: core.claimWaiters.kept(backend), flows: flows)
             }
             for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }
             try await claimOlder(&orders)
@@ -228,11 +230,13 @@ struct ClaimLoop {
                 )
             }
         }
-        // What fits into no call, since each takes so many of normal priority, is for those to come.
+        // What fits into no call, since there is none or each takes so many of normal priority, is for those to come.
         let rest = Array(urgent + normal)
         if !rest.isEmpty { core.claimWaiters.keep(rest, of: order.backend) }
-        if order.flows.isEmpty || order.isFilled {
-            core.claimWaiters.noteLook(order.backend, tookAll: order.flows.isEmpty)
+        if order.flows.isEmpty {
+            core.claimWaiters.noteEmpty(order.backend)
+        } else if order.isFilled {
+            core.claimWaiters.noteFilled(order.backend, by: order.claimed.count, isAhead: order.tickets.isEmpty)
         }
         core.claimWaiters.putBack(empty, isParked: true, now: core.now)
     }

@@ -30,6 +30,14 @@ struct ClaimOrder {
         (urgentFlows, normalFlows) = flows
     }
 
+    /// Makes an order of so many for the calls to come.
+    init(_ backend: String, ahead count: Int, flows: (urgent: [Int64], normal: [Int64])) {
+        self.backend = backend
+        tickets = []
+        (limit, normalLimit) = (count, count)
+        (urgentFlows, normalFlows) = flows
+    }
+
     var flows: [Int64] { urgentFlows + normalFlows }
 
     /// Whether one of the two priorities has nothing that waits.

@@ -30,6 +30,10 @@ final class ClaimWaiters: Sendable {
         var stirred: Set<String> = []
         /// When a look found nothing more at a backend.
         var emptied: [String: ContinuousClock.Instant] = [:]
+        /// How many a look took at a backend where more was due.
+        var filled: [String: Int] = [:]
+        /// The backend that is looked at for calls to come, whose tickets wait for that meanwhile.
+        var lookedAhead: String?
         /// Backends at which something may wait that was due long ago.
         var older: Set<String> = []
         /// When something comes due that this node knows of, the earliest for each backend.
@@ -45,6 +49,9 @@ final class ClaimWaiters: Sendable {
         func isCalm(_ backend: String, now: Int64) -> Bool {
             !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
         }
+
+        /// Whether a call at a backend has nothing to look for itself: a look found nothing more a moment ago, or is under way.
+        func isLookedFor(_ backend: String) -> Bool { lookedAhead == backend || isEmptied(backend) }
 
         /// Whether a look found nothing more at a backend a moment ago.
         func isEmptied(_ backend: String) -> Bool {
@@ -94,19 +101,21 @@ final class ClaimWaiters: Sendable {
 
     /// Takes a ticket, or answers it: from what is kept, or because it is closed.
     func add(_ ticket: ClaimTicket, now: Int64) {
-        let answer: Result<[ClaimedDelivery], StoreError>? = state.withLock { state in
-            guard !state.isClosed else { return .failure(.closed) }
+        typealias Answer = Result<[ClaimedDelivery], StoreError>
+        let (answer, isNews): (Answer?, Bool) = state.withLock { state in
+            guard !state.isClosed else { return (.failure(.closed), false) }
             if state.isCalm(ticket.backend, now: now) {
                 let claims = state.take(for: ticket)
-                if !claims.isEmpty { return .success(claims.map(\.delivery)) }
+                if !claims.isEmpty { return (.success(claims.map(\.delivery)), state.filled[ticket.backend] != nil) }
             }
-            if ticket.until <= now || !state.isCalm(ticket.backend, now: now) || !state.isEmptied(ticket.backend) {
+            if ticket.until <= now || !state.isCalm(ticket.backend, now: now) || !state.isLookedFor(ticket.backend) {
                 state.stirred.insert(ticket.backend)
             }
             state.waiting[ticket.backend, default: []].append(ticket)
-            return nil
+            return (nil, true)
         }
-        if let answer { ticket.continuation.resume(returning: answer) } else { signal.signal() }
+        if let answer { ticket.continuation.resume(returning: answer) }
+        if isNews { signal.signal() }
     }
 
     // MARK: The reserve
@@ -149,10 +158,47 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// A look at a backend has ended: where it did not take all that is due, the next call is looked for as well.
-    func noteLook(_ backend: String, tookAll: Bool) {
+    /// A look at a backend took all that is due.
+    func noteEmpty(_ backend: String) {
         state.withLock { state in
-            if tookAll { state.emptied[backend] = .now } else { state.stirred.insert(backend) }
+            state.emptied[backend] = .now
+            state.filled[backend] = nil
+        }
+    }
+
+    /// A look at a backend took so many and left some that are due: the next call is looked for as well, unless this look was for it.
+    func noteFilled(_ backend: String, by count: Int, isAhead: Bool) {
+        state.withLock { state in
+            state.filled[backend] = count
+            if !isAhead { state.stirred.insert(backend) }
+        }
+    }
+
+    // MARK: Looks ahead
+
+    /// A backend to look at before its next call comes, and for how many: the last look left some that are due, nothing is kept, and there is
+    /// room for as many. So a single worker's next portion is claimed while it ends the one before.
+    func takeAhead() -> (backend: String, count: Int)? {
+        state.withLock { state in
+            guard !state.isClosed else { return nil }
+            for (backend, count) in state.filled where count >= ClaimReserve.least {
+                guard state.waiting[backend]?.isEmpty ?? true, state.reserves[backend]?.count == 0,
+                    state.reserves[backend]?.room() ?? 0 >= count
+                else { continue }
+                state.filled[backend] = nil  // Not once more, unless this look is filled as well.
+                state.stirred.remove(backend)
+                state.lookedAhead = backend
+                return (backend, count)
+            }
+            return nil
+        }
+    }
+
+    /// A look ahead has ended: tickets that came meanwhile and got nothing are looked for.
+    func endAhead(_ backend: String) {
+        state.withLock { state in
+            state.lookedAhead = nil
+            if !state.isEmptied(backend), state.waiting[backend]?.isEmpty == false { state.stirred.insert(backend) }
         }
     }
 
@@ -191,7 +237,7 @@ final class ClaimWaiters: Sendable {
     /// Takes a parked ticket for deliveries that are being accepted: nothing was due for it a moment ago.
     func takeParked(_ backend: String, isUrgent: Bool) -> ClaimTicket? {
         state.withLock { state in
-            guard !state.stirred.contains(backend),
+            guard !state.stirred.contains(backend), state.lookedAhead != backend,
                 let place = state.waiting[backend]?.firstIndex(where: { isUrgent || $0.normal > 0 })
             else { return nil }
             let ticket = state.waiting[backend]?.remove(at: place)

@@ -443,7 +443,7 @@ let package = Package(
         pluginTests("PushAPNsTests", ["PushAPNs", "PushComposition", crypto]),
         pluginTests("PushFCMTests", ["PushFCM", cryptoExtras]),
         pluginTests("PushHMSTests", ["PushHMS", crypto]),
-        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "PushOAuth", "OneSignalBench"]),
+        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]),
         pluginTests(
             "PushIDPushTests",
             ["PushIDPush", "PushIDPushSDK", "PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]

@@ -225,7 +225,8 @@ struct KeptClaimsTests {
                 wasAhead = wasAhead || ahead > 0
             }
             #expect(wasAhead)
-            #expect(found.map(\.recipient) == (0..<all).map { .user("\($0)") })
+            let isInOrder = found.map(\.recipient) == (0..<all).map { .user("\($0)") }
+            #expect(isInOrder)
             #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
         }
     }

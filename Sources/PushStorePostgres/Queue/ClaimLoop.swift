@@ -231,7 +231,7 @@ struct ClaimLoop {
             }
         }
         // What fits into no call, since there is none or each takes so many of normal priority, is for those to come.
-        let rest = Array(urgent + normal)
+        let rest = (urgent + normal).sorted { ($0.due, $0.delivery.id) < ($1.due, $1.delivery.id) }
         if !rest.isEmpty { core.claimWaiters.keep(rest, of: order.backend) }
         if order.flows.isEmpty {
             core.claimWaiters.noteEmpty(order.backend)

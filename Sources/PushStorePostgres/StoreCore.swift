@@ -77,6 +77,9 @@ final class StoreCore: Sendable {
     /// The number under which this node claims.
     var nodeNumber: Int64 { node.withLock { $0.number } }
 
+    /// The number of this node and its slot.
+    var place: (number: Int64, slot: Int64) { node.withLock { ($0.number, $0.numbers.slot) } }
+
     /// All numbers under which this process has claimed: another one each time it was taken for dead.
     var ownNumbers: [Int64] { node.withLock { $0.own } }
 

@@ -10,17 +10,16 @@ import Testing
 struct DepthTests {
     @Test("A count that took too long is ended, and not tried again at once")
     func slow() async throws {
-        try await Nodes.use { nodes in
+        try await Nodes.use(1, { $0.statementTimeout = .seconds(2) }) { nodes in
             let store = nodes[0]
             try await store.accept(to: [.user("ada")])
-            // The statement is prepared now, which a lock would hold up before the limit holds.
             #expect(try await store.depths()["apns"]?.waiting == 1)
             store.core.countedDepths.withLock { $0 = nil }
             let other = PostgresConnection(store.options, name: "other")
             try await other.session { (db) throws(PostgresError) in
                 try db.perform("BEGIN; LOCK TABLE chapar.waiting IN ACCESS EXCLUSIVE MODE")
             }
-            await #expect(throws: StoreError.self) { try await store.depths(within: .milliseconds(300)) }
+            await #expect(throws: StoreError.self) { try await store.depths() }
             try await other.session { (db) throws(PostgresError) in try db.perform("ROLLBACK") }
             await other.close()
             let known = try #require(store.core.countedDepths.withLock { $0 })
@@ -28,6 +27,37 @@ struct DepthTests {
             await #expect(throws: StoreError.self) { try await store.depths() }
             store.core.countedDepths.withLock { $0 = nil }
             #expect(try await store.depths()["apns"]?.waiting == 1)
+        }
+    }
+    @Test("A count of many pages is right at each moment, while rows move from one to another")
+    func portions() async throws {
+        try await Nodes.use(1, { $0.pagesOfPortion = 2 }) { nodes in
+            let store = nodes[0]
+            let all = 2_000
+            for _ in 0..<4 { try await store.accept(to: (0..<all / 4).map { .user("\($0)") }) }
+            let pages = try await store.count("SELECT pg_relation_size('chapar.waiting') / 8192")
+            #expect(pages > 8)
+            let moving = Task {
+                while !Task.isCancelled {
+                    let claims = try await store.claim(backend: "apns", limit: 100, wait: .zero)
+                    try await store.record(claims.map { Resolution(of: $0, .release) }) { _, _, _ in [] }
+                }
+            }
+            var counts: Set<Int> = []
+            var claimed: Set<Int> = []
+            var rounds = 0
+            while rounds < 40 || claimed.count < 2 {
+                rounds += 1
+                store.core.countedDepths.withLock { $0 = nil }
+                let depth = try #require(try await store.depths()["apns"])
+                counts.insert(depth.waiting + depth.claimed)
+                claimed.insert(depth.claimed)
+            }
+            moving.cancel()
+            try await moving.value
+            #expect(counts == [all])
+            #expect(claimed == [0, 100])
+            #expect(try await store.depths()["apns"]?.oldestDue != nil)
         }
     }
 }

@@ -418,6 +418,55 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test(
+        "A node that was taken for dead accepts nothing before it has a new place, and nothing with a number of its old one",
+        arguments: [nil, "k"]
+    )
+    func withoutPlace(key: String?) async throws {
+        let nodes = try await nodes(2, lease: .seconds(6))
+        func enqueue(_ new: NewNotification) async -> StoreError? {
+            var batch = EnqueueBatch([new])
+            batch.idempotency = key.map { key in
+                IdempotencyEntry(caller: "", key: key, fingerprint: [1], answer: [2], keepUntil: new.expiresAt)
+            }
+            do throws(StoreError) {
+                _ = try await nodes[0].enqueue(batch)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        func isRefused(_ error: StoreError?) -> Bool {
+            guard case .full(let reason, .seconds(1)) = error else { return false }
+            return reason.contains("took this one for dead")
+        }
+        let (number, slot) = nodes[0].core.place
+        let early = nodes[0].sample(to: [.user("early")])
+        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
+            try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
+        }
+        let tables = ["waiting", "notifications", "events", "idempotency"]
+        #expect(isRefused(await enqueue(nodes[0].sample(to: [.user("late")]))))
+        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
+        // Another has taken the old place when it begins anew.
+        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
+            try db.run(
+                "INSERT INTO chapar.nodes (slot, name, lease_until) VALUES ($1, 'other', now() + interval '1 hour')",
+                [.integer(slot)]
+            ).count
+        }
+        let begin = ContinuousClock.now
+        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(30) {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        #expect(nodes[0].core.place.slot != slot)
+        #expect(isRefused(await enqueue(early)))
+        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
+        #expect(await enqueue(nodes[0].sample(to: [.user("ada")])) == nil)
+        #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting") == 1)
+        for node in nodes { await node.close() }
+    }
+
     @Test("A transaction that commits late, with an earlier place in the sequence, is not skipped by a reader")
     func lateCommit() async throws {
         let nodes = try await nodes(2)

@@ -110,10 +110,7 @@ struct EnqueueLoop {
             do throws(PostgresError) {
                 for new in requests.lazy.flatMap(\.batch.notifications) { try rows.add(new) }
                 for assignment in rows.assignments { core.inHand.add(assignment.claims) }
-                if !rows.isEmpty {
-                    try await core.writer.single(EnqueueRows.insertion, rows.parameters) { (_) throws(PostgresError) in
-                    }
-                }
+                try await rows.insert(on: core.writer)
             } catch {
                 giveBack(rows.assignments, after: error)
                 throw error

@@ -58,7 +58,7 @@ struct EnqueueRows: Sendable {
 
     private let core: StoreCore
     private let now: Int64
-    private let node: Int64
+    private let node: (number: Int64, slot: Int64)
     /// The number of the lease under which deliveries are given at once; nil when none may be.
     private let lease: Int64?
     /// The place of the assignment that each backend's deliveries go to.
@@ -68,7 +68,7 @@ struct EnqueueRows: Sendable {
         self.core = core
         self.lease = lease
         now = core.now
-        node = core.nodeNumber
+        node = core.place
     }
 
     /// Adds a notification; `held` says for each recipient whether it must wait for another delivery with its collapse key.
@@ -79,6 +79,8 @@ struct EnqueueRows: Sendable {
         guard new.recipients.count <= NodeNumbers.largest else {
             throw .declined(.failed("the notification \(new.id) has more than \(NodeNumbers.largest) deliveries"))
         }
+        // From before this node was taken for dead: the slot may be another's by now.
+        guard NodeNumbers.isNumber(new.id, of: node.slot) else { throw Self.lostPlace }
         let acceptedAt = new.acceptedAt.millisecondsSince1970
         let scheduledAt = new.dueAt?.millisecondsSince1970
         let expiresAt = new.expiresAt.millisecondsSince1970
@@ -126,7 +128,7 @@ struct EnqueueRows: Sendable {
                     )
                 )
                 if !isUrgent { assignments[place].normal += 1 }
-                owners.append(node)
+                owners.append(node.number)
                 leases.append(lease)
             } else {
                 owners.append(index < held.count && held[index] ? 0 : nil)
@@ -163,36 +165,56 @@ struct EnqueueRows: Sendable {
         return next.hasRoom(isUrgent: isUrgent) ? assignments.count - 1 : nil
     }
 
-    /// Writes all rows with one statement.
-    static let insertion = """
-        WITH notified AS (
+    private static let lostPlace = PostgresError.declined(
+        .full(
+            reason: "the other gateways took this one for dead, and it has not begun anew yet",
+            retryAfter: .seconds(1)
+        )
+    )
+
+    /// Writes all rows with one statement; none when this node has no place any more, since it stood still for longer than its lease: another
+    /// may give out the same numbers by now.
+    private static let insertion = """
+        WITH place AS MATERIALIZED (
+            SELECT FROM chapar.nodes WHERE number = $22 AND slot = $23
+        ), notified AS (
             INSERT INTO chapar.notifications
                 (id, count, caller, accepted, scheduled, expires, collapse_id, plans, content)
             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
                 $7::text[], $8::text[], $9::bytea[])
+            WHERE EXISTS (SELECT FROM place)
         ), told AS (
             INSERT INTO chapar.events (at, count, texts)
-            SELECT $20, cardinality($21::bytea[]), $21 WHERE cardinality($21::bytea[]) > 0
+            SELECT $20, cardinality($21::bytea[]), $21 WHERE cardinality($21::bytea[]) > 0 AND EXISTS (SELECT FROM place)
         )
         INSERT INTO chapar.waiting
             (id, notification, flow, due, expires, owner, lease, collapse, plan, recipient)
         SELECT * FROM unnest($10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
             $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
+        WHERE EXISTS (SELECT FROM place)
         """
 
     /// What ``insertion`` takes.
-    var parameters: [PostgresValue] {
+    private var parameters: [PostgresValue] {
         [
             .integers(ids), .integers(counts), .texts(callers), .integers(accepted), .integers(scheduled),
             .integers(expires), .texts(collapseIDs), .texts(plans), .byteArrays(contents), .integers(deliveries),
             .integers(notifications), .integers(flows), .integers(dues), .integers(ends), .integers(owners),
             .integers(leases), .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now),
-            .byteArrays(events),
+            .byteArrays(events), .integer(node.number), .integer(node.slot),
         ]
+    }
+
+    /// Writes all rows as a transaction of their own.
+    func insert(on connection: PostgresConnection) async throws(PostgresError) {
+        guard !isEmpty else { return }
+        let changed = try await connection.single(Self.insertion, parameters) { (rows) throws(PostgresError) in rows.changed }
+        if changed < count { throw Self.lostPlace }
     }
 
     /// Writes all rows as a part of a transaction.
     func insert(_ db: isolated PostgresConnection) throws(PostgresError) {
-        if !isEmpty { try db.run(Self.insertion, parameters) }
+        guard !isEmpty else { return }
+        if try db.run(Self.insertion, parameters).changed < count { throw Self.lostPlace }
     }
 }

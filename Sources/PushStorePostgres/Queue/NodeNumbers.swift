@@ -13,7 +13,7 @@ struct NodeNumbers: Sendable {
     static let largest = 1 << bits
     private static let bits = 21
 
-    private let slot: Int64
+    let slot: Int64
     /// The millisecond of the last number, as the upper bits of a number.
     private var moment: Int64
     private var used: Int64 = 0
@@ -24,6 +24,9 @@ struct NodeNumbers: Sendable {
         moment = 0
         skip(to: highest)
     }
+
+    /// Whether a notification has a number of the node with a slot.
+    static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool { (id.rawValue >> bits - slot) % slots == 0 }
 
     /// Takes the numbers for a notification with `count` deliveries.
     mutating func allocate(_ count: Int, at time: Date) -> NotificationID {

@@ -87,6 +87,7 @@ struct KeptClaimsTests {
             try await store.accept(to: (0..<2 * Self.pace).map { .user("first \($0)") })
             var ended = 0
             while ended < 2 * Self.pace {
+                try Task.checkCancellation()  // A cancelled call gives nothing.
                 let claims = try await store.claim(backend: "apns", limit: 2 * Self.pace, wait: .zero)
                 try await store.end(claims)
                 ended += claims.count
@@ -167,7 +168,10 @@ struct KeptClaimsTests {
             _ = try await keep(20, nodes[0])
             #expect(try await owned(nodes[0]) == 20)
             var found: [ClaimedDelivery] = []
-            while found.count < 20 { found += try await nodes[1].claim(backend: "apns", limit: 20, wait: .seconds(10)) }
+            while found.count < 20 {
+                try Task.checkCancellation()
+                found += try await nodes[1].claim(backend: "apns", limit: 20, wait: .seconds(10))
+            }
             #expect(Set(found.map(\.recipient)) == Set((0..<20).map { .user("\($0)") }))
             #expect(found.allSatisfy { !$0.isRecovered && !$0.isReplay })
             try await nodes[1].end(found)
@@ -212,6 +216,7 @@ struct KeptClaimsTests {
             var found: [ClaimedDelivery] = []
             var wasAhead = false
             while found.count < all {
+                try Task.checkCancellation()
                 let claims = try await store.claim(backend: "apns", limit: Self.pace, wait: .seconds(5))
                 found += claims
                 // The last is not looked for in vain: then nothing is ahead.

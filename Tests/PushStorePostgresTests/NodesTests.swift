@@ -88,6 +88,7 @@ struct NodesTests {
                     }
                     group.addTask {
                         while tally.claimed.withLock({ $0.count }) < all {
+                            try Task.checkCancellation()  // A cancelled call gives nothing.
                             let claims = try await node.claim(backend: "apns", limit: 7, wait: .milliseconds(100))
                             try await node.end(claims)
                             tally.claimed.withLock { $0 += claims.map(\.id) }
@@ -229,7 +230,10 @@ struct NodesTests {
             #expect(try await store.claim(backend: "apns", limit: 9, wait: .zero).isEmpty)
             try await strays.look(store.core, every: .zero)
             var found: [ClaimedDelivery] = []
-            while found.count < 2 { found += try await store.claim(backend: "apns", limit: 9, wait: .seconds(5)) }
+            while found.count < 2 {
+                try Task.checkCancellation()
+                found += try await store.claim(backend: "apns", limit: 9, wait: .seconds(5))
+            }
             #expect(found.count == 2 && found.allSatisfy(\.isRecovered))
             try await store.end(own + found)
             #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import PushCore
 
 /// Frees what dead nodes had, in portions of the table, and then their places.
@@ -33,15 +34,18 @@ struct TakeOver {
     private let progress: Progress
 
     /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
-    private init?(_ db: isolated PostgresConnection) throws(PostgresError) {
+    ///
+    /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead because it was set a moment ago.
+    private init?(at time: Date?, _ db: isolated PostgresConnection) throws(PostgresError) {
         // Nobody waits for another one: the lease of who waits would end meanwhile.
         let rows = try db.run(
             """
             SELECT d.number, d.mark, coalesce(m.value, 0) FROM (
                 SELECT number, 'dead ' || number || ' ' || (extract(epoch FROM lease_until) * 1000000)::bigint AS mark, lease_until
-                FROM chapar.nodes WHERE lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED
+                FROM chapar.nodes WHERE lease_until < least(clock_timestamp(), to_timestamp($1::float8)) FOR UPDATE SKIP LOCKED
             ) AS d LEFT JOIN chapar.marks m ON m.name = d.mark ORDER BY d.lease_until, d.number
-            """
+            """,
+            [.text(time.map { "\($0.timeIntervalSince1970)" })]
         )
         guard rows.count > 0 else { return nil }
         let first = rows.integer(0, 2) ?? 0
@@ -59,7 +63,7 @@ struct TakeOver {
         repeat {
             let now = core.now
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try TakeOver(db)?.freePortion(of: pages, now: now, db) ?? Freed()
+                try TakeOver(at: core.databaseTime?.now, db)?.freePortion(of: pages, now: now, db) ?? Freed()
             }
             total.deliveries += freed.deliveries
             total.backends.formUnion(freed.backends)

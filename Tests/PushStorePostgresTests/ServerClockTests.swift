@@ -1,0 +1,92 @@
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStorePostgres
+
+/// The server's clock, as a role sees it for which another function of that name comes first.
+private struct SteppedClock {
+    private let name: String
+    private let connection: PostgresConnection
+    /// Options of stores that go by it.
+    let options: PostgresOptions
+
+    init(lease: Duration) async throws {
+        let options = try await TestServer.shared.options()
+        name = "clock_of_\(options.schema)"
+        connection = PostgresConnection(options, name: "clock")
+        let name = name
+        try await connection.session { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                CREATE SCHEMA \(name);
+                CREATE TABLE \(name).step (seconds float8);
+                INSERT INTO \(name).step VALUES (0);
+                CREATE FUNCTION \(name).clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+                    'SELECT pg_catalog.clock_timestamp() + make_interval(secs => seconds) FROM \(name).step';
+                CREATE ROLE \(name) LOGIN SUPERUSER;
+                ALTER ROLE \(name) SET search_path = \(name), pg_catalog
+                """
+            )
+        }
+        var stepped = try await TestServer.shared.options(options.schema, user: name)
+        stepped.nodeLease = lease
+        self.options = stepped
+    }
+
+    /// Sets it by so many seconds.
+    func step(_ seconds: Int) async throws {
+        try await connection.session { [name] (db) throws(PostgresError) in
+            try db.perform("UPDATE \(name).step SET seconds = seconds + \(seconds)")
+        }
+    }
+
+    func close() async { await connection.close() }
+}
+
+@Suite("When the clock of PostgreSQL's server is set", .serialized, .timeLimit(.minutes(2)))
+struct ServerClockTests {
+    @Test("No node is taken for dead for that, and dead ones are afterwards", arguments: [3_600, -3_600])
+    func judges(_ step: Int) async throws {
+        let clock = try await SteppedClock(lease: .seconds(3))
+        try await Nodes.use(4, options: clock.options) { nodes in
+            try await nodes[0].accept(to: (0..<4).map { .user("\($0)") })
+            var held: [ClaimedDelivery] = []
+            for node in nodes { held += try await node.claim(backend: "apns", limit: 1, wait: .seconds(5)) }
+            try #require(held.count == 4)
+            let numbers = nodes.map(\.core.nodeNumber)
+            func owners() async throws -> Set<Int64> {
+                try await nodes[0].session(on: nodes[0].core.reader) { (db) throws(PostgresError) in
+                    let rows = try db.run("SELECT owner FROM chapar.waiting WHERE owner IS NOT NULL")
+                    return Set((0..<rows.count).compactMap { rows.integer($0, 0) })
+                }
+            }
+            // When one is taken for dead, the others judge.
+            await nodes[3].pauseKeeper()
+            while try await owners().contains(numbers[3]) { try await Task.sleep(for: .milliseconds(50)) }
+            try await clock.step(step)
+            // Each renews its lease three times in this time.
+            try await Task.sleep(for: .seconds(6))
+            #expect(nodes.prefix(3).map(\.core.nodeNumber) == Array(numbers.prefix(3)))
+            #expect(try await owners() == Set(numbers.prefix(3)))
+            await nodes[2].pauseKeeper()
+            while try await owners().contains(numbers[2]) { try await Task.sleep(for: .milliseconds(50)) }
+            #expect(try await owners() == Set(numbers.prefix(2)))
+        }
+        await clock.close()
+    }
+
+    @Test("So at the moment of it, when the node that judges has not seen it yet")
+    func unseen() async throws {
+        let clock = try await SteppedClock(lease: .seconds(60))
+        try await Nodes.use(2, options: clock.options) { nodes in
+            try await nodes[0].accept(to: [.user("ada")])
+            #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .seconds(5)).count == 1)
+            try await clock.step(3_600)
+            #expect(try await TakeOver.run(within: .zero, nodes[1].core).deliveries == 0)
+            #expect(try await nodes[1].count("SELECT count(*) FROM chapar.nodes") == 2)
+        }
+        await clock.close()
+    }
+}

@@ -49,7 +49,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     package var maximumUnplannedChanges = 10_000
     /// A look for what was due long ago that takes less is no burden; longer where tests run on a machine that is busy.
     var cheapLook = PortionedLooks.cheap
-    /// A look for claims of certain nodes reads so many pages of what waits at a time (``ClaimedPortion``): 32 MB of pages of the usual size.
+    /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the usual size.
     var pagesOfPortion: Int64 = 4_096
     /// A search through the registry looks at so many rows at a time.
     var rowsPerScan = 1_000

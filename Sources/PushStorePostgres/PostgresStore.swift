@@ -155,6 +155,7 @@ public final class PostgresStore: NotificationStore {
                         limit: limit,
                         normal: normal,
                         until: until,
+                        waits: wait > .zero,
                         continuation: continuation
                     ),
                     now: core.now

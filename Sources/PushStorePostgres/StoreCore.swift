@@ -34,6 +34,8 @@ final class StoreCore: Sendable {
     /// For what became of deliveries.
     let recorder: PostgresConnection
     let reader: PostgresConnection
+    /// For counts of what waits, which may take long.
+    let counter: PostgresConnection
 
     private struct Node {
         var number: Int64 = 0
@@ -47,8 +49,7 @@ final class StoreCore: Sendable {
     /// How deliveries are looked for whose time to live has ended.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
-    /// The last count of what waits at each backend, when it took long or took too long, and until when it is used.
-    let countedDepths = Mutex<(depths: Result<[String: QueueDepth], StoreError>, until: ContinuousClock.Instant)?>(nil)
+    let countedDepths = Mutex<DepthCount.Known?>(nil)
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
@@ -67,6 +68,7 @@ final class StoreCore: Sendable {
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)
         recorder = PostgresConnection(options, name: "recorder", walksIndexes: true)
         reader = PostgresConnection(options, name: "reader")
+        counter = PostgresConnection(options, name: "counter")
     }
 
     /// The steady time in milliseconds.
@@ -287,6 +289,7 @@ final class StoreCore: Sendable {
 
     /// Closes all connections.
     func disconnect() async {
-        for connection in [keeper, pulse, writer, claimer, recorder, reader] { await connection.close() }
+        counter.interrupt()
+        for connection in [keeper, pulse, writer, claimer, recorder, reader, counter] { await connection.close() }
     }
 }

@@ -207,6 +207,37 @@ struct KeptClaimsTests {
         }
     }
 
+    @Test("What is to go back when the database is away is given to others as soon as it is there again")
+    func givenBackLater() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            try await store.accept(to: [.user("a")], backend: "apns")
+            try await store.accept(to: [.user("b")], backend: "fcm")
+            for backend in ["apns", "fcm"] {
+                let claims = try await store.claim(backend: backend, limit: 1, wait: .seconds(5))
+                store.core.claimWaiters.keep(
+                    claims.map { Claim(delivery: $0, flow: 1, due: 0, isUrgent: true, collapse: nil) },
+                    of: backend
+                )
+            }
+            // Neither statement can be done.
+            let other = PostgresConnection(store.options, name: "other")
+            try await other.session { (db) throws(PostgresError) in
+                try db.perform("ALTER TABLE chapar.waiting RENAME TO hidden")
+            }
+            await #expect(throws: PostgresError.self) { try await store.core.giveBackReserves(all: true) }
+            try await other.session { (db) throws(PostgresError) in
+                try db.perform("ALTER TABLE chapar.hidden RENAME TO waiting")
+            }
+            await other.close()
+            for backend in ["apns", "fcm"] {
+                let claims = try await store.claim(backend: backend, limit: 1, wait: .seconds(20))
+                #expect(claims.count == 1)
+                try await store.end(claims)
+            }
+        }
+    }
+
     @Test("While what a worker took is ended the next portion is claimed, one and no more, the oldest first")
     func ahead() async throws {
         try await Nodes.use { nodes in

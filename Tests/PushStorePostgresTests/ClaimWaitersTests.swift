@@ -13,7 +13,7 @@ struct ClaimWaitersTests {
         let answered = Task {
             await withCheckedContinuation { continuation in
                 waiters.add(
-                    ClaimTicket(number: 1, backend: "apns", limit: 1, normal: 1, until: 5, continuation: continuation),
+                    ClaimTicket(number: 1, backend: "apns", limit: 1, normal: 1, until: 5, waits: false, continuation: continuation),
                     now: 5
                 )
             }
@@ -25,9 +25,16 @@ struct ClaimWaitersTests {
         waiters.putBack(taken, isParked: true, now: 5)
         #expect(try await answered.value.get().isEmpty)
     }
+
+    // MARK: Looks ahead
+
     private typealias Answer = Result<[ClaimedDelivery], StoreError>
 
-    /// A call that takes as many as make a reserve; its answer comes when the waiters give one.
+    private static let least = ClaimReserve.least
+    private let claims = ClaimReserveTests.claims(1...Int64(least))
+    private let start = ContinuousClock.now
+
+    /// A worker's call; its answer comes when the waiters give one.
     private func call(_ waiters: ClaimWaiters, _ number: UInt64) async -> Task<Answer, Never> {
         let mark = waiters.signal.mark
         let answered = Task {
@@ -36,9 +43,10 @@ struct ClaimWaitersTests {
                     ClaimTicket(
                         number: number,
                         backend: "apns",
-                        limit: ClaimReserve.least,
-                        normal: ClaimReserve.least,
+                        limit: Self.least,
+                        normal: Self.least,
                         until: 1_000,
+                        waits: true,
                         continuation: continuation
                     ),
                     now: 0
@@ -49,15 +57,15 @@ struct ClaimWaitersTests {
         return answered
     }
 
-    private let claims = ClaimReserveTests.claims(1...Int64(ClaimReserve.least))
-
-    /// A look gave as many to a call and left some.
-    private func fill(_ waiters: ClaimWaiters, by count: Int = ClaimReserve.least) async throws {
+    /// A look gave so many to a call, in a moment in which that is a lot, and left some.
+    private func fill(_ waiters: ClaimWaiters, by count: Int = least, isForWorkers: Bool = true) async throws {
         let answered = await call(waiters, 1)
-        for ticket in waiters.takeStirred(now: 0)["apns"] ?? [] {
-            waiters.complete(ticket, .success(claims.prefix(count).map(\.delivery)))
+        let tickets = waiters.takeStirred(now: 0)["apns"] ?? []
+        if tickets.isEmpty { waiters.close() }  // Else the call would wait for ever.
+        for ticket in tickets {
+            waiters.complete(ticket, .success(claims.prefix(count).map(\.delivery)), at: start)
         }
-        waiters.noteFilled("apns", by: count, isAhead: false)
+        waiters.noteFilled("apns", by: isForWorkers ? .init(count: count, normal: 7) : nil, isAhead: false)
         #expect(try await answered.value.get().count == count)
     }
 
@@ -65,45 +73,69 @@ struct ClaimWaitersTests {
     func ahead() async throws {
         let waiters = ClaimWaiters()
         try await fill(waiters)
-        let ahead = try #require(waiters.takeAhead())
-        #expect(ahead == ("apns", ClaimReserve.least))
+        let ahead = try #require(waiters.takeAhead(at: start))
+        #expect(ahead == ("apns", .init(count: Self.least, normal: 7)))
+        #expect(waiters.room("apns") == 0)
         let answered = await call(waiters, 2)
-        #expect(waiters.takeStirred(now: 0).isEmpty)
+        try #require(waiters.takeStirred(now: 0).isEmpty)
         #expect(waiters.takeParked("apns", isUrgent: true) == nil)
         waiters.keep(claims, of: "apns")
         #expect(try await answered.value.get().map(\.id) == claims.map(\.delivery.id))
-        waiters.noteFilled("apns", by: claims.count, isAhead: true)
+        waiters.noteFilled("apns", by: ahead.portion, isAhead: true)
         waiters.endAhead("apns")
         // What is kept is enough.
         waiters.keep(claims, of: "apns")
-        #expect(waiters.takeAhead() == nil)
+        #expect(waiters.takeAhead(at: start) == nil)
     }
 
     @Test("A call that waited for a look ahead that failed is looked for itself, and nothing more is looked for ahead")
     func failedAhead() async throws {
         let waiters = ClaimWaiters()
         try await fill(waiters)
-        _ = try #require(waiters.takeAhead())
+        _ = try #require(waiters.takeAhead(at: start))
         waiters.endAhead("apns")
-        #expect(waiters.takeAhead() == nil)
+        try #require(waiters.takeAhead(at: start) == nil)
         try await fill(waiters)
-        _ = try #require(waiters.takeAhead())
+        _ = try #require(waiters.takeAhead(at: start))
         let answered = await call(waiters, 2)
         waiters.endAhead("apns")
-        let tickets = waiters.takeStirred(now: 0)["apns"] ?? []
-        #expect(tickets.map(\.number) == [2])
-        for ticket in tickets { waiters.complete(ticket, .success([])) }
+        #expect(waiters.takeStirred(now: 0)["apns"]?.map(\.number) == [2])
         waiters.close()
-        #expect(try await answered.value.get().isEmpty)
+        _ = await answered.value
     }
 
-    @Test("Nothing is looked for ahead where calls take little, or all")
+    @Test("A call behind the one that took what was kept is looked for, though nothing was due a moment before the backlog")
+    func behind() async throws {
+        let waiters = ClaimWaiters()
+        waiters.noteEmpty("apns")
+        waiters.stir("apns")
+        try await fill(waiters)
+        let ahead = try #require(waiters.takeAhead(at: start))
+        waiters.keep(claims, of: "apns")
+        waiters.noteFilled("apns", by: ahead.portion, isAhead: true)
+        waiters.endAhead("apns")
+        #expect(try await call(waiters, 2).value.get().count == Self.least)
+        let answered = await call(waiters, 3)
+        #expect(waiters.takeStirred(now: 0)["apns"]?.map(\.number) == [3])
+        waiters.close()
+        _ = await answered.value
+    }
+
+    @Test("Nothing is looked for ahead where calls take little, or all, or do not come again, or did not come in time")
     func nothingAhead() async throws {
         let waiters = ClaimWaiters()
-        for _ in 0..<2 { try await fill(waiters, by: ClaimReserve.least - 1) }
-        #expect(waiters.takeAhead() == nil)
+        for _ in 0..<2 { try await fill(waiters, by: Self.least - 1) }
+        #expect(waiters.takeAhead(at: start) == nil)
         try await fill(waiters)
         waiters.noteEmpty("apns")
-        #expect(waiters.takeAhead() == nil)
+        #expect(waiters.takeAhead(at: start) == nil)
+        waiters.stir("apns")
+        try await fill(waiters, isForWorkers: false)
+        #expect(waiters.takeAhead(at: start) == nil)
+        try await fill(waiters)
+        waiters.keep(claims, of: "apns")
+        #expect(waiters.takeOverdue(all: true)["apns"]?.count == Self.least)
+        #expect(waiters.takeAhead(at: start) == nil)
+        #expect(waiters.takeAhead(at: start + .milliseconds(1)) == nil)
     }
 }

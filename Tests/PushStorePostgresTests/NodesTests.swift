@@ -427,7 +427,7 @@ struct NodesTests {
         arguments: [nil, "k"]
     )
     func withoutPlace(key: String?) async throws {
-        let nodes = try await nodes(2, lease: .seconds(6))
+        let nodes = try await nodes(2, lease: .seconds(15))
         func enqueue(_ new: NewNotification) async -> StoreError? {
             var batch = EnqueueBatch([new])
             batch.idempotency = key.map { key in
@@ -445,26 +445,23 @@ struct NodesTests {
             return reason.contains("took this one for dead")
         }
         let (number, slot) = nodes[0].core.place
-        let early = nodes[0].sample(to: [.user("early")])
-        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
-            try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
-        }
-        let tables = ["waiting", "notifications", "events", "idempotency"]
-        #expect(isRefused(await enqueue(nodes[0].sample(to: [.user("late")]))))
-        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
-        // Another has taken the old place when it begins anew.
+        let samples = ["late", "early"].map { nodes[0].sample(to: [.user($0)]) }
+        // Another has taken the place.
         _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
             try db.run(
-                "INSERT INTO chapar.nodes (slot, name, lease_until) VALUES ($1, 'other', now() + interval '1 hour')",
-                [.integer(slot)]
+                "UPDATE chapar.nodes SET number = DEFAULT, name = 'other', lease_until = now() + interval '1 hour' WHERE number = $1",
+                [.integer(number)]
             ).count
         }
+        let tables = ["waiting", "notifications", "events", "idempotency"]
+        #expect(isRefused(await enqueue(samples[0])))
+        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
         let begin = ContinuousClock.now
         while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(30) {
             try await Task.sleep(for: .milliseconds(50))
         }
         #expect(nodes[0].core.place.slot != slot)
-        #expect(isRefused(await enqueue(early)))
+        #expect(isRefused(await enqueue(samples[1])))
         for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
         #expect(await enqueue(nodes[0].sample(to: [.user("ada")])) == nil)
         #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting") == 1)

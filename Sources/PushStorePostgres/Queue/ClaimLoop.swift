@@ -33,8 +33,8 @@ struct ClaimLoop {
             let tickets = core.claimWaiters.takeStirred(now: core.now)
             if !tickets.isEmpty {
                 await look(tickets)
-            } else if let (backend, count) = core.claimWaiters.takeAhead() {
-                await look([backend: []], ahead: count)
+            } else if let (backend, portion) = core.claimWaiters.takeAhead() {
+                await look([backend: []], ahead: portion)
                 core.claimWaiters.endAhead(backend)
             } else {
                 let span = core.claimWaiters.expire(now: core.now)
@@ -52,17 +52,16 @@ struct ClaimLoop {
         }
     }
 
-    /// Looks for what the tickets of backends want, or for so many where a backend has none.
-    private mutating func look(_ tickets: [String: [ClaimTicket]], ahead: Int = 0) async {
+    /// Looks for what the tickets of backends want; with `ahead` for that, at a backend without tickets.
+    private mutating func look(_ tickets: [String: [ClaimTicket]], ahead: ClaimWaiters.Portion? = nil) async {
         do throws(PostgresError) {
             try await core.followWallClock()
             try await core.refresh(core.claimer)
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             var orders = tickets.map { backend, tickets in
                 let flows = core.flows.numbers(of: backend)
-                return tickets.isEmpty
-                    ? ClaimOrder(backend, ahead: ahead, flows: flows)
-                    : ClaimOrder(backend, tickets, kept: core.claimWaiters.kept(backend), flows: flows)
+                return ahead.map { ClaimOrder(backend, ahead: $0, flows: flows) }
+                    ?? ClaimOrder(backend, tickets, kept: core.claimWaiters.kept(backend), flows: flows)
             }
             for order in orders where !order.isWithoutRivals { credits[order.backend, default: 0] += order.limit }
             try await claimOlder(&orders)
@@ -236,7 +235,10 @@ struct ClaimLoop {
         if order.flows.isEmpty {
             core.claimWaiters.noteEmpty(order.backend)
         } else if order.isFilled {
-            core.claimWaiters.noteFilled(order.backend, by: order.claimed.count, isAhead: order.tickets.isEmpty)
+            let isAhead = order.tickets.isEmpty
+            let portion = ClaimWaiters.Portion(count: order.claimed.count, normal: order.normalLimit)
+            let isForWorkers = isAhead || order.tickets.contains(where: \.waits)
+            core.claimWaiters.noteFilled(order.backend, by: isForWorkers ? portion : nil, isAhead: isAhead)
         }
         core.claimWaiters.putBack(empty, isParked: true, now: core.now)
     }

@@ -15,7 +15,7 @@ struct ClaimOrder {
     let backend: String
     let tickets: [ClaimTicket]
     let limit: Int
-    private let normalLimit: Int
+    let normalLimit: Int
     private(set) var urgentFlows: [Int64]
     private(set) var normalFlows: [Int64]
     var claimed: [Claim] = []
@@ -30,11 +30,11 @@ struct ClaimOrder {
         (urgentFlows, normalFlows) = flows
     }
 
-    /// Makes an order of so many for the calls to come.
-    init(_ backend: String, ahead count: Int, flows: (urgent: [Int64], normal: [Int64])) {
+    /// Makes an order for the calls to come.
+    init(_ backend: String, ahead portion: ClaimWaiters.Portion, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         tickets = []
-        (limit, normalLimit) = (count, count)
+        (limit, normalLimit) = (portion.count, portion.normal)
         (urgentFlows, normalFlows) = flows
     }
 

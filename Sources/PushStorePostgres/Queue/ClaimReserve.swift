@@ -1,11 +1,13 @@
 internal import PushQueue
 
-/// Deliveries of a backend that were claimed for this node by the statement that stored them, before a call of `claim` asked for them.
+/// Deliveries of a backend that were claimed for this node before a call of `claim` asked for them: by the statement that stored them, or by
+/// a look ahead.
 ///
 /// Under load a worker comes back for more while the last transaction is hardly over, and finds in the table what it could have been given: a
 /// second statement, which writes each row once more. So what is accepted here is kept for the calls to come, as much as was taken in
-/// the last ``span``, and only where that is a lot: at a slow platform everything waits in the table, where other nodes find it, a
-/// cancellation ends it, and callers take turns.
+/// the last ``span``. And of what waits in the table as many as a call takes are claimed ahead of the next one (`ClaimWaiters.takeAhead`).
+/// Both only where a lot is taken: at a slow platform everything waits in the table, where other nodes find it, a cancellation ends it,
+/// and callers take turns.
 struct ClaimReserve {
     /// The most that are kept.
     static let largest = 8_000
@@ -84,35 +86,38 @@ extension StoreCore {
     ///
     /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has taken over is forgotten.
     func giveBackReserves(all: Bool = false) async throws(PostgresError) {
-        for (backend, claims) in claimWaiters.takeOverdue(all: all) {
-            let owners = ownNumbers
-            let found: [Int64: Bool]
-            do throws(PostgresError) {
-                found = try await claimer.session { (db) throws(PostgresError) in
-                    let rows = try db.run(
-                        """
-                        UPDATE chapar.waiting w SET owner = CASE WHEN w.flags & $4 = 0 THEN NULL ELSE w.owner END
-                        FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                        WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
-                        """,
-                        [
-                            .integers(claims.map(\.delivery.id)), .integers(claims.map(\.delivery.lease)),
-                            .integers(owners), .integer(DeliveryRow.Flags.cancelled.rawValue),
-                        ]
-                    )
-                    var found: [Int64: Bool] = [:]
-                    for row in 0..<rows.count { found[rows.integer(row, 0) ?? 0] = rows.bool(row, 1) }
-                    return found
-                }
-            } catch {
-                // Whether it took place is not known: they are given to nobody here.
-                inHand.remove(claims)
-                unknownClaims.note()
-                throw error
+        let overdue = claimWaiters.takeOverdue(all: all)
+        guard !overdue.isEmpty else { return }
+        let claims = overdue.values.flatMap { $0 }
+        let owners = ownNumbers
+        let found: [Int64: Bool]
+        do throws(PostgresError) {
+            found = try await claimer.session { (db) throws(PostgresError) in
+                let rows = try db.run(
+                    """
+                    UPDATE chapar.waiting w SET owner = CASE WHEN w.flags & $4 = 0 THEN NULL ELSE w.owner END
+                    FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
+                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
+                    """,
+                    [
+                        .integers(claims.map(\.delivery.id)), .integers(claims.map(\.delivery.lease)),
+                        .integers(owners), .integer(DeliveryRow.Flags.cancelled.rawValue),
+                    ]
+                )
+                var found: [Int64: Bool] = [:]
+                for row in 0..<rows.count { found[rows.integer(row, 0) ?? 0] = rows.bool(row, 1) }
+                return found
             }
+        } catch {
+            // Whether it took place is not known: they are given to nobody here.
+            inHand.remove(claims)
+            unknownClaims.note()
+            throw error
+        }
+        inHand.remove(claims.filter { found[$0.delivery.id] != false })
+        for (backend, claims) in overdue {
             var cancelled = claims.filter { found[$0.delivery.id] == false }
             for place in cancelled.indices { cancelled[place].delivery.isCancelled = true }
-            inHand.remove(claims.filter { found[$0.delivery.id] != false })
             if !cancelled.isEmpty { claimWaiters.keep(cancelled, of: backend) }
             if let due = claims.map(\.due).min() { stir(backend, due: due) }
         }

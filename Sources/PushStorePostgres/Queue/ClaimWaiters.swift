@@ -13,12 +13,14 @@ struct ClaimTicket: Sendable {
     let normal: Int
     /// Until when it waits, in steady milliseconds.
     let until: Int64
+    /// Whether it waits at all, as those of workers do.
+    let waits: Bool
     let continuation: Continuation
 }
 
 /// The calls of `claim` that wait on this node, and what is kept for those to come.
 ///
-/// A call gets what was claimed for this node as it was accepted (``ClaimReserve``), while nothing else is known to be due. Else it is looked
+/// A call gets what was claimed for this node before it came (``ClaimReserve``), unless there is news of something else that is due. Else it is looked
 /// for at once (`ClaimLoop`); when there was nothing, or a moment ago, it is parked, and then gets what is accepted on this node without
 /// another statement. While somebody looks or accepts for it, a ticket is in hand: not here, so that nobody else serves it.
 final class ClaimWaiters: Sendable {
@@ -30,8 +32,10 @@ final class ClaimWaiters: Sendable {
         var stirred: Set<String> = []
         /// When a look found nothing more at a backend.
         var emptied: [String: ContinuousClock.Instant] = [:]
-        /// How many a look took at a backend where more was due.
-        var filled: [String: Int] = [:]
+        /// What the last look took for workers at a backend where more was due.
+        var filled: [String: Portion] = [:]
+        /// Until when nothing is claimed ahead at a backend, since it was not taken.
+        var aheadAfter: [String: ContinuousClock.Instant] = [:]
         /// The backend that is looked at for calls to come, whose tickets wait for that meanwhile.
         var lookedAhead: String?
         /// Backends at which something may wait that was due long ago.
@@ -45,7 +49,7 @@ final class ClaimWaiters: Sendable {
         var nextPoll: Int64 = .min
         var isClosed = false
 
-        /// Whether nothing is known to be due at a backend but what is in its reserve.
+        /// Whether there is no news of a backend since what is in its reserve was claimed.
         func isCalm(_ backend: String, now: Int64) -> Bool {
             !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
         }
@@ -82,10 +86,18 @@ final class ClaimWaiters: Sendable {
         }
     }
 
+    /// So many deliveries, so many of them of normal priority at most.
+    struct Portion: Equatable {
+        var count: Int
+        var normal: Int
+    }
+
     /// So often what other nodes have accepted is looked for, in milliseconds.
     private static let pollInterval: Int64 = 1_000
     /// So long after a look that found nothing more a call that waits is parked without another.
     fileprivate static let moment = Duration.milliseconds(100)
+    /// So long nothing is claimed ahead at a backend whose workers did not come for it.
+    private static let aheadPause = Duration.seconds(10)
     /// So often reserves are looked at that nobody takes from, in milliseconds.
     private static let reserveInterval: Int64 = 250
 
@@ -122,7 +134,8 @@ final class ClaimWaiters: Sendable {
 
     /// How many deliveries of a backend may be claimed for calls to come.
     func room(_ backend: String) -> Int {
-        state.withLock { $0.isClosed ? 0 : $0.reserves[backend]?.room() ?? 0 }
+        // During a look ahead what is accepted goes to the table: older ones are on their way into the reserve.
+        state.withLock { $0.isClosed || $0.lookedAhead == backend ? 0 : $0.reserves[backend]?.room() ?? 0 }
     }
 
     /// Keeps what was claimed for calls to come.
@@ -152,7 +165,9 @@ final class ClaimWaiters: Sendable {
             var found: [String: [Claim]] = [:]
             for backend in state.reserves.keys {
                 let claims = all ? state.reserves[backend]?.takeAll() : state.reserves[backend]?.takeOverdue()
-                if let claims, !claims.isEmpty { found[backend] = claims }
+                guard let claims, !claims.isEmpty else { continue }
+                found[backend] = claims
+                state.aheadAfter[backend] = .now + Self.aheadPause
             }
             return found
         }
@@ -167,28 +182,34 @@ final class ClaimWaiters: Sendable {
     }
 
     /// A look at a backend took so many and left some that are due: the next call is looked for as well, unless this look was for it.
-    func noteFilled(_ backend: String, by count: Int, isAhead: Bool) {
+    ///
+    /// - Parameters:
+    ///   - backend: The backend.
+    ///   - portion: What it took for workers, who will come for more; nil when it was for others.
+    ///   - isAhead: Whether it was ahead of the next call.
+    func noteFilled(_ backend: String, by portion: Portion?, isAhead: Bool) {
         state.withLock { state in
-            state.filled[backend] = count
+            state.emptied[backend] = nil
+            state.filled[backend] = portion
             if !isAhead { state.stirred.insert(backend) }
         }
     }
 
     // MARK: Looks ahead
 
-    /// A backend to look at before its next call comes, and for how many: the last look left some that are due, nothing is kept, and there is
-    /// room for as many. So a single worker's next portion is claimed while it ends the one before.
-    func takeAhead() -> (backend: String, count: Int)? {
+    /// A backend to look at before its next call comes, and what for: the last look took at least ``ClaimReserve/least`` and left some that
+    /// are due, nothing is kept, and there is room for as many. So a single worker's next portion is claimed while it ends the one before.
+    func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, portion: Portion)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
-            for (backend, count) in state.filled where count >= ClaimReserve.least {
-                guard state.waiting[backend]?.isEmpty ?? true, state.reserves[backend]?.count == 0,
-                    state.reserves[backend]?.room() ?? 0 >= count
+            for (backend, portion) in state.filled where portion.count >= ClaimReserve.least {
+                guard state.waiting[backend]?.isEmpty ?? true, state.aheadAfter[backend] ?? now <= now,
+                    state.reserves[backend]?.count == 0, state.reserves[backend]?.room(at: now) ?? 0 >= portion.count
                 else { continue }
                 state.filled[backend] = nil  // Not once more, unless this look is filled as well.
                 state.stirred.remove(backend)
                 state.lookedAhead = backend
-                return (backend, count)
+                return (backend, portion)
             }
             return nil
         }
@@ -270,12 +291,16 @@ final class ClaimWaiters: Sendable {
     }
 
     /// Answers a ticket that was in hand.
-    func complete(_ ticket: ClaimTicket, _ result: Result<[ClaimedDelivery], StoreError>) {
+    func complete(
+        _ ticket: ClaimTicket,
+        _ result: Result<[ClaimedDelivery], StoreError>,
+        at now: ContinuousClock.Instant = .now
+    ) {
         state.withLock { state in
             state.inHand.remove(ticket.number)
             state.gone.remove(ticket.number)
             if case .success(let claims) = result {
-                state.reserves[ticket.backend, default: ClaimReserve()].noteTaken(claims.count)
+                state.reserves[ticket.backend, default: ClaimReserve()].noteTaken(claims.count, at: now)
             }
         }
         ticket.continuation.resume(returning: result)

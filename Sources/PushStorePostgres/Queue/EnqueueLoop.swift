@@ -41,7 +41,7 @@ struct EnqueueLoop {
         }
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {
-            if case .declined = refused {
+            if case .declined = refused, refused != EnqueueRows.lostPlace {
                 for request in requests {
                     if let error = await tryCommit([request], &answers) {
                         answers.add(request, .failure(error.storeError))

@@ -80,7 +80,14 @@ struct EnqueueRows: Sendable {
             throw .declined(.failed("the notification \(new.id) has more than \(NodeNumbers.largest) deliveries"))
         }
         // From before this node was taken for dead: the slot may be another's by now.
-        guard NodeNumbers.isNumber(new.id, of: node.slot) else { throw Self.lostPlace }
+        guard NodeNumbers.isNumber(new.id, of: node.slot) else {
+            throw .declined(
+                .full(
+                    reason: "the other gateways took this one for dead while this was on its way",
+                    retryAfter: .seconds(1)
+                )
+            )
+        }
         let acceptedAt = new.acceptedAt.millisecondsSince1970
         let scheduledAt = new.dueAt?.millisecondsSince1970
         let expiresAt = new.expiresAt.millisecondsSince1970
@@ -165,7 +172,8 @@ struct EnqueueRows: Sendable {
         return next.hasRoom(isUrgent: isUrgent) ? assignments.count - 1 : nil
     }
 
-    private static let lostPlace = PostgresError.declined(
+    /// This node has no place any more: nothing was stored, and nothing can be until it has a new one.
+    static let lostPlace = PostgresError.declined(
         .full(
             reason: "the other gateways took this one for dead, and it has not begun anew yet",
             retryAfter: .seconds(1)

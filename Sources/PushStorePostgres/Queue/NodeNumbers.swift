@@ -26,7 +26,7 @@ struct NodeNumbers: Sendable {
     }
 
     /// Whether a notification has a number of the node with a slot.
-    static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool { (id.rawValue >> bits - slot) % slots == 0 }
+    static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool { ((id.rawValue >> bits) - slot) % slots == 0 }
 
     /// Takes the numbers for a notification with `count` deliveries.
     mutating func allocate(_ count: Int, at time: Date) -> NotificationID {

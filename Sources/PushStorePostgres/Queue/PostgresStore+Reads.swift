@@ -103,81 +103,12 @@ extension PostgresStore {
         }
     }
 
-    /// What waits and what is claimed, by a count of what has not ended.
-    ///
-    /// A count that took long is good for ten times as long, at most a minute, and other reads of this node wait for it. After one that met a
-    /// server too slow for a portion of it no other is begun for a minute, and calls fail.
+    /// What waits and what is claimed, as ``DepthCount`` last counted it.
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
-        if let known = core.countedDepths.withLock({ $0 }), known.until > .now { return try known.depths.get() }
-        let start = ContinuousClock.now
-        var isKept = true
-        let depths: Result<[String: QueueDepth], StoreError>
         do throws(PostgresError) {
-            depths = .success(try await countDepths())
+            return try await DepthCount(core).depths()
         } catch {
-            isKept = error.isTimeout
-            let reason = "the database took too long to count what waits"
-            depths = .failure(isKept ? .full(reason: reason, retryAfter: Self.longestUse) : error.storeError)
-        }
-        let span = start.duration(to: .now)
-        core.countedDepths.withLock { counted in
-            counted = isKept && span > Self.quickCount ? (depths, .now + min(span * 10, Self.longestUse)) : nil
-        }
-        return try depths.get()
-    }
-
-    private static let quickCount = Duration.milliseconds(100)
-    private static let longestUse = Duration.seconds(60)
-
-    /// Counts in one snapshot and in portions: however much waits, no statement takes long.
-    private func countDepths() async throws(PostgresError) -> [String: QueueDepth] {
-        let (pages, now) = (core.options.pagesOfPortion, core.now)
-        let counts = try await core.reader.transaction { (db) throws(PostgresError) in
-            try db.perform("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            let end = try db.run(
-                "SELECT pg_relation_size('chapar.waiting') / current_setting('block_size')::bigint"
-            ).integer(0, 0) ?? 0
-            var counts: [Int64: QueueDepth] = [:]
-            for page in stride(from: 0, through: end, by: Int(pages)) {
-                try Self.count(from: page, to: page + pages, now, into: &counts, db)
-            }
-            return counts
-        }
-        if counts.keys.contains(where: { core.flows.flow($0) == nil }) {
-            try await core.reader.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
-        }
-        var depths: [String: QueueDepth] = [:]
-        for (number, depth) in counts {
-            guard let flow = core.flows.flow(number) else { continue }
-            depths[flow.backend, default: QueueDepth()].add(depth)
-        }
-        return depths
-    }
-
-    /// Adds what pages of the queue have, by flow.
-    private static func count(
-        from page: Int64,
-        to end: Int64,
-        _ now: Int64,
-        into counts: inout [Int64: QueueDepth],
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        let rows = try db.run(
-            """
-            SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),
-                min(due) FILTER (WHERE owner IS NULL AND due <= $1)
-            FROM chapar.waiting WHERE ctid >= $2::tid AND ctid < $3::tid GROUP BY flow
-            """,
-            [.integer(now), .text("(\(page),0)"), .text("(\(end),0)")]
-        )
-        for row in 0..<rows.count {
-            counts[rows.integer(row, 0) ?? 0, default: QueueDepth()].add(
-                QueueDepth(
-                    waiting: Int(rows.integer(row, 1) ?? 0),
-                    claimed: Int(rows.integer(row, 2) ?? 0),
-                    oldestDue: rows.integer(row, 3).map { Date(millisecondsSince1970: $0) }
-                )
-            )
+            throw error.storeError
         }
     }
 
@@ -255,13 +186,5 @@ extension PostgresConnection {
             """,
             [.text(name), .bytes(value)]
         )
-    }
-}
-
-extension QueueDepth {
-    fileprivate mutating func add(_ other: QueueDepth) {
-        waiting += other.waiting
-        claimed += other.claimed
-        oldestDue = [oldestDue, other.oldestDue].compactMap { $0 }.min()
     }
 }

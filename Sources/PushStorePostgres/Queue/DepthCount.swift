@@ -1,0 +1,101 @@
+internal import Foundation
+internal import PushCore
+internal import PushQueue
+
+/// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however much waits.
+///
+/// It has a connection of its own, so that no other read waits for it. Who asks while a count is under way gets that one. A count that
+/// took long is used for ten times as long, so a tenth of the time is spent on counting at most. After one that met a server too slow
+/// for a portion no other is begun for a minute, and calls fail.
+struct DepthCount {
+    /// What a count came to, by flow, and until when it is used.
+    struct Known {
+        var counts: Result<[Int64: QueueDepth], PostgresError>
+        var until: ContinuousClock.Instant
+    }
+
+    /// A count that took less is not kept.
+    private static let quick = Duration.milliseconds(100)
+    private static let pause = Duration.seconds(60)
+
+    let core: StoreCore
+
+    init(_ core: StoreCore) { self.core = core }
+
+    /// What waits at each backend.
+    func depths() async throws(PostgresError) -> [String: QueueDepth] {
+        let counts = try await newest()
+        if counts.keys.contains(where: { core.flows.flow($0) == nil }) {
+            try await core.reader.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
+        }
+        var depths: [String: QueueDepth] = [:]
+        for (number, depth) in counts {
+            guard let flow = core.flows.flow(number) else { continue }
+            depths[flow.backend, default: QueueDepth()].add(depth)
+        }
+        return depths
+    }
+
+    private func newest() async throws(PostgresError) -> [Int64: QueueDepth] {
+        if let known { return try known.get() }
+        return try await core.counter.transaction { (db) throws(PostgresError) in
+            // Another call may have counted while this one waited for the connection.
+            if let known { return try known.get() }
+            let start = ContinuousClock.now
+            let counts: Result<[Int64: QueueDepth], PostgresError>
+            do throws(PostgresError) {
+                counts = .success(try count(db))
+            } catch {
+                guard error.isTimeout else { throw error }
+                let reason = "the database took too long to count what waits"
+                counts = .failure(.declined(.full(reason: reason, retryAfter: Self.pause)))
+            }
+            let span = start.duration(to: .now)
+            let isFailed = if case .failure = counts { true } else { false }
+            let known = Known(counts: counts, until: .now + (isFailed ? Self.pause : span * 10))
+            core.countedDepths.withLock { $0 = isFailed || span > Self.quick ? known : nil }
+            return try counts.get()
+        }
+    }
+
+    private var known: Result<[Int64: QueueDepth], PostgresError>? {
+        core.countedDepths.withLock { known in known.flatMap { .now < $0.until ? $0.counts : nil } }
+    }
+
+    private func count(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: QueueDepth] {
+        try db.perform("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        let (pages, now) = (core.options.pagesOfPortion, core.now)
+        let size = try db.run(
+            "SELECT pg_relation_size('chapar.waiting') / current_setting('block_size')::bigint"
+        ).integer(0, 0)
+        var counts: [Int64: QueueDepth] = [:]
+        for page in stride(from: 0, through: size ?? 0, by: Int(pages)) {
+            let rows = try db.run(
+                """
+                SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),
+                    min(due) FILTER (WHERE owner IS NULL AND due <= $1)
+                FROM chapar.waiting WHERE ctid >= $2::tid AND ctid < $3::tid GROUP BY flow
+                """,
+                [.integer(now), .text("(\(page),0)"), .text("(\(page + pages),0)")]
+            )
+            for row in 0..<rows.count {
+                counts[rows.integer(row, 0) ?? 0, default: QueueDepth()].add(
+                    QueueDepth(
+                        waiting: Int(rows.integer(row, 1) ?? 0),
+                        claimed: Int(rows.integer(row, 2) ?? 0),
+                        oldestDue: rows.integer(row, 3).map { Date(millisecondsSince1970: $0) }
+                    )
+                )
+            }
+        }
+        return counts
+    }
+}
+
+extension QueueDepth {
+    fileprivate mutating func add(_ other: QueueDepth) {
+        waiting += other.waiting
+        claimed += other.claimed
+        oldestDue = [oldestDue, other.oldestDue].compactMap { $0 }.min()
+    }
+}

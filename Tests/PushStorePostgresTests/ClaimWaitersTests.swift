@@ -69,6 +69,15 @@ struct ClaimWaitersTests {
         #expect(try await answered.value.get().count == count)
     }
 
+    /// A call is to be looked for; then it ends.
+    private func expectStirred(_ waiters: ClaimWaiters, _ number: UInt64, _ answered: Task<Answer, Never>) async {
+        let tickets = waiters.takeStirred(now: 0)["apns"] ?? []
+        #expect(tickets.map(\.number) == [number])
+        for ticket in tickets { waiters.complete(ticket, .success([])) }
+        waiters.close()
+        _ = await answered.value
+    }
+
     @Test("What a look left is looked for ahead of the next call, which waits for that and gets what is found")
     func ahead() async throws {
         let waiters = ClaimWaiters()
@@ -99,9 +108,7 @@ struct ClaimWaitersTests {
         _ = try #require(waiters.takeAhead(at: start))
         let answered = await call(waiters, 2)
         waiters.endAhead("apns")
-        #expect(waiters.takeStirred(now: 0)["apns"]?.map(\.number) == [2])
-        waiters.close()
-        _ = await answered.value
+        await expectStirred(waiters, 2, answered)
     }
 
     @Test("A call behind the one that took what was kept is looked for, though nothing was due a moment before the backlog")
@@ -116,9 +123,7 @@ struct ClaimWaitersTests {
         waiters.endAhead("apns")
         #expect(try await call(waiters, 2).value.get().count == Self.least)
         let answered = await call(waiters, 3)
-        #expect(waiters.takeStirred(now: 0)["apns"]?.map(\.number) == [3])
-        waiters.close()
-        _ = await answered.value
+        await expectStirred(waiters, 3, answered)
     }
 
     @Test("Nothing is looked for ahead where calls take little, or all, or do not come again, or did not come in time")

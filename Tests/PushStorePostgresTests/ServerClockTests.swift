@@ -45,6 +45,37 @@ private struct SteppedClock {
     func close() async { await connection.close() }
 }
 
+@Suite("Readings of the server's clock")
+struct ClockWatchTests {
+    private let now = ContinuousClock.now
+
+    private func judge(_ watch: inout ClockWatch, _ jump: Int64, isFirst: Bool = false, after seconds: Int = 0)
+        -> ClockWatch.Verdict
+    {
+        watch.judge(jump: jump, ahead: 500, isFirst: isFirst, patience: .seconds(15), at: now + .seconds(seconds))
+    }
+
+    @Test("One node moves the time of day for all, by a step that is no inaccuracy")
+    func first() {
+        var watch = ClockWatch()
+        #expect(judge(&watch, 999, isFirst: true) == .follow)
+        #expect(judge(&watch, -60_000, isFirst: true) == .shift(to: -59_500))
+        #expect(judge(&watch, 1_000, isFirst: true) == .shift(to: 1_500))
+    }
+
+    @Test("The others wait for it, but not for longer than it can take: then their own clocks have stood still")
+    func others() {
+        var watch = ClockWatch()
+        #expect(judge(&watch, 3_600_000) == .wait)
+        #expect(judge(&watch, 3_600_000, after: 14) == .wait)
+        #expect(judge(&watch, 3_600_000, after: 15) == .follow)
+        // What came after that is waited for anew.
+        #expect(judge(&watch, -5_000, after: 20) == .wait)
+        #expect(judge(&watch, 3, after: 30) == .follow)
+        #expect(judge(&watch, -5_000, after: 40) == .wait)
+    }
+}
+
 @Suite("When the clock of PostgreSQL's server is set", .serialized, .timeLimit(.minutes(2)))
 struct ServerClockTests {
     @Test("No node is taken for dead for that, and dead ones are afterwards", arguments: [3_600, -3_600])
@@ -66,8 +97,15 @@ struct ServerClockTests {
             await nodes[3].pauseKeeper()
             while try await owners().contains(numbers[3]) { try await Task.sleep(for: .milliseconds(50)) }
             try await clock.step(step)
-            // Each renews its lease three times in this time.
-            try await Task.sleep(for: .seconds(6))
+            // Each renews its lease three times in this time, and nobody's steady time is moved.
+            let (start, times) = (ContinuousClock.now, nodes.map(\.core.now))
+            while start.duration(to: .now) < .seconds(6) {
+                for (node, before) in zip(nodes.prefix(3), times) {
+                    let apart = node.core.now - before - start.duration(to: .now).inMilliseconds
+                    #expect(abs(apart) < 700)
+                }
+                try await Task.sleep(for: .milliseconds(100))
+            }
             #expect(nodes.prefix(3).map(\.core.nodeNumber) == Array(numbers.prefix(3)))
             #expect(try await owners() == Set(numbers.prefix(3)))
             await nodes[2].pauseKeeper()

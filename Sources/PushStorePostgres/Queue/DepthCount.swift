@@ -1,6 +1,7 @@
 internal import Foundation
 internal import PushCore
 internal import PushQueue
+internal import Synchronization
 
 /// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however much waits.
 ///

@@ -17,6 +17,7 @@ struct Keeper {
 
     let core: StoreCore
     private var strays = StrayClaims()
+    private var clock = ClockWatch()
     /// Since when this node has renewed its lease without a gap: it does not judge others sooner after the database was away.
     private var healthySince = ContinuousClock.now
 
@@ -207,17 +208,20 @@ struct Keeper {
         }
         guard before.duration(to: after) < Self.longestReading || number == 0 else { return }
         let instant = before + before.duration(to: after) / 2
-        let steady = wall - ahead
-        let expected = core.now - instant.duration(to: .now).inMilliseconds
-        let jump = steady - expected
+        let passed = instant.duration(to: .now).inMilliseconds
         // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
-        if abs(jump) >= StoreCore.smallestJump { healthySince = .now }
-        // One node alone judges: a clock that stood still with its machine looks from there as if the database's had been set.
-        if number != 0, isFirst, abs(jump) >= StoreCore.smallestJump {
-            guard try await ClockShift(core).begin(to: ahead + jump) else { return }
-            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead + jump) / 1_000, at: instant)
-        } else {
+        if abs(wall - (time.now.millisecondsSince1970 - passed)) >= StoreCore.smallestJump { healthySince = .now }
+        let jump = wall - ahead - (core.now - passed)
+        let verdict =
+            number == 0
+            ? .follow : clock.judge(jump: jump, ahead: ahead, isFirst: isFirst, patience: core.options.nodeLease)
+        switch verdict {
+        case .wait: break
+        case .follow:
             core.ahead = ahead
+            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
+        case .shift(let ahead):
+            guard try await ClockShift(core).begin(to: ahead) else { return }
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
         }
     }

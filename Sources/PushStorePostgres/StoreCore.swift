@@ -49,7 +49,8 @@ final class StoreCore: Sendable {
     /// How deliveries are looked for whose time to live has ended.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
-    let countedDepths = Mutex<DepthCount.Known?>(nil)
+    /// The last count of what waits.
+    let counts = Mutex(DepthCount.Counts())
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
@@ -289,6 +290,7 @@ final class StoreCore: Sendable {
 
     /// Closes all connections.
     func disconnect() async {
+        counts.withLock { $0.close() }
         counter.interrupt()
         for connection in [keeper, pulse, writer, claimer, recorder, reader, counter] { await connection.close() }
     }

@@ -213,18 +213,18 @@ struct KeptClaimsTests {
             let store = nodes[0]
             try await store.accept(to: [.user("a")], backend: "apns")
             try await store.accept(to: [.user("b")], backend: "fcm")
+            var held: [String: [Claim]] = [:]
             for backend in ["apns", "fcm"] {
-                let claims = try await store.claim(backend: backend, limit: 1, wait: .seconds(5))
-                store.core.claimWaiters.keep(
-                    claims.map { Claim(delivery: $0, flow: 1, due: 0, isUrgent: true, collapse: nil) },
-                    of: backend
-                )
+                held[backend] = try await store.claim(backend: backend, limit: 1, wait: .seconds(5)).map {
+                    Claim(delivery: $0, flow: 1, due: 0, isUrgent: true, collapse: nil)
+                }
             }
-            // Neither statement can be done.
+            // No statement can be done.
             let other = PostgresConnection(store.options, name: "other")
             try await other.session { (db) throws(PostgresError) in
                 try db.perform("ALTER TABLE chapar.waiting RENAME TO hidden")
             }
+            for (backend, claims) in held { store.core.claimWaiters.keep(claims, of: backend) }
             await #expect(throws: PostgresError.self) { try await store.core.giveBackReserves(all: true) }
             try await other.session { (db) throws(PostgresError) in
                 try db.perform("ALTER TABLE chapar.hidden RENAME TO waiting")
@@ -243,14 +243,20 @@ struct KeptClaimsTests {
         try await Nodes.use { nodes in
             let store = nodes[0]
             let all = 8 * Self.pace
-            try await store.accept(to: (0..<all).map { .user("\($0)") })
+            let new = (0..<all).map { number in
+                var new = store.sample(to: [.user("\(number)")])
+                // Against their order in the table.
+                new.acceptedAt -= Double(number) / 1_000
+                return new
+            }
+            #expect(try await store.enqueue(EnqueueBatch(new)) == .accepted)
             var found: [ClaimedDelivery] = []
             var wasAhead = false
             while found.count < all {
                 try Task.checkCancellation()
                 let claims = try await store.claim(backend: "apns", limit: Self.pace, wait: .seconds(5))
                 found += claims
-                #expect(claims.map(\.id) == claims.map(\.id).sorted())
+                #expect(claims.map(\.id) == claims.map(\.id).sorted(by: >))
                 // The last is not looked for in vain: then nothing is ahead.
                 let deadline = ContinuousClock.now + ClaimReserve.span
                 while store.core.claimWaiters.kept("apns") == 0, ContinuousClock.now < deadline {

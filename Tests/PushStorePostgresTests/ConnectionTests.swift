@@ -18,6 +18,9 @@ struct ConnectionTests {
         let before = time.steady
         time.set(wall: before.addingTimeInterval(-1), ahead: 0, at: .now)
         #expect(time.steady >= before)
+        // Nor does it stand still for an hour.
+        time.set(wall: before.addingTimeInterval(-3_600), ahead: 0, at: .now)
+        #expect(abs(time.steady.timeIntervalSince(before) + 3_600) < 5)
     }
 
     @Test("Every kind of value comes back as it went")

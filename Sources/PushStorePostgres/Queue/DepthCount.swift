@@ -5,18 +5,44 @@ internal import Synchronization
 
 /// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however much waits.
 ///
-/// It has a connection of its own, so that no other read waits for it. Who asks while a count is under way gets that one. A count that
-/// took long is used for ten times as long, so a tenth of the time is spent on counting at most. After one that met a server too slow
-/// for a portion no other is begun for a minute, and calls fail.
+/// It has a connection of its own, so that no other read waits for it. A count that took long is used for ten times as long, ten minutes at
+/// most; who asks while the next is under way gets the one before. After one that met a server too slow for a portion no other is begun for
+/// a minute, and calls fail.
 struct DepthCount {
-    /// What a count came to, by flow, and until when it is used.
-    struct Known {
-        var counts: Result<[Int64: QueueDepth], PostgresError>
-        var until: ContinuousClock.Instant
+    /// What was counted last, by flow.
+    struct Counts {
+        fileprivate typealias Result = Swift.Result<[Int64: QueueDepth], PostgresError>
+
+        /// Nil when it did not take long.
+        fileprivate var last: Result?
+        fileprivate var until = ContinuousClock.now
+        fileprivate var isUnderWay = false
+        fileprivate var isClosed = false
+
+        /// Whether a count is kept.
+        var isKept: Bool { last != nil && .now < until }
+
+        fileprivate func known() throws(PostgresError) -> [Int64: QueueDepth]? {
+            if isClosed { throw .closed }
+            guard let last else { return nil }
+            if .now < until { return try last.get() }
+            return isUnderWay ? try? last.get() : nil
+        }
+
+        fileprivate mutating func keep(_ result: Result?, for span: Duration) {
+            (last, until) = (result, .now + span)
+        }
+
+        /// Lets nobody count any more.
+        mutating func close() { isClosed = true }
+
+        /// Forgets what was counted.
+        mutating func forget() { last = nil }
     }
 
     /// A count that took less is not kept.
     private static let quick = Duration.milliseconds(100)
+    private static let longestUse = Duration.seconds(600)
     private static let pause = Duration.seconds(60)
 
     let core: StoreCore
@@ -38,29 +64,32 @@ struct DepthCount {
     }
 
     private func newest() async throws(PostgresError) -> [Int64: QueueDepth] {
-        if let known { return try known.get() }
+        if let known = try known() { return known }
         return try await core.counter.transaction { (db) throws(PostgresError) in
             // Another call may have counted while this one waited for the connection.
-            if let known { return try known.get() }
+            if let known = try known() { return known }
+            core.counts.withLock { $0.isUnderWay = true }
+            defer { core.counts.withLock { $0.isUnderWay = false } }
             let start = ContinuousClock.now
-            let counts: Result<[Int64: QueueDepth], PostgresError>
             do throws(PostgresError) {
-                counts = .success(try count(db))
+                let counts = try count(db)
+                let span = start.duration(to: .now)
+                core.counts.withLock {
+                    $0.keep(span > Self.quick ? .success(counts) : nil, for: min(span * 10, Self.longestUse))
+                }
+                return counts
             } catch {
                 guard error.isTimeout else { throw error }
                 let reason = "the database took too long to count what waits"
-                counts = .failure(.declined(.full(reason: reason, retryAfter: Self.pause)))
+                let failure = PostgresError.declined(.full(reason: reason, retryAfter: Self.pause))
+                core.counts.withLock { $0.keep(.failure(failure), for: Self.pause) }
+                throw failure
             }
-            let span = start.duration(to: .now)
-            let isFailed = if case .failure = counts { true } else { false }
-            let known = Known(counts: counts, until: .now + (isFailed ? Self.pause : span * 10))
-            core.countedDepths.withLock { $0 = isFailed || span > Self.quick ? known : nil }
-            return try counts.get()
         }
     }
 
-    private var known: Result<[Int64: QueueDepth], PostgresError>? {
-        core.countedDepths.withLock { known in known.flatMap { .now < $0.until ? $0.counts : nil } }
+    private func known() throws(PostgresError) -> [Int64: QueueDepth]? {
+        try core.counts.withLock { (counts) throws(PostgresError) in try counts.known() }
     }
 
     private func count(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: QueueDepth] {

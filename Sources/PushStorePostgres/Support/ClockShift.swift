@@ -16,6 +16,9 @@ struct ClockShift {
         static let all = [by, after, upTo]
     }
 
+    /// The mark that there is while a move is not over.
+    static let mark = Mark.by
+
     private let core: StoreCore
     private let rows: Int
 
@@ -27,11 +30,20 @@ struct ClockShift {
     /// - Returns: False when a former move is not over, which must be before.
     @discardableResult
     func begin(to ahead: Int64) async throws(PostgresError) -> Bool {
+        let lease = core.options.nodeLease
         let jump = try await core.keeper.transaction { (db) throws(PostgresError) -> Int64? in
             let jump = ahead - (try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0)
             guard abs(jump) >= StoreCore.smallestJump else { return 0 }
             guard try !Self.isUnderWay(db) else { return nil }
             try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
+            // Of nodes that died before the clock was set back: else they would be dead only when it is there again.
+            try db.run(
+                """
+                UPDATE chapar.nodes SET lease_until = lease_until + make_interval(secs => $1::float8)
+                WHERE lease_until > clock_timestamp() + make_interval(secs => $2::float8)
+                """,
+                [.text("\(min(0, Double(jump) / 1_000))"), .text("\(lease.inSeconds)")]
+            )
             let last = try db.run("SELECT max(id) FROM chapar.waiting").integer(0, 0)
             if let last {
                 try db.run(

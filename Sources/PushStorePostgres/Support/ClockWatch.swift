@@ -22,16 +22,18 @@ struct ClockWatch {
     ///   - jump: By how much the steady time that follows from it is ahead of this node's, in milliseconds.
     ///   - ahead: By how much the time of day is ahead of the steady time as all nodes know it, in milliseconds.
     ///   - isFirst: Whether this node is the one that judges.
-    ///   - patience: So long the others wait for it; then their own machine's clock has stood still.
+    ///   - isMoving: Whether a former step is still being moved, before which there is no other.
+    ///   - patience: So long the others wait for it; then it must be their own machine's clock that has stood still.
     ///   - now: When it was read.
     mutating func judge(
         jump: Int64,
         ahead: Int64,
         isFirst: Bool,
+        isMoving: Bool,
         patience: Duration,
         at now: ContinuousClock.Instant = .now
     ) -> Verdict {
-        let begin = since ?? now
+        let begin = isMoving ? now : since ?? now
         since = nil
         guard abs(jump) >= StoreCore.smallestJump else { return .follow }
         if isFirst { return .shift(to: ahead + jump) }

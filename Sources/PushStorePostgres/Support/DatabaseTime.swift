@@ -16,6 +16,10 @@ final class DatabaseTime: TimeSource {
         var ahead = 0.0
     }
 
+    /// Rather than for longer the steady time goes back, in seconds: that happens to a node that was started between a step of the
+    /// database's clock and the moment when another node noted it.
+    private static let longestStandstill = 60.0
+
     private let state = Mutex(State())
 
     var steady: Date {
@@ -40,7 +44,9 @@ final class DatabaseTime: TimeSource {
             state.steady = wall.addingTimeInterval(-ahead)
             state.instant = instant
             state.ahead = ahead
-            if state.told == nil { state.told = state.steady }
+            // Told that it was later by much, it would stand still for as long.
+            let isFarBehind = state.told.map { $0.timeIntervalSince(state.steady) > Self.longestStandstill } ?? true
+            if isFarBehind { state.told = state.steady }
         }
     }
 }

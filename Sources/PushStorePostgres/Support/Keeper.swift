@@ -14,6 +14,8 @@ struct Keeper {
     private static let lookInterval = Duration.seconds(60)
     /// A reading of the clock that took longer says too little.
     private static let longestReading = Duration.milliseconds(500)
+    /// So many leases a node waits for the one that judges a step of the database's clock.
+    private static let leasesOfPatience = 4
 
     let core: StoreCore
     private var strays = StrayClaims()
@@ -187,6 +189,8 @@ struct Keeper {
     }
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
+    ///
+    /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is now.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
             core.ahead = try await core.keeper.session { (db) throws(PostgresError) in
@@ -194,17 +198,22 @@ struct Keeper {
             }
             return
         }
-        let number = core.nodeNumber
-        let (wall, ahead, isFirst, before, after) = try await core.pulse.session { (db) throws(PostgresError) in
+        let (number, lease) = (core.nodeNumber, core.options.nodeLease)
+        let (wall, ahead, isFirst, isMoving, before, after) = try await core.pulse.session { (db) throws(PostgresError) in
             let before = ContinuousClock.now
             let rows = try db.run(
                 """
                 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock),
-                    (SELECT coalesce(min(number) >= $1, true) FROM chapar.nodes WHERE lease_until > clock_timestamp())
+                    (SELECT coalesce(min(number) >= $1, true) FROM chapar.nodes WHERE lease_until > clock_timestamp()
+                        AND lease_until <= clock_timestamp() + make_interval(secs => $2::float8)),
+                    EXISTS (SELECT FROM chapar.marks WHERE name = $3)
                 """,
-                [.integer(number)]
+                [.integer(number), .text("\(lease.inSeconds)"), .text(ClockShift.mark)]
             )
-            return (rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0, rows.bool(0, 2), before, ContinuousClock.now)
+            return (
+                rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0, rows.bool(0, 2), rows.bool(0, 3), before,
+                ContinuousClock.now
+            )
         }
         guard before.duration(to: after) < Self.longestReading || number == 0 else { return }
         let instant = before + before.duration(to: after) / 2
@@ -214,7 +223,14 @@ struct Keeper {
         let jump = wall - ahead - (core.now - passed)
         let verdict =
             number == 0
-            ? .follow : clock.judge(jump: jump, ahead: ahead, isFirst: isFirst, patience: core.options.nodeLease)
+            ? .follow
+            : clock.judge(
+                jump: jump,
+                ahead: ahead,
+                isFirst: isFirst,
+                isMoving: isMoving,
+                patience: lease * Self.leasesOfPatience
+            )
         switch verdict {
         case .wait: break
         case .follow:

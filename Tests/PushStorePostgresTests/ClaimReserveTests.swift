@@ -243,10 +243,11 @@ struct KeptClaimsTests {
         try await Nodes.use { nodes in
             let store = nodes[0]
             let all = 8 * Self.pace
+            let start = store.time.steady
             let new = (0..<all).map { number in
                 var new = store.sample(to: [.user("\(number)")])
                 // Against their order in the table.
-                new.acceptedAt -= Double(number) / 500
+                new.acceptedAt = start - Double(number) / 500
                 return new
             }
             #expect(try await store.enqueue(EnqueueBatch(new)) == .accepted)

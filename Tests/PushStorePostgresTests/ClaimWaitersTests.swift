@@ -13,7 +13,15 @@ struct ClaimWaitersTests {
         let answered = Task {
             await withCheckedContinuation { continuation in
                 waiters.add(
-                    ClaimTicket(number: 1, backend: "apns", limit: 1, normal: 1, until: 5, waits: false, continuation: continuation),
+                    ClaimTicket(
+                        number: 1,
+                        backend: "apns",
+                        limit: 1,
+                        normal: 1,
+                        until: 5,
+                        waits: false,
+                        continuation: continuation
+                    ),
                     now: 5
                 )
             }
@@ -111,7 +119,9 @@ struct ClaimWaitersTests {
         await expectStirred(waiters, 2, answered)
     }
 
-    @Test("A call behind the one that took what was kept is looked for, though nothing was due a moment before the backlog")
+    @Test(
+        "A call behind the one that took what was kept is looked for, though nothing was due a moment before the backlog"
+    )
     func behind() async throws {
         let waiters = ClaimWaiters()
         waiters.noteEmpty("apns")

@@ -20,8 +20,10 @@ struct DepthTests {
             try await withThrowingTaskGroup(of: [String: QueueDepth].self) { group in
                 for _ in 0..<5 { group.addTask { try await store.depths() } }
                 while try await other.session({ (db) throws(PostgresError) in
-                    try db.run("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'chapar.waiting'::regclass)")
-                        .bool(0, 0)
+                    try db.run(
+                        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'chapar.waiting'::regclass)"
+                    )
+                    .bool(0, 0)
                 }) == false {}
                 try await Task.sleep(for: .milliseconds(200))
                 try await store.session(on: store.core.reader) { (db) throws(PostgresError) in

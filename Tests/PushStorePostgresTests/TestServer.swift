@@ -51,7 +51,9 @@ actor TestServer {
     }
 
     /// Options of a database with a schema that nobody else uses.
-    func options(_ schema: String? = nil, isPooled: Bool = false, user: String = "chapar") async throws -> PostgresOptions {
+    func options(_ schema: String? = nil, isPooled: Bool = false, user: String = "chapar") async throws
+        -> PostgresOptions
+    {
         let folder = try await folder() + (isPooled ? "/pool" : "")
         var options = try PostgresOptions(url: "postgres://\(user)@/postgres?host=\(folder)")
         let number = Self.number.wrappingAdd(1, ordering: .relaxed).newValue

@@ -197,8 +197,10 @@ final class ClaimWaiters: Sendable {
 
     // MARK: Looks ahead
 
-    /// A backend to look at before its next call comes, and what for: the last look took at least ``ClaimReserve/least`` and left some that
-    /// are due, nothing is kept, and there is room for as many. So a single worker's next portion is claimed while it ends the one before.
+    /// A backend to look at before its next call comes, and what for.
+    ///
+    /// The last look took at least ``ClaimReserve/least`` and left some that are due, nothing is kept, and there is room for as many. So a
+    /// single worker's next portion is claimed while it ends the one before.
     func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, portion: Portion)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }

@@ -216,7 +216,9 @@ struct EnqueueRows: Sendable {
     /// Writes all rows as a transaction of their own.
     func insert(on connection: PostgresConnection) async throws(PostgresError) {
         guard !isEmpty else { return }
-        let changed = try await connection.single(Self.insertion, parameters) { (rows) throws(PostgresError) in rows.changed }
+        let changed = try await connection.single(Self.insertion, parameters) { (rows) throws(PostgresError) in
+            rows.changed
+        }
         if changed < count { throw Self.lostPlace }
     }
 

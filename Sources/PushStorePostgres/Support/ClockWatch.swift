@@ -25,6 +25,7 @@ struct ClockWatch {
     ///   - isMoving: Whether a former step is still being moved, before which there is no other.
     ///   - patience: So long the others wait for it; then it must be their own machine's clock that has stood still.
     ///   - now: When it was read.
+    /// - Returns: What to do.
     mutating func judge(
         jump: Int64,
         ahead: Int64,

@@ -199,7 +199,8 @@ struct Keeper {
             return
         }
         let (number, lease) = (core.nodeNumber, core.options.nodeLease)
-        let (wall, ahead, isFirst, isMoving, before, after) = try await core.pulse.session { (db) throws(PostgresError) in
+        let (wall, ahead, isFirst, isMoving, before, after) = try await core.pulse.session {
+            (db) throws(PostgresError) in
             let before = ContinuousClock.now
             let rows = try db.run(
                 """

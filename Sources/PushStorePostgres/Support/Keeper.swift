@@ -20,6 +20,8 @@ struct Keeper {
     let core: StoreCore
     private var strays = StrayClaims()
     private var clock = ClockWatch()
+    /// Under which number the clock was read last.
+    private var readAs: Int64?
     /// Since when this node has renewed its lease without a gap: it does not judge others sooner after the database was away.
     private var healthySince = ContinuousClock.now
 
@@ -216,14 +218,17 @@ struct Keeper {
                 ContinuousClock.now
             )
         }
-        guard before.duration(to: after) < Self.longestReading || number == 0 else { return }
+        guard before.duration(to: after) < Self.longestReading || readAs != number else { return }
         let instant = before + before.duration(to: after) / 2
         let passed = instant.duration(to: .now).inMilliseconds
         // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
         if abs(wall - (time.now.millisecondsSince1970 - passed)) >= StoreCore.smallestJump { healthySince = .now }
         let jump = wall - ahead - (core.now - passed)
+        // Who comes anew knows no better: its own clock may have stood still while it was taken for dead.
+        let isNew = readAs != number
+        readAs = number
         let verdict =
-            number == 0
+            isNew
             ? .follow
             : clock.judge(
                 jump: jump,

@@ -166,6 +166,9 @@ struct PlatformCommandsTests {
             #expect(try await run(["channels", "delete", id] + own, gateway).status == 0)
             let gone = try await run(["channels", "show", id] + own, gateway)
             #expect(gone.status == 1 && gone.errors.contains("no channel of this id"), "\(gone)")
+            // Ids are base64: one of 64 begins with a slash.
+            let foreign = try await run(["channels", "show", "/Kc6NaY8AWigAc7wRnQXMA=="] + own, gateway)
+            #expect(foreign.status == 1 && foreign.errors.contains("no channel of this id"), "\(foreign)")
             #expect(try await run(["channels", "create", "--storage", "all"] + own, gateway).status == 2)
             rig.sandbox.apns.add(FaultRule(.answer(FaultAnswer(429, "TooManyRequests"))))
             let limited = try await run(["channels", "list"] + own, gateway)

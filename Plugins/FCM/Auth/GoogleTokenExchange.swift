@@ -35,10 +35,9 @@ final class GoogleTokenExchange: Sendable {
     var clockOffset: Duration? { offset.withLock { $0 } }
 
     func token(_ form: [(name: String, value: String)]) async throws(PushError) -> AccessToken {
-        let body = form.map { "\($0.name)=\(Self.encoded($0.value))" }.joined(separator: "&")
         let answer: HTTPAnswer
         do throws(HTTPFailure) {
-            answer = try await pool.send(HTTPCall(template, path: uri.path, body: Array(body.utf8)))
+            answer = try await pool.send(HTTPCall(template, path: uri.path, body: FormEncoding.body(form)))
         } catch {
             throw PushError(
                 .unavailable,
@@ -99,19 +98,5 @@ final class GoogleTokenExchange: Sendable {
             return "this machine's clock is \(abs(skew)) s \(skew > 0 ? "ahead of" : "behind") Google's, set it."
         }
         return "the key was deleted or the account disabled, or this machine's clock is wrong."
-    }
-
-    private static func encoded(_ text: String) -> String {
-        var bytes: [UInt8] = []
-        let digits = Array("0123456789ABCDEF".utf8)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                bytes.append(byte)
-            default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -26,7 +26,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
     public func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? {
         // What servers take for a step of the path is no token.
         guard ![".", ".."].contains(Self.bare(token.value)) else { return nil }
-        let path = "/iid/info/\(Self.encoded(Self.bare(token.value)))?details=true"
+        let path = "/iid/info/\(FormEncoding.encode(Self.bare(token.value), keeping: ":"))?details=true"
         let answer = try await answer("GET", path, body: [])
         let object = (try? JSONValue(parsing: answer.body))?.objectValue
         // Only Google's own 404 is about the token; any other is about the way.
@@ -238,11 +238,5 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
     /// A token without the mark of an installation ID.
     private static func bare(_ value: String) -> String {
         value.utf8.starts(with: "fid:".utf8) ? String(value.dropFirst(4)) : value
-    }
-
-    private static func encoded(_ text: String) -> String {
-        var allowed = CharacterSet.alphanumerics.intersection(CharacterSet(charactersIn: "\u{0}"..."\u{7F}"))
-        allowed.insert(charactersIn: "-_.~:")
-        return text.addingPercentEncoding(withAllowedCharacters: allowed) ?? ""
     }
 }

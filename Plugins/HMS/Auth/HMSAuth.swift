@@ -92,12 +92,12 @@ struct HMSTokenEndpoint: Sendable {
     )
 
     func fetch() async throws(PushError) -> AccessToken {
-        let form =
-            "grant_type=client_credentials&client_id=\(Self.encoded(clientID))&client_secret="
-            + Self.encoded(secret.reveal())
+        let form = FormEncoding.body([
+            ("grant_type", "client_credentials"), ("client_id", clientID), ("client_secret", secret.reveal()),
+        ])
         let answer: HTTPAnswer
         do throws(HTTPFailure) {
-            answer = try await pool.send(HTTPCall(Self.template, path: HMSAuth.path, body: Array(form.utf8)))
+            answer = try await pool.send(HTTPCall(Self.template, path: HMSAuth.path, body: form))
         } catch {
             throw PushError(
                 .unavailable,
@@ -153,22 +153,4 @@ struct HMSTokenEndpoint: Sendable {
         20173: "the secret is wrong: check client_secret", 20171: "the secret is missing",
         20172: "the secret is malformed: check client_secret", 20182: "the grant type is wrong, a fault of Chapar",
     ]
-
-    /// Percent-encodes for a form: everything but letters, digits and `-._~`.
-    ///
-    /// Secrets hold `+`, `/` and `=`, which would arrive as something else.
-    static func encoded(_ text: String) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var bytes: [UInt8] = []
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                UInt8(ascii: "~"):
-                bytes.append(byte)
-            default: bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
 }

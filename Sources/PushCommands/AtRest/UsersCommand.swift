@@ -32,10 +32,9 @@ struct UsersEraseCommand: AsyncParsableCommand {
         let client = try gateway.requiredClient()
         // The call itself is given so long that nobody would wait for a gateway that is not there.
         try await client.checkReachable()
-        let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {
-            answer = try await client.erase("/v1/users/\(name)")
+            answer = try await client.erase("/v1/users/\(FormEncoding.encode(user))")
         } catch {
             throw client.unreachable(error)
         }

@@ -54,7 +54,7 @@ extension GatewayAddress {
     /// Decides about what waits for a backend that is gone; gives the gateway's answer.
     fileprivate func resolveGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
         let client = try requiredClient()
-        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        let name = FormEncoding.encode(backend)
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {
             // Once: what was moved or dropped is unknown to a repeated call.

@@ -60,8 +60,7 @@ struct DevicesClient {
 
     /// The path of a device; an id that cannot be one is asked for all the same, so that the gateway says what is wrong.
     static func path(_ id: String) -> String {
-        let plain = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
-        return "/v1/devices/" + (id.addingPercentEncoding(withAllowedCharacters: plain) ?? id)
+        "/v1/devices/" + FormEncoding.encode(id)
     }
 
     /// What a call answered, when that is a success.
@@ -114,11 +113,8 @@ struct DeviceFilter: ParsableArguments {
 
     /// The parameters of a list, each with an `&` before it.
     var query: String {
-        let plain = CharacterSet.alphanumerics.intersection(CharacterSet(charactersIn: "\u{0}"..."\u{7F}"))
-        return [("user", user), ("tag", tag), ("platform", platform), ("service", service)]
-            .compactMap { name, value in
-                value.map { "&\(name)=\($0.addingPercentEncoding(withAllowedCharacters: plain) ?? $0)" }
-            }
+        [("user", user), ("tag", tag), ("platform", platform), ("service", service)]
+            .compactMap { name, value in value.map { "&\(name)=\(FormEncoding.encode($0))" } }
             .joined()
     }
 }

@@ -51,8 +51,8 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
     }
 
     private func ask(_ devices: DevicesClient) async throws {
-        var path = DevicesClient.path(id) + "/subscription?query=\(Self.plain(query))"
-        if let backend { path += "&backend=\(Self.plain(backend))" }
+        var path = DevicesClient.path(id) + "/subscription?query=\(FormEncoding.encode(query))"
+        if let backend { path += "&backend=\(FormEncoding.encode(backend))" }
         let target = path
         let answer = try await devices.call { (client) throws(HTTPFailure) in try await client.get(target) }
         if form.isJSON { return Shell.print(answer.json) }
@@ -78,10 +78,6 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
         }
         let failed = operations.count { $0["status"] == "failed" }
         if failed > 0 { throw failed == operations.count ? ExitStatus.failure : ExitStatus.partial }
-    }
-
-    private static func plain(_ text: String) -> String {
-        text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? text
     }
 }
 

@@ -61,7 +61,7 @@ struct HeldCommand: AsyncParsableCommand {
     }
 
     private func list(_ backend: String, _ client: GatewayClient) async throws {
-        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        let name = FormEncoding.encode(backend)
         var cursor: String?
         var table = TextTable("DEVICE", "USER", "SERVICE", "REASON", "DEAD SINCE")
         repeat {
@@ -121,7 +121,7 @@ struct DiscardCommand: AsyncParsableCommand {
 extension GatewayAddress {
     fileprivate func resolve(_ action: String, _ backend: String, _ form: OutputForm) async throws {
         let client = try requiredClient()
-        let name = backend.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? backend
+        let name = FormEncoding.encode(backend)
         let body: JSONValue = ["action": .string(action)]
         // Settling twice does no harm, so it may be repeated when the answer is lost.
         let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", Array(body.text.utf8))

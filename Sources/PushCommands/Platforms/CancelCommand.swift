@@ -24,8 +24,7 @@ struct CancelCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let name = id.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? id
-        let path = "/v1/notifications/\(name)" + (platform ? "?platform=true" : "")
+        let path = "/v1/notifications/\(FormEncoding.encode(id))" + (platform ? "?platform=true" : "")
         try await DevicesClient.use(gateway) { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.erase(path) }.json
             if form.isJSON { return Shell.print(answer) }

@@ -12,9 +12,7 @@ struct PlatformAddress: ParsableArguments {
 
     /// A path under that of the backend; the steps are encoded.
     func path(_ steps: String...) -> String {
-        (["/v1/backends", backend] + steps).map { step in
-            step.hasPrefix("/") ? step : step.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? step
-        }.joined(separator: "/")
+        "/v1/backends/" + ([backend] + steps).map { FormEncoding.encode($0) }.joined(separator: "/")
     }
 
     /// Runs `body` with a client of the gateway.

@@ -130,8 +130,7 @@ struct TopicsListCommand: AsyncParsableCommand {
                 let path = platform.path("topics", "lookup")
                 tokens = [try await client.post(path, body.objectValue ?? ["token": body])]
             } else {
-                let name = device?.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-                let path = platform.path("topics") + "?device=" + name
+                let path = platform.path("topics") + "?device=" + FormEncoding.encode(device ?? "")
                 let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
                 tokens = answer.json["tokens"]?.arrayValue ?? []
             }

@@ -144,8 +144,7 @@ struct GatewayClient: Sendable {
         let steps = path.split(separator: "?")[0].split(separator: "/")
         let isKept = steps.count > 3 && steps[1] == "backends" && kept.contains(String(steps[3]))
         guard let app, isKept || path.hasPrefix("/v1/devices") || path.hasPrefix("/v1/users/") else { return path }
-        let name = app.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? app
-        return path + (path.contains("?") ? "&" : "?") + "app=" + name
+        return path + (path.contains("?") ? "&" : "?") + "app=" + FormEncoding.encode(app)
     }
 
     func get(_ path: String) async throws(HTTPFailure) -> Answer {

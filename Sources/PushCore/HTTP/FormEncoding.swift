@@ -1,6 +1,6 @@
 /// Forms as `application/x-www-form-urlencoded` and path segments, percent-encoded in UTF-8.
 ///
-/// For plugins whose platform takes forms, or ids in its paths. It only writes: nothing of it reads a form.
+/// For everything that puts text of others in a path, a query or a form. It only writes: nothing of it reads a form.
 public enum FormEncoding {
     /// Everything but letters, digits and `-._~` becomes `%XX`; a space is `%20`, never `+`.
     ///

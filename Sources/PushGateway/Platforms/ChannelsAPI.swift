@@ -51,8 +51,7 @@ struct ChannelsAPI: Sendable {
         let chosen = storage ?? .newest
         let id = try await endpoint.call { () throws(PushError) in try await channels.create(storage: chosen) }
         var response = Self.answer(backend.name, id, chosen, .created)
-        let step = id.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? id
-        response.headers[.location] = "/v1/backends/\(backend.name)/channels/\(step)"
+        response.headers[.location] = "/v1/backends/\(backend.name)/channels/\(FormEncoding.encode(id))"
         return response
     }
 

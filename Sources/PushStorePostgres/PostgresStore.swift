@@ -232,6 +232,7 @@ public final class PostgresStore: NotificationStore {
     func pauseKeeper() async {
         let others = tasks.withLock { $0?.others ?? [] }
         for task in others.dropFirst() { task.cancel() }
+        listener.interrupt()
         for task in others.dropFirst() { await task.value }
     }
 

@@ -223,14 +223,11 @@ struct ClaimLoop {
             if mine.isEmpty {
                 empty.append(ticket)
             } else {
-                core.claimWaiters.complete(
-                    ticket,
-                    .success(mine.sorted { ($0.due, $0.delivery.id) < ($1.due, $1.delivery.id) }.map(\.delivery))
-                )
+                core.claimWaiters.complete(ticket, .success(mine.sorted(by: Claim.isEarlier).map(\.delivery)))
             }
         }
         // What fits into no call, since there is none or each takes so many of normal priority, is for those to come.
-        let rest = (urgent + normal).sorted { ($0.due, $0.delivery.id) < ($1.due, $1.delivery.id) }
+        let rest = (urgent + normal).sorted(by: Claim.isEarlier)
         if !rest.isEmpty { core.claimWaiters.keep(rest, of: order.backend) }
         if order.flows.isEmpty {
             core.claimWaiters.noteEmpty(order.backend)

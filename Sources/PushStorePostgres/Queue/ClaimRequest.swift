@@ -8,6 +8,11 @@ struct Claim: Sendable {
     var due: Int64
     var isUrgent: Bool
     var collapse: Int64?
+
+    /// The order in which deliveries are sent: by due time, and by number where that is the same.
+    static func isEarlier(_ one: Claim, _ other: Claim) -> Bool {
+        (one.due, one.delivery.id) < (other.due, other.delivery.id)
+    }
 }
 
 /// What the tickets of a backend want together, and what they got.

@@ -55,11 +55,8 @@ final class ClaimWaiters: Sendable {
         }
 
         /// Whether a call at a backend has nothing to look for itself: a look found nothing more a moment ago, or is under way.
-        func isLookedFor(_ backend: String) -> Bool { lookedAhead == backend || isEmptied(backend) }
-
-        /// Whether a look found nothing more at a backend a moment ago.
-        func isEmptied(_ backend: String) -> Bool {
-            emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
+        func isLookedFor(_ backend: String) -> Bool {
+            lookedAhead == backend || emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
         }
 
         /// Takes what is kept for a ticket.
@@ -221,7 +218,7 @@ final class ClaimWaiters: Sendable {
     func endAhead(_ backend: String) {
         state.withLock { state in
             state.lookedAhead = nil
-            if !state.isEmptied(backend), state.waiting[backend]?.isEmpty == false { state.stirred.insert(backend) }
+            if !state.isLookedFor(backend), state.waiting[backend]?.isEmpty == false { state.stirred.insert(backend) }
         }
     }
 

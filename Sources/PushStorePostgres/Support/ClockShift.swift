@@ -16,8 +16,13 @@ struct ClockShift {
         static let all = [by, after, upTo]
     }
 
-    /// The mark that there is while a move is not over.
-    static let mark = Mark.by
+    /// SQL that says whether a move is not over.
+    static let underWaySQL = "EXISTS (SELECT FROM chapar.marks WHERE name = '\(Mark.by)')"
+
+    /// SQL that says of a row of `chapar.nodes` whether the clock can have written its lease as it is now: none is longer than `lease`.
+    static func canHaveWrittenSQL(_ lease: Duration) -> String {
+        "lease_until <= clock_timestamp() + make_interval(secs => \(lease.inSeconds))"
+    }
 
     private let core: StoreCore
     private let rows: Int
@@ -40,9 +45,9 @@ struct ClockShift {
             try db.run(
                 """
                 UPDATE chapar.nodes SET lease_until = lease_until + make_interval(secs => $1::float8)
-                WHERE lease_until > clock_timestamp() + make_interval(secs => $2::float8)
+                WHERE NOT \(Self.canHaveWrittenSQL(lease))
                 """,
-                [.text("\(min(0, Double(jump) / 1_000))"), .text("\(lease.inSeconds)")]
+                [.text("\(min(0, Double(jump) / 1_000))")]
             )
             let last = try db.run("SELECT max(id) FROM chapar.waiting").integer(0, 0)
             if let last {
@@ -86,7 +91,7 @@ struct ClockShift {
 
     /// Whether something is left to be moved.
     static func isUnderWay(_ db: isolated PostgresConnection) throws(PostgresError) -> Bool {
-        try db.run("SELECT EXISTS (SELECT FROM chapar.marks WHERE name = $1)", [.text(Mark.by)]).bool(0, 0)
+        try db.run("SELECT \(underWaySQL)").bool(0, 0)
     }
 
     /// Moves the next portion; how many deliveries were moved, nil when there is none left.

@@ -208,10 +208,10 @@ struct Keeper {
                 """
                 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock),
                     (SELECT coalesce(min(number) >= $1, true) FROM chapar.nodes WHERE lease_until > clock_timestamp()
-                        AND lease_until <= clock_timestamp() + make_interval(secs => $2::float8)),
-                    EXISTS (SELECT FROM chapar.marks WHERE name = $3)
+                        AND \(ClockShift.canHaveWrittenSQL(lease))),
+                    \(ClockShift.underWaySQL)
                 """,
-                [.integer(number), .text("\(lease.inSeconds)"), .text(ClockShift.mark)]
+                [.integer(number)]
             )
             return (
                 rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0, rows.bool(0, 2), rows.bool(0, 3), before,

@@ -50,18 +50,18 @@ public final class PostgresStore: NotificationStore {
         logger: Logger = Logger(label: "chapar.store")
     ) async throws(StoreError) -> PostgresStore {
         let store = PostgresStore(options, time: time, logger: logger)
+        var keeper = Keeper(store.core)
         do throws(PostgresError) {
             try await Schema.migrate(store.core.keeper, options) {
                 logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
             }
             try await store.refuseUnfinishedCopy()
-            var keeper = Keeper(store.core)
             try await keeper.begin()
         } catch {
             await store.disconnect()
             throw error.openingError
         }
-        store.start()
+        store.start(keeper)
         return store
     }
 
@@ -85,7 +85,7 @@ public final class PostgresStore: NotificationStore {
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
-    private func start() {
+    private func start(_ keeper: Keeper) {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
             loops: [
@@ -101,7 +101,7 @@ public final class PostgresStore: NotificationStore {
                     await loop.run()
                 },
                 Task {
-                    var keeper = Keeper(core)
+                    var keeper = keeper
                     await keeper.run()
                 },
                 Task { await core.unknownClaims.run(core) },

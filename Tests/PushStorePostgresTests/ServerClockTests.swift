@@ -53,6 +53,7 @@ struct ClockWatchTests {
         _ watch: inout ClockWatch,
         _ jump: Int64,
         isFirst: Bool = false,
+        isNoted: Bool = false,
         isMoving: Bool = false,
         after seconds: Int = 0
     ) -> ClockWatch.Verdict {
@@ -60,6 +61,7 @@ struct ClockWatchTests {
             jump: jump,
             ahead: 500,
             isFirst: isFirst,
+            isNoted: isNoted,
             isMoving: isMoving,
             patience: .seconds(15),
             at: now + .seconds(seconds)
@@ -72,6 +74,13 @@ struct ClockWatchTests {
         #expect(judge(&watch, 999, isFirst: true) == .follow)
         #expect(judge(&watch, -60_000, isFirst: true) == .shift(to: -59_500))
         #expect(judge(&watch, 1_000, isFirst: true) == .shift(to: 1_500))
+    }
+
+    @Test("A node that took a step for the time follows what another has noted at once, and its own reading where it judges")
+    func noted() {
+        var watch = ClockWatch()
+        #expect(judge(&watch, -3_600_000, isNoted: true) == .follow)
+        #expect(judge(&watch, -3_600_000, isFirst: true, isNoted: true) == .shift(to: -3_599_500))
     }
 
     @Test("The others wait for it, but not for longer than it can take: then their own clocks have stood still")
@@ -141,6 +150,22 @@ struct ServerClockTests {
             let claims = try await nodes[1].claim(backend: "apns", limit: 1, wait: .seconds(60))
             #expect(claims.count == 1 && claims.allSatisfy(\.isRecovered))
             try await nodes[1].end(claims)
+        }
+        await clock.close()
+    }
+
+    @Test("A node that starts before anybody has noted it goes by the right time as soon as somebody has")
+    func startsBetween() async throws {
+        let clock = try await SteppedClock(lease: .seconds(6))
+        try await Nodes.use(1, options: clock.options) { nodes in
+            try await clock.step(3_600)
+            let new = try await PostgresStore.open(clock.options)
+            let start = ContinuousClock.now
+            while abs(new.core.now - nodes[0].core.now) > 5_000, start.duration(to: .now) < .seconds(60) {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            await new.close()
+            #expect(start.duration(to: .now) < .seconds(15))
         }
         await clock.close()
     }

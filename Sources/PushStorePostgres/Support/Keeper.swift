@@ -32,6 +32,7 @@ struct Keeper {
         try await readClock()
         // Others' work is left alone until this node has renewed its lease for a while, see ``run()``.
         try await register()
+        readAs = core.nodeNumber
         try await core.followWallClock()
         try await ClockShift(core).run(within: core.options.nodeLease / 3)
         try await makePartitions()
@@ -234,6 +235,7 @@ struct Keeper {
                 jump: jump,
                 ahead: ahead,
                 isFirst: isFirst,
+                isNoted: ahead != core.ahead,
                 isMoving: isMoving,
                 patience: lease * Self.leasesOfPatience
             )

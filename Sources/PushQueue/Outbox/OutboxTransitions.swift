@@ -45,9 +45,9 @@ extension OutboxEntryState {
         .init(.end, from: [.claimed], to: [.ended], "its owner says that it is over"),
         .init(
             .lateEnd,
-            from: [.waiting, .due, .claimed],
+            from: [.waiting, .due],
             to: [.ended],
-            "an owner whose lease is over says so: true whoever says it"
+            "an owner whose lease is over says so, and nobody has it: who has it may still call the platform, before the next of the line"
         ),
         .init(
             .cancel,
@@ -59,7 +59,7 @@ extension OutboxEntryState {
 }
 
 extension OutboxResult.Ending {
-    /// The event that it is for an entry; nil when an owner without a lease has no say in it.
+    /// The event that it is for an entry; nil when an owner without a lease has no say in it, whoever has the entry.
     package func event(isLeased: Bool) -> OutboxEntryEvent? {
         switch self {
         case .end: isLeased ? .end : .lateEnd

@@ -143,20 +143,20 @@ enum OutboxEntryTable {
     /// Writes what became of claimed entries, within a transaction that has locked their devices.
     ///
     /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
-    /// lease is in force, an end always counts. A failover may have forgotten the claim, and another node's has the same `attempts` then:
-    /// the owner must be the node's too, under one of its numbers.
+    /// lease is in force, an end unless another claim's is. A failover may have forgotten the claim, and another node's has the same
+    /// `attempts` then: the owner must be the node's too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],
         of nodes: [Int64],
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
-        var ended: [Int64] = []
+        var ended: [ClaimedEntry] = []
         var returned: [(claim: ClaimedEntry, due: Int64, untried: Int64)] = []
         for result in results {
             let claim = result.claim
             switch result.ending {
-            case .end: ended.append(claim.number)
+            case .end: ended.append(claim)
             case .retry(let moment): returned.append((claim, moment.millisecondsSince1970, 0))
             case .release: returned.append((claim, now, 1))
             }
@@ -177,7 +177,18 @@ enum OutboxEntryTable {
                 ]
             )
         }
-        if !ended.isEmpty { _ = try remove(ended, now: now, db) }
+        guard !ended.isEmpty else { return }
+        let gone = try db.run(
+            """
+            DELETE FROM chapar.outbox_entries e USING unnest($1::bigint[], $2::bigint[]) AS r(number, attempt)
+            WHERE e.number = r.number AND (e.owner IS NULL OR e.attempts = r.attempt AND e.owner = ANY ($3))
+            RETURNING e.device, e.backend
+            """,
+            [
+                .integers(ended.map(\.number)), .integers(ended.map { Int64($0.attempt) }), .integers(nodes),
+            ]
+        )
+        try promote(behind: gone, now: now, db)
     }
 
     /// Gives back what nodes have that end or have died: it is due at once, and the tries count.
@@ -245,7 +256,17 @@ enum OutboxEntryTable {
             "DELETE FROM chapar.outbox_entries WHERE number = ANY ($1) RETURNING device, backend",
             [.integers(numbers)]
         )
-        guard rows.count > 0 else { return 0 }
+        try promote(behind: rows, now: now, db)
+        return rows.count
+    }
+
+    /// Makes the first of lines claimable from which entries are gone, by devices and backends.
+    private static func promote(
+        behind rows: borrowing PostgresRows,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        guard rows.count > 0 else { return }
         var devices: [String?] = []
         var backends: [String] = []
         for row in 0..<rows.count {
@@ -263,7 +284,6 @@ enum OutboxEntryTable {
             [.texts(devices), .texts(backends), .integer(now)]
         )
         try count(Dictionary(backends.map { ($0, -1) }, uniquingKeysWith: +), db)
-        return rows.count
     }
 
     // MARK: Depths

@@ -18,6 +18,7 @@ final class OutboxEntryTable {
     private let lease: SQLStatement
     private let again: SQLStatement
     private let untried: SQLStatement
+    private let end: SQLStatement
     private let delete: SQLStatement
     private let promote: SQLStatement
     private let newest: SQLStatement
@@ -62,6 +63,7 @@ final class OutboxEntryTable {
             WHERE number = ?1 AND attempts = ?2 AND leased = 1
             """
         )
+        end = try statement("DELETE FROM outbox_entries WHERE number = ?1 AND (leased = 0 OR attempts = ?2)")
         delete = try statement("DELETE FROM outbox_entries WHERE number = ?1")
         promote = try statement(
             """
@@ -134,14 +136,15 @@ final class OutboxEntryTable {
     /// Writes what became of an entry; false when it is not there any more, or somebody else's.
     ///
     /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes nothing
-    /// unless the claim's lease is in force (`attempts` and `leased`), an end always counts.
+    /// unless the claim's lease is in force (`attempts` and `leased`), an end unless another claim's is.
     @discardableResult
     func record(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
         let operation = result.claim.operation
         switch result.ending {
         case .end:
-            delete.bind(1, result.claim.number)
-            guard try delete.run() == 1 else { return false }
+            end.bind(1, result.claim.number)
+            end.bind(2, result.claim.attempt)
+            guard try end.run() == 1 else { return false }
             try promote(operation.backend, operation.device, now: now)
             return true
         case .retry(let moment):

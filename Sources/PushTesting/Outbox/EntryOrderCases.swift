@@ -103,23 +103,26 @@ extension OutboxStoreConformance {
         OutboxStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
             let moment = fixture.time.now + 500
             for ending in [OutboxResult.Ending.end, .retry(at: moment), .release] {
-                for isLeased in [true, false] {
-                    let device = "\(ending)-\(isLeased)"
+                for other: OutboxEntryState? in [nil, .claimed, .waiting] {  // Where another owner has brought it.
+                    let device = "\(ending)-\(other?.rawValue ?? "none")"
                     try await fixture.store.enqueue([fixture.operation(device)])
                     let claims = try await fixture.claim(lease: .seconds(1))
-                    if !isLeased {
+                    if let other {
                         fixture.time.advance(by: .seconds(2))
-                        try expect(try await fixture.due(), is: [device], "what another owner claims")
+                        let others = try await fixture.claim()
+                        try expect(others.map(\.operation.device), is: [device], "what another owner claims")
+                        if other == .waiting {
+                            try await fixture.store.record(others.map { OutboxResult($0, .retry(at: moment)) })
+                        }
                     }
                     try await fixture.store.record(claims.map { OutboxResult($0, ending) })
                     let isKept = try await !fixture.store.entries(ofDevice: device, limit: 1).isEmpty
                     let isDue = try await fixture.due() == [device]
-                    let table = OutboxEntryState.transitions
-                    let state: OutboxEntryState = !isKept ? .ended : isDue ? .due : isLeased ? .waiting : .claimed
-                    let isAllowed =
-                        ending.event(isLeased: isLeased).map { table.allows($0, from: .claimed, to: state) }
-                        ?? (state == .claimed)
-                    try expect(isAllowed, "\(ending), under a lease in force: \(isLeased), led to \(state.rawValue)")
+                    let (table, before) = (OutboxEntryState.transitions, other ?? .claimed)
+                    let after: OutboxEntryState = !isKept ? .ended : isDue ? .due : other ?? .waiting
+                    let event = ending.event(isLeased: other == nil).flatMap { table.allows($0, in: before) ? $0 : nil }
+                    let isAllowed = event.map { table.allows($0, from: before, to: after) } ?? (after == before)
+                    try expect(isAllowed, "\(ending), with another owner: \(other?.rawValue ?? "none"), led to \(after.rawValue)")
                     _ = try await fixture.store.cancelEntries(of: "crm", device: device)
                 }
             }

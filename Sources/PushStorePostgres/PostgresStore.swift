@@ -50,18 +50,19 @@ public final class PostgresStore: NotificationStore {
         logger: Logger = Logger(label: "chapar.store")
     ) async throws(StoreError) -> PostgresStore {
         let store = PostgresStore(options, time: time, logger: logger)
-        var keeper = Keeper(store.core)
+        var (lease, keeper) = (NodeLease(store.core), Keeper(store.core))
         do throws(PostgresError) {
             try await Schema.migrate(store.core.keeper, options) {
                 logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
             }
             try await store.refuseUnfinishedCopy()
+            try await lease.begin()
             try await keeper.begin()
         } catch {
             await store.disconnect()
             throw error.openingError
         }
-        store.start(keeper)
+        store.start(lease, keeper)
         return store
     }
 
@@ -85,7 +86,7 @@ public final class PostgresStore: NotificationStore {
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.
-    private func start(_ keeper: Keeper) {
+    private func start(_ lease: NodeLease, _ keeper: Keeper) {
         let (core, enqueues, records, listener) = (core, enqueues, records, listener)
         let tasks = Tasks(
             loops: [
@@ -99,6 +100,10 @@ public final class PostgresStore: NotificationStore {
                 Task {
                     var loop = ClaimLoop(core)
                     await loop.run()
+                },
+                Task {
+                    var lease = lease
+                    await lease.run()
                 },
                 Task {
                     var keeper = keeper
@@ -208,7 +213,7 @@ public final class PostgresStore: NotificationStore {
             await outbox.close()
             do throws(PostgresError) {
                 try await core.giveBackReserves(all: true)
-                try await Keeper(core).end()
+                try await NodeLease(core).end()
             } catch {
                 logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])
             }

@@ -9,7 +9,7 @@ final class StoreCore: Sendable {
     let options: PostgresOptions
     let logger: Logger
     let time: any TimeSource
-    /// The clock that ``Keeper`` sets; nil where a test has its own.
+    /// The clock that ``NodeLease`` sets; nil where a test has its own.
     let databaseTime: DatabaseTime?
 
     let flows = FlowTable()
@@ -22,6 +22,7 @@ final class StoreCore: Sendable {
     /// Raised when there are new events.
     let events = AsyncSignal()
     let announcer: Announcer
+    let leaseHealth: LeaseHealth
     let outboxSignals: OutboxSignals
 
     /// For what keeps the store going: partitions, removal, other nodes.
@@ -62,6 +63,7 @@ final class StoreCore: Sendable {
         self.databaseTime = databaseTime
         self.time = time ?? databaseTime ?? SystemTime()
         announcer = Announcer()
+        leaseHealth = LeaseHealth(lease: options.nodeLease)
         outboxSignals = OutboxSignals(announcer)
         keeper = PostgresConnection(options, name: "keeper")
         pulse = PostgresConnection(options, name: "pulse")
@@ -91,13 +93,16 @@ final class StoreCore: Sendable {
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
     }
 
-    /// The highest number that any node can have given out by now; this one gives out higher ones from now on.
-    func newestDelivery() -> Int64 {
+    /// The highest number that any node can have given out by now, and what is stored has; this one gives out higher ones from now on.
+    func newestDelivery() async throws(PostgresError) -> Int64 {
+        // Clocks of nodes differ, and what one gave out before the clock was set back may be far ahead.
+        let highest = try await reader.session { (db) throws(PostgresError) in try NodeNumbers.highest(db) }
         let now = time.steady
         return node.withLock { node in
             let newest = max(
                 node.numbers.allocate(1, at: now).rawValue,
-                NotificationID(firstAt: now + 0.001).rawValue - 1
+                NotificationID(firstAt: now + 0.001).rawValue - 1,
+                highest
             )
             node.numbers.skip(to: newest)
             return newest
@@ -136,7 +141,7 @@ final class StoreCore: Sendable {
     /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
     static let smallestJump: Int64 = 1_000
 
-    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock ``Keeper`` does.
+    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock ``NodeLease`` does.
     func followWallClock() async throws(PostgresError) {
         guard databaseTime == nil else { return }
         let (wall, steady) = time.reading
@@ -144,7 +149,7 @@ final class StoreCore: Sendable {
         guard abs(ahead - self.ahead) >= Self.smallestJump else { return }
         let shift = ClockShift(self)
         try await shift.run()  // What another node may have begun.
-        try await shift.begin(to: ahead)
+        try await shift.begin(to: ahead, on: keeper)
         try await shift.run()
     }
 

@@ -128,7 +128,7 @@ struct CopyTests {
             try await store.session(on: store.registry) { (db) throws(PostgresError) in
                 try db.perform("UPDATE \(options.schema).nodes SET lease_until = now() - interval '1 second'")
             }
-            #expect(try await ClockShift(store.core).begin(to: store.core.ahead + 5_000))
+            #expect(try await ClockShift(store.core).begin(to: store.core.ahead + 5_000, on: store.core.keeper))
             let moving = await #expect(throws: StoreError.self) { try await used.requireUnused() }
             #expect(moving.map { "\($0)" }?.contains("since its clock was set") == true)
             #expect(try await !ClockShift(store.core).run())

@@ -387,7 +387,7 @@ struct NodesTests {
         while taken.count < 2, begin.duration(to: .now) < .seconds(20) {
             taken += try await nodes[1].claim(backend: "apns", limit: 2 - taken.count, wait: .seconds(1))
         }
-        #expect(begin.duration(to: .now) < .seconds(8))
+        #expect(begin.duration(to: .now) < .seconds(5))
         #expect(taken.map(\.isRecovered) == [true, true])
         #expect(taken.map(\.isReplay) == [true, true])
         #expect(zip(taken, former).allSatisfy { $0.lease > $1.lease })
@@ -403,6 +403,18 @@ struct NodesTests {
         try await nodes[1].end(taken)
         #expect(try await nodes[1].notification(id)?.counts == [.acceptedByPlatform: 2, .queued: 1])
         for node in nodes { await node.close() }
+    }
+
+    @Test("A node looks for what a dead one leaves as soon as its lease ends, and not much before the next renewal else")
+    func pauses() {
+        let now = ContinuousClock.now
+        func pause(_ end: Double?) -> Duration {
+            Keeper.pause(.seconds(5), until: end.map { now + .seconds($0) }, at: now)
+        }
+        #expect(pause(nil) == .seconds(5))
+        #expect(pause(11) == .seconds(5))
+        #expect(pause(2) == .milliseconds(2_050))
+        #expect(pause(-3) == .milliseconds(50))
     }
 
     @Test("A node that was taken for dead goes on under a new number")

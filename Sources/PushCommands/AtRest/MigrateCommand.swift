@@ -13,7 +13,7 @@ struct MigrateCommand: AsyncParsableCommand {
             A gateway does the same at its start. With --plan nothing is changed: exit code 0 when nothing is to be done, 1 when
             there are steps. Of a PostgreSQL store the statements are shown, and whether gateways of the version before can go on
             meanwhile; a database file must not be in use, but for --plan. What is done, and how long each step took, goes to stderr.
-            Exit code 3 when a newer version of the program has changed the store.
+            Exit code 3 when a newer version of the program has changed the store, 75 when the store cannot be used as it is now.
             """
     )
 
@@ -25,13 +25,8 @@ struct MigrateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let place = try StorePlace(file.load().configuration.store)
-        let steps: [MigrationStep]
-        do {
-            steps = try await place.plan()
-            if !plan, !steps.isEmpty { try await place.migrate { Shell.complain($0) } }
-        } catch let error as StoreError {
-            throw CommandFailure(atRest: error)
-        }
+        let steps = try await place.plan()
+        if !plan, !steps.isEmpty { try await place.migrate { Shell.complain($0) } }
         show(steps, place.name)
         if plan, !steps.isEmpty { throw ExitStatus.failure }
     }

@@ -25,6 +25,8 @@ actor PostgresConnection {
     /// standby has it.
     private var isCommitting = false
     private var isClosed = false
+    /// Whether the server has said that it takes no work: what comes next is for another connection, perhaps to another server.
+    private var isTurnedAway = false
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
@@ -223,7 +225,7 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK { return }
+            if PQstatus(connection) == CONNECTION_OK, !isTurnedAway { return }
             disconnect()
         }
         guard SchemaName.isPlain(options.schema) else {
@@ -258,6 +260,7 @@ actor PostgresConnection {
         if let cancel { chapar_cancel_free(cancel) }
         if let connection { PQfinish(connection) }
         (connection, cancel) = (nil, nil)
+        isTurnedAway = false
         prepared.removeAll()
     }
 
@@ -324,7 +327,7 @@ actor PostgresConnection {
                 last = result
                 let status = PQresultStatus(result)
                 if status != PGRES_COMMAND_OK, status != PGRES_TUPLES_OK, failure == nil {
-                    failure = Self.error(result)
+                    failure = error(of: result)
                 }
             }
             if let failure { throw failure }
@@ -359,7 +362,7 @@ actor PostgresConnection {
                 defer { PQclear(result) }
                 if status == PGRES_PIPELINE_SYNC { break }
                 if status != PGRES_TUPLES_OK, status != PGRES_COMMAND_OK, status != PGRES_PIPELINE_ABORTED {
-                    failure = failure ?? Self.error(result)
+                    failure = failure ?? error(of: result)
                 }
             }
             if losesNextAnswer {
@@ -393,11 +396,13 @@ actor PostgresConnection {
         return PQgetResult(connection)
     }
 
-    private static func error(_ result: OpaquePointer) -> PostgresError {
+    private func error(of result: OpaquePointer) -> PostgresError {
         func field(_ letter: Character) -> String? {
             letter.asciiValue.flatMap { PQresultErrorField(result, Int32(clamping: $0)) }.map { String(cString: $0) }
         }
-        return PostgresError(code: field("C") ?? "", message: field("M") ?? "no reason given")
+        let error = PostgresError(code: field("C") ?? "", message: field("M") ?? "no reason given")
+        if case .unavailable = error { isTurnedAway = true }
+        return error
     }
 
     /// Waits until a socket can be read; false when that takes too long.

@@ -21,6 +21,10 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     static let timeout = "57014"
     /// The server's code for the end of a session that did nothing within a transaction.
     private static let idle = "25P03"
+    /// The server's code for a change at a standby, or at a server that takes none.
+    private static let readOnly = "25006"
+    /// The server's code for missing rights.
+    static let rights = "42501"
 
     /// From an error of the server: its five-letter code (PostgreSQL's Appendix A) says which it is.
     init(code: String, message: String) {
@@ -30,11 +34,15 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case "53" where code != "53300": self = .full(message)
         case "53": self = .unavailable(message)  // Too many connections: that passes.
         case "25" where code == Self.idle: self = .unavailable(message)
+        case "25" where code == Self.readOnly:
+            self = .unavailable(
+                "\(message): write all hosts into store.url, with target_session_attrs=read-write, so that the one is found that does"
+            )
         default: self = .refused(code: code, message)
         }
     }
 
-    /// What to do about a connection that TLS keeps from being made, by libpq's message; nil when it is not that.
+    /// What to do about a connection that cannot be made, by libpq's message; nil when that is not known.
     static func remedy(for message: String) -> String? {
         // The second is what OpenSSL makes of an authority of the same name with another key.
         if message.contains("certificate verify failed") || message.contains("SSL error: EVP lib") {
@@ -49,6 +57,15 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         if message.contains("server does not support SSL") {
             return
                 "set ssl = on at the server, with a certificate, or ?sslmode=disable in store.url where the network is trusted"
+        }
+        if message.contains("password authentication failed") || message.contains("no password supplied") {
+            return "give the user of store.url its password, in the URL or in the file or variable that it comes from"
+        }
+        if message.contains("database"), message.contains("does not exist") {
+            return "make it (createdb), or name another one in store.url"
+        }
+        if message.contains("role"), message.contains("does not exist") {
+            return "make it (createuser), or name another user in store.url"
         }
         return nil
     }
@@ -98,6 +115,8 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         switch self {
         case .unavailable(let message): "the database cannot be reached: \(message)"
         case .broken(let message): "the connection to the database broke: \(message)"
+        case .refused(Self.rights, let message):
+            "the database refused a statement: \(message): let the schema and its tables belong to the user of store.url"
         case .refused(let code, let message): "the database refused a statement: \(message) (\(code))"
         case .full(let message): "the database has no room, free some on its disk: \(message)"
         case .declined(let error): error.description

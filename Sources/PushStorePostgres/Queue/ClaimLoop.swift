@@ -12,6 +12,8 @@ struct ClaimLoop {
     /// What the normal priority of each backend has not had of its share, in tenths of deliveries.
     private var credits: [String: Int] = [:]
     private var marks = ClaimMarks()
+    /// The steady time of the last look.
+    private var latest = Int64.min
     /// How each backend's work is looked for that is due before the marks: what was given back, by this node or another, or was long in
     /// being committed.
     private var older: [String: PortionedLooks] = [:]
@@ -57,6 +59,9 @@ struct ClaimLoop {
         do throws(PostgresError) {
             try await core.followWallClock()
             try await core.refresh(core.claimer)
+            let now = core.now
+            if now < latest { marks.goBack(to: now) }
+            latest = now
             for backend in tickets.keys where core.flows.isMoved(backend) { try await core.endMove(of: backend) }
             var orders = tickets.map { backend, tickets in
                 let flows = core.flows.numbers(of: backend)

@@ -51,6 +51,11 @@ struct ClaimMarks {
         marks[flow] = max(marks[flow] ?? .first, place)
     }
 
+    /// Moves marks back to the present that a wrong time has brought beyond it.
+    mutating func goBack(to now: Int64) {
+        marks = marks.mapValues { min($0, ClaimPlace(due: now - Self.slack, id: 0)) }
+    }
+
     /// Moves marks back behind what was claimed before them, where there is more of it.
     mutating func lower(_ claimed: [Claim]) {
         var last: [Int64: ClaimPlace] = [:]

@@ -273,7 +273,7 @@ final class ClaimWaiters: Sendable {
                 state.dueTimes[backend] = nil
                 state.stirred.insert(backend)
             }
-            if now >= state.nextPoll {
+            if now >= state.nextPoll || state.nextPoll > now + 2 * Self.pollInterval {  // Or the time has gone back.
                 state.nextPoll = now + Self.pollInterval * Int64.random(in: 85...115) / 100
                 state.stirred.formUnion(state.waiting.keys)
                 for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }

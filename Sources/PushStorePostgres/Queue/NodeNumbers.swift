@@ -25,6 +25,18 @@ struct NodeNumbers: Sendable {
         skip(to: highest)
     }
 
+    /// The highest number in the database.
+    static func highest(_ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
+        try db.run(
+            """
+            SELECT greatest(
+                (SELECT id + count FROM chapar.notifications ORDER BY id DESC LIMIT 1),
+                (SELECT max(id) FROM chapar.waiting)
+            )
+            """
+        ).integer(0, 0) ?? 0
+    }
+
     /// Whether a notification has a number of the node with a slot.
     static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool { ((id.rawValue >> bits) - slot) % slots == 0 }
 

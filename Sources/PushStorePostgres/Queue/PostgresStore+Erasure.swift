@@ -16,7 +16,16 @@ extension PostgresStore: TraceStore {
 
     /// The newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
-        UserTraces.End(delivery: core.newestDelivery(), event: try await lastEvent())
+        UserTraces.End(delivery: try await newestDelivery(), event: try await lastEvent())
+    }
+
+    private func newestDelivery() async throws(StoreError) -> Int64 {
+        do throws(PostgresError) {
+            return try await core.newestDelivery()
+        } catch {
+            core.noteFailure(error)
+            throw error.storeError
+        }
     }
 
     /// Cancels, removes and anonymises the deliveries of a user.
@@ -26,7 +35,8 @@ extension PostgresStore: TraceStore {
         state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
-        let end = traces.end?.delivery ?? core.newestDelivery()
+        let end: Int64
+        if let known = traces.end?.delivery { end = known } else { end = try await newestDelivery() }
         let recipients = traces.recipients.sorted()
         try await prepareDay(core.now)
         var removed: Set<Int64> = []

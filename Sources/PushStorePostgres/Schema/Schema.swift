@@ -51,6 +51,7 @@ enum Schema {
     ///   - connection: Where.
     ///   - options: What it is called in messages.
     ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
+    ///   - oldestServer: The oldest server that it may be, as libpq numbers them.
     ///   - report: Is told what is there and how long each step took; of a new schema nothing.
     /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here
     ///   whose steps are not compatible with this one: nothing is changed.
@@ -58,12 +59,18 @@ enum Schema {
         _ connection: PostgresConnection,
         _ options: PostgresOptions,
         steps: [Step] = Schema.steps,
+        oldestServer: Int = Schema.oldestServer,
         report: (String) -> Void = { _ in }
     ) async throws(PostgresError) {
         let count = try await connection.transaction { (db) throws(PostgresError) in
             guard db.serverVersion >= oldestServer else {
                 throw .declined(
-                    .failed("\(options) is PostgreSQL \(db.serverVersion / 10_000): 14 is the oldest that is supported")
+                    .failed(
+                        """
+                        \(options) is PostgreSQL \(db.serverVersion / 10_000): \(oldestServer / 10_000) is the oldest that is supported, \
+                        upgrade the server
+                        """
+                    )
                 )
             }
             try prepare(db, options)
@@ -144,7 +151,7 @@ enum Schema {
             if try db.run(isMissing).bool(0, 0) { try db.perform(creation) }
             try db.perform(ledger)
         } catch {
-            guard case .refused(code: "42501", let message) = error else { throw error }
+            guard case .refused(PostgresError.rights, let message) = error else { throw error }
             throw .declined(
                 .failed(
                     """

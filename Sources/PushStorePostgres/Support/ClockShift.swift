@@ -34,9 +34,9 @@ struct ClockShift {
     ///
     /// - Returns: False when a former move is not over, which must be before.
     @discardableResult
-    func begin(to ahead: Int64) async throws(PostgresError) -> Bool {
+    func begin(to ahead: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
         let lease = core.options.nodeLease
-        let jump = try await core.keeper.transaction { (db) throws(PostgresError) -> Int64? in
+        let jump = try await connection.transaction { (db) throws(PostgresError) -> Int64? in
             let jump = ahead - (try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0)
             guard abs(jump) >= StoreCore.smallestJump else { return 0 }
             guard try !Self.isUnderWay(db) else { return nil }

@@ -22,7 +22,7 @@ struct ClockWatch {
     ///   - jump: By how much the steady time that follows from it is ahead of this node's, in milliseconds.
     ///   - ahead: By how much the time of day is ahead of the steady time as all nodes know it, in milliseconds.
     ///   - isFirst: Whether this node is the one that judges.
-    ///   - isNoted: Whether another node has moved the time of day since this one's last reading.
+    ///   - noted: By how much another node has moved the time of day since this one last followed, in milliseconds.
     ///   - isMoving: Whether a former step is still being moved, before which there is no other.
     ///   - patience: So long the others wait for it; then it must be their own machine's clock that has stood still.
     ///   - now: When it was read.
@@ -31,7 +31,7 @@ struct ClockWatch {
         jump: Int64,
         ahead: Int64,
         isFirst: Bool,
-        isNoted: Bool,
+        noted: Int64,
         isMoving: Bool,
         patience: Duration,
         at now: ContinuousClock.Instant = .now
@@ -40,7 +40,9 @@ struct ClockWatch {
         since = nil
         guard abs(jump) >= StoreCore.smallestJump else { return .follow }
         if isFirst { return .shift(to: ahead + jump) }
-        guard !isNoted, begin.duration(to: now) < patience else { return .follow }
+        // Who took a step for the time is apart by just that.
+        let tookStep = abs(jump + noted) < StoreCore.smallestJump
+        guard !tookStep, begin.duration(to: now) < patience else { return .follow }
         since = begin
         return .wait
     }

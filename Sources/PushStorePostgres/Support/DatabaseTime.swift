@@ -31,6 +31,11 @@ final class DatabaseTime: TimeSource {
         }
     }
 
+    /// The steady time of an instant, also where what was told is later.
+    func steady(at instant: ContinuousClock.Instant) -> Date {
+        state.withLock { $0.steady.addingTimeInterval($0.instant.duration(to: instant).inSeconds) }
+    }
+
     var now: Date {
         let steady = steady
         return state.withLock { steady.addingTimeInterval($0.ahead) }

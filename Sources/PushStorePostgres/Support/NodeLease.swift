@@ -1,0 +1,208 @@
+internal import Foundation
+internal import Logging
+internal import PushCore
+internal import PushQueue
+
+/// Keeps a node's lease and its clock, with a connection and a task of their own, so that nothing holds them up.
+///
+/// A lease belongs to the node, one row, renewed three times before it ends; all times of it are the database's.
+struct NodeLease {
+    /// So soon a renewal is tried again that failed.
+    private static let retryPause = Duration.seconds(1)
+    /// A reading of the clock that took longer says too little to judge by.
+    private static let longestReading = Duration.milliseconds(500)
+    /// So many leases a node waits for the one that judges a step of the database's clock.
+    private static let leasesOfPatience = 4
+
+    let core: StoreCore
+    private var clock = ClockWatch()
+    /// Under which number the clock was read last, if quickly: what is read next can be compared with that.
+    private var readAs: Int64?
+
+    init(_ core: StoreCore) { self.core = core }
+
+    /// Takes up the node's place, before anything else is done.
+    mutating func begin() async throws(PostgresError) {
+        try await readClock()
+        if try await awaitNodes() {
+            readAs = nil
+            try await readClock()
+        }
+        try await register()
+        if readAs != nil { readAs = core.nodeNumber }
+    }
+
+    /// Renews the lease and reads the clock until the task is cancelled.
+    mutating func run() async {
+        var pause = core.leaseHealth.pause
+        core.leaseHealth.noteGap()
+        while true {
+            do { try await Task.sleep(for: pause) } catch { return }
+            do throws(PostgresError) {
+                try await renew()
+                core.leaseHealth.noteRenewal()
+                try await readClock()
+                pause = core.leaseHealth.pause
+            } catch {
+                core.noteFailure(error)
+                core.leaseHealth.noteGap()
+                pause = min(core.leaseHealth.pause, Self.retryPause)
+            }
+        }
+    }
+
+    /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
+    func end() async throws(PostgresError) {
+        let (numbers, pages, now) = (core.ownNumbers, core.options.pagesOfPortion, core.now)
+        try await core.pulse.transaction { (db) throws(PostgresError) in
+            try TakeOver.end(numbers, pages: pages, now: now, db)
+        }
+    }
+
+    /// Takes a number that was never used and the lowest free slot.
+    private func register() async throws(PostgresError) {
+        let (options, core) = (core.options, core)
+        let former = core.nodeNumber
+        try await core.pulse.transaction { (db) throws(PostgresError) in
+            try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
+            try Self.makeRoom(pages: options.pagesOfPortion, now: core.now, db)
+            let rows = try db.run(
+                """
+                INSERT INTO chapar.nodes (slot, name, lease_until)
+                SELECT s, $2, clock_timestamp() + make_interval(secs => $3::float8) FROM generate_series(0, $1 - 1) AS s
+                WHERE s NOT IN (SELECT slot FROM chapar.nodes) ORDER BY s LIMIT 1 RETURNING number, slot
+                """,
+                [.integer(NodeNumbers.slots), .text(options.nodeName), .text("\(options.nodeLease.inSeconds)")]
+            )
+            guard let number = rows.integer(0, 0), let slot = rows.integer(0, 1) else {
+                throw .declined(.failed("\(NodeNumbers.slots) gateways share \(options) already: no more can"))
+            }
+            let highest = try NodeNumbers.highest(db)
+            if former != 0 {
+                // What it still has goes with it: others would take it for what a node left that is gone.
+                try ClaimedPortion.giveAll(of: [former], to: number, pages: options.pagesOfPortion, db)
+            }
+            core.become(node: number, slot: slot, above: highest)
+        }
+    }
+
+    /// Gives up the place of the node that has been dead for longest, where no place is free: when gateways are killed soon after each
+    /// start, none lives long enough to do so.
+    private static func makeRoom(
+        pages: Int64,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        let rows = try db.run(
+            """
+            SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() AND (SELECT count(*) >= $1 FROM chapar.nodes)
+            ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+            """,
+            [.integer(NodeNumbers.slots)]
+        )
+        if let number = rows.integer(0, 0) { try TakeOver.end([number], pages: pages, now: now, db) }
+    }
+
+    private func renew() async throws(PostgresError) {
+        let (options, number) = (core.options, core.nodeNumber)
+        let isAlive = try await core.pulse.session { (db) throws(PostgresError) in
+            try db.run(
+                "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
+                [.integer(number), .text("\(options.nodeLease.inSeconds)")]
+            ).changed == 1
+        }
+        guard !isAlive else { return }
+        core.logger.warning("this node was taken for dead and goes on under a new number")
+        try await register()
+    }
+
+    /// Waits for the other nodes where none has a lease that the clock can have written as it is now: either they are dead, or the clock was
+    /// set a moment ago, and they know by how much. A wrong time would end what waits as too old.
+    ///
+    /// - Returns: Whether it waited.
+    private func awaitNodes() async throws(PostgresError) -> Bool {
+        guard core.databaseTime != nil else { return false }
+        let lease = core.options.nodeLease
+        let isDoubtful = try await core.pulse.session { (db) throws(PostgresError) in
+            try db.run(
+                """
+                SELECT count(*) > 0 AND count(*) FILTER (
+                    WHERE lease_until > clock_timestamp() AND \(ClockShift.canHaveWrittenSQL(lease))
+                ) = 0 FROM chapar.nodes
+                """
+            ).bool(0, 0)
+        }
+        guard isDoubtful else { return false }
+        let (end, before) = (ContinuousClock.now + core.leaseHealth.pause + Self.retryPause, core.ahead)
+        while try await storedAhead() == before, ContinuousClock.now < end {
+            do { try await Task.sleep(for: .milliseconds(100)) } catch { throw .closed }
+        }
+        return true
+    }
+
+    /// By how much the time of day is ahead of the steady time, as a node has noted last, in milliseconds.
+    private func storedAhead() async throws(PostgresError) -> Int64 {
+        try await core.pulse.session { (db) throws(PostgresError) in
+            try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
+        }
+    }
+
+    /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
+    ///
+    /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is now.
+    private mutating func readClock() async throws(PostgresError) {
+        guard let time = core.databaseTime else {
+            core.ahead = try await storedAhead()
+            return
+        }
+        let (number, lease) = (core.nodeNumber, core.options.nodeLease)
+        let (wall, ahead, isFirst, isMoving, before, after) = try await core.pulse.session {
+            (db) throws(PostgresError) in
+            let before = ContinuousClock.now
+            let rows = try db.run(
+                """
+                SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT ahead FROM chapar.clock),
+                    (SELECT coalesce(min(number) >= $1, true) FROM chapar.nodes WHERE lease_until > clock_timestamp()
+                        AND \(ClockShift.canHaveWrittenSQL(lease))),
+                    \(ClockShift.underWaySQL)
+                """,
+                [.integer(number)]
+            )
+            return (
+                rows.integer(0, 0) ?? 0, rows.integer(0, 1) ?? 0, rows.bool(0, 2), rows.bool(0, 3), before,
+                ContinuousClock.now
+            )
+        }
+        let isQuick = before.duration(to: after) < Self.longestReading
+        // Who comes anew knows no better: its own clock may have stood still while it was taken for dead.
+        let isNew = readAs != number
+        guard isQuick || isNew else { return }
+        readAs = isQuick ? number : nil
+        let instant = before + before.duration(to: after) / 2
+        let known = time.steady(at: instant).millisecondsSince1970
+        // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
+        if abs(wall - known - core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
+        let jump = wall - ahead - known
+        let verdict =
+            isNew
+            ? .follow
+            : clock.judge(
+                jump: jump,
+                ahead: ahead,
+                isFirst: isFirst,
+                noted: ahead - core.ahead,
+                isMoving: isMoving,
+                patience: lease * Self.leasesOfPatience
+            )
+        switch verdict {
+        case .wait: break
+        case .follow:
+            core.ahead = ahead
+            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
+        case .shift(let ahead):
+            guard try await ClockShift(core).begin(to: ahead, on: core.pulse) else { return }
+            time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
+        }
+    }
+
+}

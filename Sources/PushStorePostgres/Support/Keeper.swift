@@ -2,6 +2,7 @@ internal import Foundation
 internal import Logging
 internal import PushCore
 internal import PushQueue
+internal import Synchronization
 
 /// Keeps the store going: the partitions of the days to come, the work of nodes that have died, what other nodes have made.
 struct Keeper {

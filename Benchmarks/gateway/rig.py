@@ -13,6 +13,7 @@ import socket
 import statistics
 import struct
 import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -231,6 +232,12 @@ def lost(accepted, broken, rest):
     missing = accepted - sum(rest["ended"].values()) - rest["waiting"]
     # An answer that was cut off with its connection may have been an acceptance, so more ends than answers are no fault then.
     return max(0, missing) if broken else missing
+
+
+def judge(missed):
+    """Ends a benchmark with exit code 1, and names what missed its goal, if anything did."""
+    if missed:
+        sys.exit(f"not as wanted: {', '.join(missed)}")
 
 
 def wait_for_port(port, seconds=10):

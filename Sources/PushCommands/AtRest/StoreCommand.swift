@@ -28,7 +28,8 @@ struct StoreCopyCommand: AsyncParsableCommand {
             section store is used, a database file, or a postgres:// URL; the password may come from PGPASSWORD. The target must
             be empty. A copy that was stopped goes on where it was when the same command is run again; until it is done, no
             gateway opens the target. Numbers stay, and so does what is encrypted. What was being sent counts as perhaps sent.
-            At the end every record of both stores is compared; exit code 1 when they differ.
+            At the end all records of both stores are read again, and of each kind their number and a checksum over them are
+            compared; exit code 1 when they differ.
             """
     )
 
@@ -112,7 +113,7 @@ struct StoreCopyCommand: AsyncParsableCommand {
         var table = TextTable("KIND", "RECORDS")
         for (kind, count) in counts { table.add(kind.rawValue, "\(count)") }
         table.print()
-        Shell.print("\(copy.target.name) has everything of \(copy.source.name), compared record by record.")
+        Shell.print("\(copy.target.name) has everything of \(copy.source.name), compared by counts and checksums.")
     }
 }
 

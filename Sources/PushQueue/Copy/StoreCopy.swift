@@ -105,7 +105,7 @@ package struct StoreCopy: Sendable {
         return counts
     }
 
-    /// Compares every record of both stores by counts and checksums.
+    /// Compares both stores: of each kind the number of records and one checksum over them.
     package func verify() async throws -> [(kind: CopyKind, count: Int)] {
         var work = Work(total: 0, done: 0)
         return try await verify(&work, { _ in })

@@ -26,8 +26,8 @@ struct ClockShiftTests {
             let former = try await Self.times(nodes[0])
             time.set(time.now + Double(jump / 1_000))
             let shift = ClockShift(nodes[0].core, rows: Self.rows)
-            #expect(try await shift.begin(to: jump))
-            #expect(try await !shift.begin(to: 2 * jump), "one after the other")
+            #expect(try await shift.begin(to: jump, on: nodes[0].core.keeper))
+            #expect(try await !shift.begin(to: 2 * jump, on: nodes[0].core.keeper), "one after the other")
             #expect(try await shift.run(within: .zero))
             let moved = try await zip(former, Self.times(nodes[0])).count { $0 != $1 }
             #expect((1...Self.rows + 4).contains(moved))

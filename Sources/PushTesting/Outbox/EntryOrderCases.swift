@@ -68,8 +68,11 @@ extension OutboxStoreConformance {
             try expect(claims.map(\.attempt), is: [2], "the number of the second try")
             try await fixture.store.record(lost.map { OutboxResult($0, .retry(at: .distantPast)) })
             try expect(try await fixture.due(), is: [], "a late owner gives nothing away")
+            try await fixture.store.enqueue([fixture.operation("a", .tags)])
             try await fixture.store.record(lost.map { OutboxResult($0, .end) })
-            try expect(try await fixture.store.entries(ofDevice: "a", limit: 9).count, is: 0, "what waits")
+            try expect(try await fixture.due(), is: [], "nor lets the next go out beside what another owner has")
+            try await fixture.store.record(claims.map { OutboxResult($0, .end) })
+            try expect(try await fixture.due(), is: ["a"], "what goes out behind it")
         },
         OutboxStoreConformanceCase("A registration that says what the last one says adds nothing") { fixture in
             let store = fixture.store

@@ -73,7 +73,7 @@ public struct PostgresLook: Sendable, Hashable {
     }
 
     /// Who keeps dead rows of this database: sessions in others do not.
-    private static func oldestSnapshot(
+    static func oldestSnapshot(
         _ db: isolated PostgresConnection,
         hasEvents: Bool
     ) throws(PostgresError) -> Snapshot? {

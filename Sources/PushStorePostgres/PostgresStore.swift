@@ -192,7 +192,9 @@ public final class PostgresStore: NotificationStore {
     /// Whether the store can take work: whether its last call of the database went well.
     public func health() async -> StoreHealth {
         if isClosed { return StoreHealth(acceptsWork: false, detail: StoreError.closed.description) }
-        return StoreHealth(acceptsWork: core.lastFailure == nil, detail: core.lastFailure)
+        var health = StoreHealth(acceptsWork: core.lastFailure == nil, detail: core.lastFailure)
+        (health.deadRows, health.oldestSnapshot) = core.remains.withLock { $0 }
+        return health
     }
 
     /// Whether ``close()`` was called.

@@ -70,6 +70,32 @@ struct ConnectionTests {
         await connection.close()
     }
 
+    @Test("A server that takes no changes any more, as after a failover, is left for a new connection")
+    func readOnly() async throws {
+        let options = try await TestServer.shared.options()
+        let connection = PostgresConnection(options, name: "test")
+        func process() async throws -> Int64? {
+            try await connection.session { (db) throws(PostgresError) in
+                try db.run("SELECT pg_backend_pid()::bigint").integer(0, 0)
+            }
+        }
+        let former = try await process()
+        try await connection.session { (db) throws(PostgresError) in
+            try db.perform("CREATE SCHEMA \(options.schema); SET default_transaction_read_only = on")
+        }
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.transaction { (db) throws(PostgresError) in
+                try db.perform("CREATE TABLE \(options.schema).changes (number int)")
+            }
+        }
+        #expect(error?.isOutage == true && error?.description.contains("target_session_attrs=read-write") == true)
+        #expect(try await process() != former)
+        try await connection.transaction { (db) throws(PostgresError) in
+            try db.perform("CREATE TABLE \(options.schema).changes (number int)")
+        }
+        await connection.close()
+    }
+
     @Test("A statement without an answer is given up at its deadline")
     func deadline() async throws {
         var options = try await TestServer.shared.options()

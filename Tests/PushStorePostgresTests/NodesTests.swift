@@ -405,7 +405,75 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
-    @Test("A node looks for what a dead one leaves as soon as its lease ends, and not much before the next renewal else")
+    @Test("What keeps the store busy does not hold up the node's lease")
+    func busy() async throws {
+        let nodes = try await nodes(2, lease: .seconds(3))
+        let number = nodes[0].core.nodeNumber
+        try await nodes[0].accept(to: [.user("a")])
+        #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero).count == 1)
+        try await nodes[0].core.keeper.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(8)") }
+        #expect(nodes[0].core.nodeNumber == number)
+        #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number)") == 1)
+        for node in nodes { await node.close() }
+    }
+
+    @Test("A node may judge others when it has renewed its own lease for a whole one without a gap, and a moment ago")
+    func health() {
+        let now = ContinuousClock.now
+        let health = LeaseHealth(lease: .seconds(9))
+        health.noteRenewal(at: now)
+        health.noteGap(at: now)
+        for second in [3, 6, 9] { health.noteRenewal(at: now + .seconds(second)) }
+        #expect(!health.mayJudge(at: now + .seconds(9)))
+        #expect(health.mayJudge(at: now + .seconds(10)))
+        #expect(!health.mayJudge(at: now + .seconds(15)), "it has stood still")
+        health.noteRenewal(at: now + .seconds(16))
+        #expect(!health.mayJudge(at: now + .seconds(17)), "and the others may have with it")
+        for second in [19, 22, 25] { health.noteRenewal(at: now + .seconds(second)) }
+        #expect(health.mayJudge(at: now + .seconds(26)))
+        #expect(LeaseHealth(lease: .seconds(3_600)).pause == .seconds(5))
+    }
+
+    @Test("A commit tells at most once, nobody tells more often than each 50 ms, and a lone node tells nothing")
+    func notifications() async throws {
+        let options = try await TestServer.shared.options()
+        let listener = PostgresConnection(options, name: "listener")
+        func heard(for span: Duration) async throws -> [String] {
+            var heard: [String] = []
+            let end = ContinuousClock.now + span
+            while ContinuousClock.now < end {
+                heard += try await listener.session { (db) throws(PostgresError) in
+                    try db.notifications(within: .milliseconds(100))
+                }
+            }
+            return heard
+        }
+        try await Nodes.use(1, options: options) { nodes in
+            try await listener.session { (db) throws(PostgresError) in try db.perform("LISTEN \"chapar.work\"") }
+            try await nodes[0].accept(to: [.user("a")])
+            #expect(try await heard(for: .seconds(1)).isEmpty)
+            let other = try await PostgresStore.open(options)
+            nodes[0].core.announcer.hasPeers = true
+            async let texts = heard(for: .seconds(2))
+            let start = ContinuousClock.now
+            var commits = 0
+            while start.duration(to: .now) < .seconds(1) {
+                try await nodes[0].accept(to: [.user("b")], backend: commits % 2 == 0 ? "apns" : "fcm")
+                commits += 1
+            }
+            let count = try await texts.count
+            #expect(count > 2 && count <= 1_000 / 50 + 2, "\(count) of \(commits) commits")
+            await other.close()
+        }
+        await listener.close()
+        #expect(Announcer.messages(["e", "wapns", "wfcm"]) == ["e\nwapns\nwfcm"])
+        let long = (0..<200).map { "w\($0)" + String(repeating: "x", count: 100) }
+        let messages = Announcer.messages(long)
+        #expect(messages.count == 3 && messages.allSatisfy { $0.utf8.count < 8_000 })
+        #expect(messages.flatMap { $0.split(separator: "\n").map(String.init) } == long)
+    }
+
+    @Test("A node looks for what a dead one leaves as soon as its lease ends")
     func pauses() {
         let now = ContinuousClock.now
         func pause(_ end: Double?) -> Duration {

@@ -196,7 +196,12 @@ struct OutageTests {
         let folder = try await TestServer.shared.options().parameters["host"] ?? ""
         #expect(
             try await sentence(url: "postgres://chapar@/none?host=\(folder)").contains(
-                "database \"none\" does not exist"
+                "database \"none\" does not exist: make it (createdb)"
+            )
+        )
+        #expect(
+            try await sentence(url: "postgres://stranger@/postgres?host=\(folder)").contains(
+                "role \"stranger\" does not exist: make it (createuser)"
             )
         )
         let quoted = try await sentence { $0.schema = "two words" }
@@ -216,6 +221,16 @@ struct OutageTests {
         var options = try await TestServer.shared.options()
         let store = try await PostgresStore.open(options)
         await store.close()
+        let foreign = try await sentence {
+            $0 = try PostgresOptions(url: "postgres://nobody@/postgres?host=\(folder)")
+            $0.schema = options.schema
+        }
+        #expect(foreign.contains("permission denied"))
+        #expect(foreign.contains("let the schema and its tables belong to the user of store.url"))
+        let old = await #expect(throws: PostgresError.self) { [options] in
+            try await Schema.migrate(admin, options, oldestServer: 990_000)
+        }
+        #expect(old?.description.contains("99 is the oldest that is supported, upgrade the server") == true)
         let number = Schema.steps.count + 1
         let schema = options.schema
         try await admin.session { (db) throws(PostgresError) in
@@ -228,6 +243,41 @@ struct OutageTests {
         let look = try await PostgresLook.look(at: options)
         #expect(look.isSupported && !look.isNewer && look.mayChange && look.missingSteps == Schema.steps.count)
         await admin.close()
+    }
+
+    @Test("A password is used wherever it stands, and a wrong one is named in a sentence without it")
+    func passwords() async throws {
+        let rules = FileManager.default.temporaryDirectory.appending(path: "chapar-hba-\(UUID().uuidString)")
+        try Data("local all chapar trust\nlocal all all scram-sha-256\n".utf8).write(to: rules)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: rules.path)
+        defer { try? FileManager.default.removeItem(at: rules) }
+        let server = TestServer(["hba_file=\(rules.path)"])
+        let options = try await server.options()
+        let folder = try await server.folder()
+        let admin = PostgresConnection(options, name: "admin")
+        try await admin.session { (db) throws(PostgresError) in
+            try db.perform(
+                "CREATE ROLE shop LOGIN PASSWORD 'hush'; GRANT CREATE ON DATABASE postgres TO shop"
+            )
+        }
+        await admin.close()
+        let address = "@/postgres?host=\(folder)"
+        for options in [
+            try PostgresOptions(url: "postgres://shop:hush\(address)"),
+            try PostgresOptions(url: "postgres://shop\(address)", password: Secret("hush")),
+        ] {
+            let store = try await PostgresStore.open(options)
+            #expect(await store.health().acceptsWork)
+            await store.close()
+        }
+        for (password, words) in [("wrong-one", "password authentication failed"), (nil, "no password supplied")] {
+            let wrong = try PostgresOptions(url: "postgres://shop\(address)", password: password.map { Secret($0) })
+            let error = await #expect(throws: StoreError.self) { try await PostgresStore.open(wrong) }
+            let sentence = error.map { "\($0)" } ?? ""
+            #expect(sentence.contains(words) && sentence.contains("give the user of store.url its password"))
+            #expect(!sentence.contains("wrong-one"))
+        }
+        try await server.end()
     }
 
     @Test(

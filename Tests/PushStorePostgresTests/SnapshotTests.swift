@@ -51,6 +51,32 @@ struct SnapshotTests {
         return found
     }
 
+    @Test("A store says how long a snapshot has been held that keeps its dead rows, and how many there are")
+    func health() async throws {
+        let server = TestServer()
+        let options = try await server.options()
+        let store = try await PostgresStore.open(options)
+        let holder = PostgresConnection(options, name: "holder")
+        try await holder.session { (db) throws(PostgresError) in
+            try db.perform("BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            try db.run("SELECT count(*) FROM pg_class")
+            try db.perform("SELECT pg_sleep(1.1)")
+        }
+        try await Keeper(store.core).lookForSnapshots()
+        #expect(await store.health().oldestSnapshot ?? .zero >= .seconds(1))
+        try await holder.session { (db) throws(PostgresError) in try db.perform("COMMIT") }
+        try await Keeper(store.core).lookForSnapshots()
+        #expect(await store.health().oldestSnapshot == nil)
+        let begin = ContinuousClock.now
+        while await store.health().deadRows == nil, begin.duration(to: .now) < .seconds(20) {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(await store.health().deadRows != nil)
+        await holder.close()
+        await store.close()
+        try await server.end()
+    }
+
     @Test("A session that holds a snapshot in this database is named, and one in another database is not")
     func sessions() async throws {
         try await withServer { options, other in

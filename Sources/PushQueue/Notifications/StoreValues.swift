@@ -487,6 +487,10 @@ public struct StoreHealth: Sendable, Hashable {
     public var freeBytes: Int64?
     /// Bytes in use in the store's files, when it can be known.
     public var usedBytes: Int64?
+    /// Rows of the queue that are dead and not yet removed, of a database that removes them later.
+    public var deadRows: Int64?
+    /// How long the oldest snapshot has been held that keeps them; nil when there is none, and where there is no such thing.
+    public var oldestSnapshot: Duration?
 
     /// Makes a state.
     public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil, usedBytes: Int64? = nil) {

@@ -50,6 +50,8 @@ final class Announcer: Sendable {
     }
 
     private static let interval = Duration.milliseconds(50)
+    /// PostgreSQL takes a little more for one notification, in bytes.
+    private static let longestMessage = 7_000
     /// So long one wait for a notification takes at most; the end of the store interrupts it.
     private static let longestWait = Duration.seconds(5)
 
@@ -126,8 +128,8 @@ final class Announcer: Sendable {
                         )
                     }
                     try db.run(
-                        "SELECT pg_notify('chapar.work', word) FROM unnest($1::text[]) AS w(word)",
-                        [.texts(words)]
+                        "SELECT pg_notify('chapar.work', message) FROM unnest($1::text[]) AS m(message)",
+                        [.texts(Self.messages(words))]
                     )
                 }
             } catch {
@@ -136,6 +138,19 @@ final class Announcer: Sendable {
             // It ends early when the task is cancelled, and the loop with it.
             try? await Task.sleep(for: Self.interval)
         }
+    }
+
+    /// One notification of all words, or as few as they fit into.
+    static func messages(_ words: [String]) -> [String] {
+        var messages: [String] = []
+        for word in words {
+            if let last = messages.last, last.utf8.count + word.utf8.count < longestMessage {
+                messages[messages.count - 1] = last + "\n" + word
+            } else {
+                messages.append(word)
+            }
+        }
+        return messages
     }
 
     /// Hears what others tell, until the task is cancelled.
@@ -152,7 +167,8 @@ final class Announcer: Sendable {
                     let texts = try await connection.session { (db) throws(PostgresError) in
                         try db.notifications(within: Self.longestWait)
                     }
-                    for word in Set(texts).compactMap(Word.init) {
+                    let words = Set(texts.flatMap { $0.split(separator: "\n").map(String.init) })
+                    for word in words.compactMap(Word.init) {
                         switch word {
                         case .work(let backend): core.claimWaiters.stir(backend)
                         case .olderWork(let backend): core.claimWaiters.stir(backend, isOlder: true)

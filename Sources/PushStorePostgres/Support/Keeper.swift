@@ -8,7 +8,7 @@ internal import Synchronization
 struct Keeper {
     /// Days ahead for which partitions are made.
     private static let daysAhead: Int64 = 2
-    /// How often claims are looked for whose answers were lost a while ago.
+    /// How often claims are looked for whose answers were lost a while ago, and who holds snapshots.
     private static let lookInterval = Duration.seconds(60)
     /// So long the server may take for an estimate of how much waits.
     private static let longestEstimate = Duration.seconds(10)
@@ -65,15 +65,16 @@ struct Keeper {
     /// Works until the task is cancelled.
     mutating func run() async {
         let pause = core.options.nodeLease / 3
-        var looked = ContinuousClock.now
+        var looked: ContinuousClock.Instant?
         var isBusy = false
         while true {
             do { try await Task.sleep(for: isBusy ? .zero : Self.pause(pause, until: nextEnd)) } catch { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
                 isBusy = try await ClockShift(core).run(within: pause)
-                if looked.duration(to: .now) > Self.lookInterval {
-                    core.unknownClaims.lookAgain()
+                if looked.map({ $0.duration(to: .now) > Self.lookInterval }) ?? true {
+                    if looked != nil { core.unknownClaims.lookAgain() }
+                    try await lookForSnapshots()
                     looked = .now
                 }
                 if core.leaseHealth.mayJudge {
@@ -82,7 +83,8 @@ struct Keeper {
                 }
                 try await makePartitions()
                 try await lookAround()
-                try await VacuumPacing.look(span: min(pause * 2, .seconds(10)), on: core.keeper)
+                let dead = try await VacuumPacing.look(span: min(pause * 2, .seconds(10)), on: core.keeper)
+                core.remains.withLock { $0.deadRows = dead }
                 core.noteSuccess()
             } catch {
                 core.noteFailure(error)
@@ -122,6 +124,14 @@ struct Keeper {
             guard error.isTimeout else { throw error }
         }
         return max(0, try await estimate() ?? 0)
+    }
+
+    /// Looks for how long somebody has kept dead rows from being removed.
+    func lookForSnapshots() async throws(PostgresError) {
+        let snapshot = try await core.keeper.session { (db) throws(PostgresError) in
+            try PostgresLook.oldestSnapshot(db, hasEvents: true)
+        }
+        core.remains.withLock { $0.oldestSnapshot = snapshot?.age }
     }
 
     /// Frees what dead nodes had; whether something is left after the span.

@@ -41,9 +41,12 @@ enum VacuumPacing {
     /// Looks at the table and sets its threshold where it is wrong; the next look tries again where that would have to wait.
     ///
     /// A vacuum counts as one of a moment ago for `span`: a little longer than looks are apart.
-    static func look(span: Duration, on connection: PostgresConnection) async throws(PostgresError) {
+    ///
+    /// - Returns: How many rows are dead.
+    @discardableResult
+    static func look(span: Duration, on connection: PostgresConnection) async throws(PostgresError) -> Int64 {
         let reading = try await connection.session { (db) throws(PostgresError) in try read(span, db) }
-        guard reading.isWrong else { return }
+        guard reading.isWrong else { return reading.dead }
         do throws(PostgresError) {
             try await connection.transaction { (db) throws(PostgresError) in
                 // A vacuum that is under way has the lock: whoever waits for that for a second ends the vacuum.
@@ -59,6 +62,7 @@ enum VacuumPacing {
         } catch {
             guard error.isConflict else { throw error }
         }
+        return reading.dead
     }
 
     static func read(_ span: Duration, _ db: isolated PostgresConnection) throws(PostgresError) -> Reading {

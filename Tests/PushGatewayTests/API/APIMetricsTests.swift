@@ -115,7 +115,14 @@ struct APIMetricsTests {
         try await store.record([Resolution(delivery: ids[0].rawValue, transition: .end(.acceptedByPlatform))])
         try await store.record([Resolution(delivery: ids[4].rawValue, transition: .release)])
         _ = try await store.cancel(ids[4]) { _, _ in Array("{}".utf8) }
+        try await store.record([Resolution(delivery: ids[0].rawValue, transition: .release)])  // It is final.
+        var health = StoreHealth(acceptsWork: true)
+        (health.deadRows, health.oldestSnapshot) = (7, .seconds(90))
+        store.show(health)
         let samples = try await books.scrape()
+        #expect(samples["chapar_store_dead_rows"] == 7)
+        #expect(samples["chapar_store_oldest_snapshot_seconds"] == 90)
+        #expect(samples["chapar_ledger_ignored_total"] == 1)
         #expect(samples["chapar_ledger_accepted_total"] == 4)
         #expect(samples[#"chapar_ledger_ended_total{state="accepted_by_platform"}"#] == 1)
         #expect(samples[#"chapar_ledger_ended_total{state="cancelled"}"#] == 3)

@@ -115,6 +115,11 @@ extension MetricFamily {
         ["state"],
         "Deliveries that reached a final state since the start."
     )
+    static let ledgerIgnored = Self(
+        .counter,
+        "chapar_ledger_ignored_total",
+        "Answers of workers that changed nothing: the delivery was final, or another worker had claimed it since."
+    )
     static let ledgerWaiting = Self(.gauge, "chapar_ledger_waiting", "Deliveries that are not final.")
     static let ledgerDifference = Self(
         .gauge,
@@ -219,6 +224,16 @@ extension MetricFamily {
         "chapar_store_free_bytes",
         "Free bytes of the disk that holds the store."
     )
+    static let storeDeadRows = Self(
+        .gauge,
+        "chapar_store_dead_rows",
+        "Rows of the queue that are dead and that PostgreSQL has not removed."
+    )
+    static let storeOldestSnapshot = Self(
+        .gauge,
+        "chapar_store_oldest_snapshot_seconds",
+        "How long the oldest snapshot has been held that keeps PostgreSQL from removing dead rows, looked at once a minute."
+    )
     static let build = Self(
         .gauge,
         "chapar_build_info",
@@ -243,7 +258,7 @@ extension MetricFamily {
             "Deliveries",
             [
                 queueOldestAge, queueDepth, deliveries, sendDuration, retries, fallbacks, quotaWait, ledgerAccepted,
-                ledgerEnded, ledgerWaiting, ledgerDifference,
+                ledgerEnded, ledgerIgnored, ledgerWaiting, ledgerDifference,
             ]
         ),
         (
@@ -259,7 +274,8 @@ extension MetricFamily {
         ),
         (
             "The store and the process",
-            [storeUp, storeAcceptsWork, storeUsed, storeFree, build, processStart, processMemory, processCPU]
+            [
+                storeUp, storeAcceptsWork, storeUsed, storeFree, storeDeadRows, storeOldestSnapshot, build, processStart, processMemory, processCPU]
         ),
     ]
 }

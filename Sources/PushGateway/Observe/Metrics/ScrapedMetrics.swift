@@ -50,6 +50,12 @@ struct ScrapedMetrics {
             text.begin(.storeFree)
             text.sample(.storeFree, Double(free))
         }
+        if let dead = store.deadRows {
+            text.begin(.storeDeadRows)
+            text.sample(.storeDeadRows, Double(dead))
+            text.begin(.storeOldestSnapshot)
+            text.sample(.storeOldestSnapshot, store.oldestSnapshot?.inSeconds ?? 0)
+        }
         text.begin(.storeAcceptsWork)
         text.sample(.storeAcceptsWork, store.acceptsWork ? 1 : 0)
         writeWorkers(to: &text)
@@ -157,6 +163,8 @@ struct ScrapedMetrics {
                 Double(totals.ended[state] ?? 0)
             )
         }
+        text.begin(.ledgerIgnored)
+        text.sample(.ledgerIgnored, Double(ledger.ignored))
         let waiting = depths.values.reduce(0) { $0 + $1.waiting + $1.claimed }
         text.begin(.ledgerWaiting)
         text.sample(.ledgerWaiting, Double(waiting))

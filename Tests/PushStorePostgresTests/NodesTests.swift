@@ -405,6 +405,19 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("Requests that come while a transaction is under way share the next one")
+    func groups() async throws {
+        let nodes = try await nodes(1)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<400 { group.addTask { try await nodes[0].accept(to: [.user("\(number)")]) } }
+            try await group.waitForAll()
+        }
+        #expect(try await nodes[0].count("SELECT count(*) FROM chapar.notifications") == 400)
+        let commits = try await nodes[0].count("SELECT count(DISTINCT xmin::text) FROM chapar.notifications")
+        #expect(commits <= 100, "\(commits)")
+        for node in nodes { await node.close() }
+    }
+
     @Test("What keeps the store busy does not hold up the node's lease")
     func busy() async throws {
         let nodes = try await nodes(2, lease: .seconds(3))

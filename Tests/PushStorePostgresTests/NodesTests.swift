@@ -482,7 +482,7 @@ struct NodesTests {
         #expect(Announcer.messages(["e", "wapns", "wfcm"]) == ["e\nwapns\nwfcm"])
         let long = (0..<200).map { "w\($0)" + String(repeating: "x", count: 100) }
         let messages = Announcer.messages(long)
-        #expect(messages.count == 3 && messages.allSatisfy { $0.utf8.count < 8_000 })
+        #expect(messages.count == 4 && messages.allSatisfy { $0.utf8.count < 8_000 })
         #expect(messages.flatMap { $0.split(separator: "\n").map(String.init) } == long)
     }
 

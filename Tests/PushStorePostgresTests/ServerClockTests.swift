@@ -76,7 +76,9 @@ struct ClockWatchTests {
         #expect(judge(&watch, 1_000, isFirst: true) == .shift(to: 1_500))
     }
 
-    @Test("A node that took a step for the time follows what another has noted at once, and its own reading where it judges")
+    @Test(
+        "A node that took a step for the time follows what another has noted; where it judges it goes by its own reading"
+    )
     func noted() {
         var watch = ClockWatch()
         #expect(judge(&watch, -3_600_000, noted: 3_600_000) == .follow)
@@ -156,7 +158,7 @@ struct ServerClockTests {
         await clock.close()
     }
 
-    @Test("A node that starts before anybody has noted it takes no work before somebody has", arguments: [3_600, -3_600])
+    @Test("A node that starts before anybody has noted it waits for that", arguments: [3_600, -3_600])
     func startsBetween(_ step: Int) async throws {
         let clock = try await SteppedClock(lease: .seconds(6))
         try await Nodes.use(1, options: clock.options) { nodes in

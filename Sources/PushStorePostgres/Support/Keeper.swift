@@ -102,12 +102,16 @@ struct Keeper {
         let (bound, isStale) = (core.options.maximumWaiting, core.keeper.isNew.load(ordering: .acquiring))
         guard bound > 100_000 else {
             return try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0) ?? 0
+                try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0)
+                    ?? 0
             }
         }
         func estimate() async throws(PostgresError) -> Int64? {
             try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run("SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(0, 0)
+                try db.run("SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(
+                    0,
+                    0
+                )
             }
         }
         if !isStale, let known = try await estimate(), known >= 0 { return known }

@@ -116,8 +116,9 @@ struct NodeLease {
         try await register()
     }
 
-    /// Waits for the other nodes where none has a lease that the clock can have written as it is now: either they are dead, or the clock was
-    /// set a moment ago, and they know by how much. A wrong time would end what waits as too old.
+    /// Waits for the other nodes where none has a lease that the clock can have written as it is now.
+    ///
+    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what waits as too old.
     ///
     /// - Returns: Whether it waited.
     private func awaitNodes() async throws(PostgresError) -> Bool {

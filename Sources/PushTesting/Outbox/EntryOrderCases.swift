@@ -125,7 +125,10 @@ extension OutboxStoreConformance {
                     let after: OutboxEntryState = !isKept ? .ended : isDue ? .due : other ?? .waiting
                     let event = ending.event(isLeased: other == nil).flatMap { table.allows($0, in: before) ? $0 : nil }
                     let isAllowed = event.map { table.allows($0, from: before, to: after) } ?? (after == before)
-                    try expect(isAllowed, "\(ending), with another owner: \(other?.rawValue ?? "none"), led to \(after.rawValue)")
+                    try expect(
+                        isAllowed,
+                        "\(ending), with another owner: \(other?.rawValue ?? "none"), led to \(after.rawValue)"
+                    )
                     _ = try await fixture.store.cancelEntries(of: "crm", device: device)
                 }
             }

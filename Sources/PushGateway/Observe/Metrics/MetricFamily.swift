@@ -275,7 +275,9 @@ extension MetricFamily {
         (
             "The store and the process",
             [
-                storeUp, storeAcceptsWork, storeUsed, storeFree, storeDeadRows, storeOldestSnapshot, build, processStart, processMemory, processCPU]
+                storeUp, storeAcceptsWork, storeUsed, storeFree, storeDeadRows, storeOldestSnapshot, build,
+                processStart, processMemory, processCPU,
+            ]
         ),
     ]
 }

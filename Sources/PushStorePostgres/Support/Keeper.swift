@@ -20,8 +20,9 @@ struct Keeper {
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// Does what must be done before work is taken, by a node that has its place. Others' work is left alone until it has renewed its lease
-    /// for a while, see ``run()``.
+    /// Does what must be done before work is taken, by a node that has its place.
+    ///
+    /// Others' work is left alone until the node has renewed its lease for a while, see ``run()``.
     mutating func begin() async throws(PostgresError) {
         try await core.followWallClock()
         try await ClockShift(core).run(within: core.options.nodeLease / 3)

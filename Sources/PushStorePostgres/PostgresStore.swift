@@ -235,7 +235,7 @@ public final class PostgresStore: NotificationStore {
         core.outboxSignals.raiseAll()
     }
 
-    /// Lets the node's lease end, as if the process stood still; for tests.
+    /// Lets the node's lease end, as if the process stood still but for claims; for tests.
     func pauseKeeper() async {
         let others = tasks.withLock { $0?.others ?? [] }
         for task in others.dropFirst() { task.cancel() }

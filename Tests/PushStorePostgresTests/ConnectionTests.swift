@@ -89,6 +89,8 @@ struct ConnectionTests {
             }
         }
         #expect(error?.isOutage == true && error?.description.contains("target_session_attrs=read-write") == true)
+        await #expect(throws: PostgresError.self, "it is not asked all the time") { try await process() }
+        try await Task.sleep(for: .milliseconds(200))
         #expect(try await process() != former)
         try await connection.transaction { (db) throws(PostgresError) in
             try db.perform("CREATE TABLE \(options.schema).changes (number int)")

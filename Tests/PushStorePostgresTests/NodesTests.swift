@@ -387,7 +387,7 @@ struct NodesTests {
         while taken.count < 2, begin.duration(to: .now) < .seconds(20) {
             taken += try await nodes[1].claim(backend: "apns", limit: 2 - taken.count, wait: .seconds(1))
         }
-        #expect(begin.duration(to: .now) < .seconds(5))
+        #expect(begin.duration(to: .now) < .seconds(8))
         #expect(taken.map(\.isRecovered) == [true, true])
         #expect(taken.map(\.isReplay) == [true, true])
         #expect(zip(taken, former).allSatisfy { $0.lease > $1.lease })
@@ -495,7 +495,7 @@ struct NodesTests {
         #expect(pause(nil) == .seconds(5))
         #expect(pause(11) == .seconds(5))
         #expect(pause(2) == .milliseconds(2_050))
-        #expect(pause(-3) == .milliseconds(50))
+        #expect(pause(-3) == .seconds(1))
     }
 
     @Test("A node that was taken for dead goes on under a new number")

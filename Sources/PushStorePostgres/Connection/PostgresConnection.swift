@@ -25,8 +25,8 @@ actor PostgresConnection {
     /// standby has it.
     private var isCommitting = false
     private var isClosed = false
-    /// Whether the server has said that it takes no work: what comes next is for another connection, perhaps to another server.
-    private var isTurnedAway = false
+    /// Why the server takes no changes, once it has said so: what comes next is for another connection, perhaps to another server.
+    private var refusal: String?
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
     private var backOff = BackOff()
@@ -139,7 +139,7 @@ actor PostgresConnection {
         do throws(PostgresError) {
             result = try finishPipeline(connection, wanted: settings.count + 1)
         } catch {
-            if case .unavailable(let message) = error { throw .broken(message) }
+            if case .unavailable(let message) = error, refusal == nil { throw .broken(message) }
             if self.connection != nil { try? perform("ROLLBACK") }
             throw error
         }
@@ -154,7 +154,7 @@ actor PostgresConnection {
         do throws(PostgresError) {
             return try body(self)
         } catch {
-            if case .unavailable(let message) = error { throw .broken(message) }
+            if case .unavailable(let message) = error, refusal == nil { throw .broken(message) }
             throw error
         }
     }
@@ -225,7 +225,8 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK, !isTurnedAway { return }
+            if PQstatus(connection) == CONNECTION_OK, refusal == nil { return }
+            if let refusal { backOff.fail(refusal) }
             disconnect()
         }
         guard SchemaName.isPlain(options.schema) else {
@@ -260,7 +261,7 @@ actor PostgresConnection {
         if let cancel { chapar_cancel_free(cancel) }
         if let connection { PQfinish(connection) }
         (connection, cancel) = (nil, nil)
-        isTurnedAway = false
+        refusal = nil
         prepared.removeAll()
     }
 
@@ -400,8 +401,9 @@ actor PostgresConnection {
         func field(_ letter: Character) -> String? {
             letter.asciiValue.flatMap { PQresultErrorField(result, Int32(clamping: $0)) }.map { String(cString: $0) }
         }
-        let error = PostgresError(code: field("C") ?? "", message: field("M") ?? "no reason given")
-        if case .unavailable = error { isTurnedAway = true }
+        let code = field("C") ?? ""
+        let error = PostgresError(code: code, message: field("M") ?? "no reason given")
+        if code == PostgresError.readOnly, case .unavailable(let message) = error { refusal = message }
         return error
     }
 

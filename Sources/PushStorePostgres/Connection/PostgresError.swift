@@ -22,7 +22,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     /// The server's code for the end of a session that did nothing within a transaction.
     private static let idle = "25P03"
     /// The server's code for a change at a standby, or at a server that takes none.
-    private static let readOnly = "25006"
+    static let readOnly = "25006"
     /// The server's code for missing rights.
     static let rights = "42501"
 

@@ -36,16 +36,17 @@ struct TakeOver {
     /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
     ///
     /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead because it was set a moment ago.
-    private init?(at time: Date?, _ db: isolated PostgresConnection) throws(PostgresError) {
+    private init?(at time: Date?, by node: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
         // Nobody waits for another one: the lease of who waits would end meanwhile.
         let rows = try db.run(
             """
             SELECT d.number, d.mark, coalesce(m.value, 0) FROM (
                 SELECT number, 'dead ' || number || ' ' || (extract(epoch FROM lease_until) * 1000000)::bigint AS mark, lease_until
-                FROM chapar.nodes WHERE lease_until < least(clock_timestamp(), to_timestamp($1::float8)) FOR UPDATE SKIP LOCKED
+                FROM chapar.nodes WHERE lease_until < least(clock_timestamp(), to_timestamp($1::float8)) AND number <> $2
+                FOR UPDATE SKIP LOCKED
             ) AS d LEFT JOIN chapar.marks m ON m.name = d.mark ORDER BY d.lease_until, d.number
             """,
-            [.text(time.map { "\($0.timeIntervalSince1970)" })]
+            [.text(time.map { "\($0.timeIntervalSince1970)" }), .integer(node)]
         )
         guard rows.count > 0 else { return nil }
         let first = rows.integer(0, 2) ?? 0
@@ -55,15 +56,21 @@ struct TakeOver {
         progress = Progress(mark: first)
     }
 
-    /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over.
-    static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
+    /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or this node may not judge.
+    static func run(
+        within span: Duration,
+        _ core: StoreCore,
+        while mayJudge: () -> Bool = { true }
+    ) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
         let pages = core.options.pagesOfPortion
         var total = Freed()
         repeat {
-            let now = core.now
+            // The time first: when the clock was set, this node may not judge before it goes by the new one.
+            let (now, time) = (core.now, core.databaseTime?.now)
+            guard mayJudge() else { return total }
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try TakeOver(at: core.databaseTime?.now, db)?.freePortion(of: pages, now: now, db) ?? Freed()
+                try TakeOver(at: time, by: core.nodeNumber, db)?.freePortion(of: pages, now: now, db) ?? Freed()
             }
             total.deliveries += freed.deliveries
             total.backends.formUnion(freed.backends)

@@ -11,7 +11,7 @@ struct Keeper {
     /// How often claims are looked for whose answers were lost a while ago, and who holds snapshots.
     private static let lookInterval = Duration.seconds(60)
     /// So long the server may take for an estimate of how much waits.
-    private static let longestEstimate = Duration.seconds(10)
+    private static let longestEstimate = Duration.seconds(5)
 
     let core: StoreCore
     private var strays = StrayClaims()
@@ -36,23 +36,22 @@ struct Keeper {
         until nextEnd: ContinuousClock.Instant?,
         at now: ContinuousClock.Instant = .now
     ) -> Duration {
-        // A little later than that, by when it may have been renewed.
-        nextEnd.map { min(third, max(.zero, now.duration(to: $0)) + .milliseconds(50)) } ?? third
+        guard let left = nextEnd.map({ now.duration(to: $0) }) else { return third }
+        // A little later than that, by when it may have been renewed; one that has ended may not be judged yet.
+        return min(third, left > .zero ? left + .milliseconds(50) : .seconds(1))
     }
 
     /// Reads what other nodes have made, and until when they have their leases.
     private mutating func lookAround() async throws(PostgresError) {
         let waiting = try await waiting()
-        let now = ContinuousClock.now
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
             core.waiting = waiting
             let nodes = try db.run(
                 """
-                SELECT count(*) > 1, (extract(epoch FROM min(lease_until) FILTER (
-                    WHERE number <> $1 AND lease_until > clock_timestamp()
-                ) - clock_timestamp()) * 1000)::bigint FROM chapar.nodes
+                SELECT count(*) > 1, (extract(epoch FROM min(lease_until) FILTER (WHERE number <> $1) - clock_timestamp()) * 1000)::bigint
+                FROM chapar.nodes
                 """,
                 [.integer(core.nodeNumber)]
             )
@@ -60,7 +59,7 @@ struct Keeper {
             db.isNew.store(false, ordering: .releasing)
             return nodes.integer(0, 1)
         }
-        nextEnd = left.map { now + .milliseconds($0) }
+        nextEnd = left.map { .now + .milliseconds($0) }
     }
 
     /// Works until the task is cancelled.
@@ -141,7 +140,7 @@ struct Keeper {
 
     /// Frees what dead nodes had; whether something is left after the span.
     private func takeOver(within span: Duration) async throws(PostgresError) -> Bool {
-        let freed = try await TakeOver.run(within: span, core)
+        let freed = try await TakeOver.run(within: span, core, while: { core.leaseHealth.mayJudge })
         core.outboxSignals.raise(entriesOf: freed.backends)
         if freed.deliveries > 0 {
             core.logger.notice(

@@ -16,7 +16,7 @@ struct NodeLease {
 
     let core: StoreCore
     private var clock = ClockWatch()
-    /// Under which number the clock was read last, if quickly: what is read next can be compared with that.
+    /// Under which number the clock was read last, if quickly: what is read next under the same is judged by it.
     private var readAs: Int64?
 
     init(_ core: StoreCore) { self.core = core }
@@ -24,17 +24,15 @@ struct NodeLease {
     /// Takes up the node's place, before anything else is done.
     mutating func begin() async throws(PostgresError) {
         try await readClock()
-        if try await awaitNodes() {
-            readAs = nil
-            try await readClock()
-        }
+        try await awaitNodes()
         try await register()
-        if readAs != nil { readAs = core.nodeNumber }
+        // What was noted meanwhile counts.
+        try await readClock()
     }
 
     /// Renews the lease and reads the clock until the task is cancelled.
     mutating func run() async {
-        var pause = core.leaseHealth.pause
+        var pause = Duration.zero
         core.leaseHealth.noteGap()
         while true {
             do { try await Task.sleep(for: pause) } catch { return }
@@ -119,26 +117,26 @@ struct NodeLease {
     /// Waits for the other nodes where none has a lease that the clock can have written as it is now.
     ///
     /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what waits as too old.
-    ///
-    /// - Returns: Whether it waited.
-    private func awaitNodes() async throws(PostgresError) -> Bool {
-        guard core.databaseTime != nil else { return false }
-        let lease = core.options.nodeLease
+    private func awaitNodes() async throws(PostgresError) {
+        guard core.databaseTime != nil else { return }
+        let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
+        // So much of its lease who lives has left.
+        let least = max(.zero, lease - pause * 2)
         let isDoubtful = try await core.pulse.session { (db) throws(PostgresError) in
             try db.run(
                 """
                 SELECT count(*) > 0 AND count(*) FILTER (
-                    WHERE lease_until > clock_timestamp() AND \(ClockShift.canHaveWrittenSQL(lease))
+                    WHERE lease_until > clock_timestamp() + make_interval(secs => \(least.inSeconds))
+                    AND \(ClockShift.canHaveWrittenSQL(lease))
                 ) = 0 FROM chapar.nodes
                 """
             ).bool(0, 0)
         }
-        guard isDoubtful else { return false }
-        let (end, before) = (ContinuousClock.now + core.leaseHealth.pause + Self.retryPause, core.ahead)
+        guard isDoubtful else { return }
+        let (end, before) = (ContinuousClock.now + pause + Self.retryPause, core.ahead)
         while try await storedAhead() == before, ContinuousClock.now < end {
             do { try await Task.sleep(for: .milliseconds(100)) } catch { throw .closed }
         }
-        return true
     }
 
     /// By how much the time of day is ahead of the steady time, as a node has noted last, in milliseconds.
@@ -175,7 +173,7 @@ struct NodeLease {
             )
         }
         let isQuick = before.duration(to: after) < Self.longestReading
-        // Who comes anew knows no better: its own clock may have stood still while it was taken for dead.
+        // Who has a new number knows no better: it has just started, or its own clock may have stood still while it was taken for dead.
         let isNew = readAs != number
         guard isQuick || isNew else { return }
         readAs = isQuick ? number : nil

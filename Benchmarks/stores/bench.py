@@ -62,13 +62,13 @@ def raw(rig, server, rows, on):
     return int(out.stdout), round((server.cpu - cpu) * 1e6 / total, 1)
 
 
-def run(rig, reference, name, scale, chapar, store, number, isApart):
+def run(rig, reference, name, scale, chapar, store, number, is_apart):
     """One run with a store; on PostgreSQL with what it counted."""
     per_post, posts, connections = PARTS[name]
     if store == "sqlite":
         return throughput(rig, reference, name, per_post, posts // scale, connections, chapar)
     folder = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{number}"
-    within = ("taskset", "-c", SERVER_CPU) if isApart else ()
+    within = ("taskset", "-c", SERVER_CPU) if is_apart else ()
     with postgres(folder, "max_wal_size=4GB", within=within) as server:
         before, cpu = server.counters(), server.cpu
         figures = throughput(rig, reference, name, per_post, posts // scale, connections, chapar, postgres=server.url)
@@ -78,15 +78,15 @@ def run(rig, reference, name, scale, chapar, store, number, isApart):
         figures["commits_a_delivery"] = round((after["commits"] - before["commits"]) / figures["delivered"], 4)
         figures["wal_bytes_a_delivery"] = round((after["wal"] - before["wal"]) / figures["delivered"])
         rows = max(1, round(2 / max(figures["commits_a_delivery"], 0.002)))
-        on = ("taskset", "-c", OTHER_CPU) if isApart else ()
+        on = ("taskset", "-c", OTHER_CPU) if is_apart else ()
         figures["raw_per_s"], figures["raw_server_cpu_us"] = raw(rig, server, rows, on)
         figures["of_raw"] = round(figures["delivered_per_s"] / figures["raw_per_s"], 3)
         return figures
 
 
-def verdict(name, ratio, of_raw, isApart):
+def verdict(name, ratio, of_raw, is_apart):
     """What a part came to, and which goals it missed."""
-    raw_goal = RAW_GOALS.get(name) if isApart else None
+    raw_goal = RAW_GOALS.get(name) if is_apart else None
     missed = [f"{name}: {figure} of {of}, at least {goal} is wanted"
               for figure, of, goal in ((ratio, "the embedded store", GOALS[name]), (of_raw, "raw.c", raw_goal))
               if goal is not None and figure < goal]

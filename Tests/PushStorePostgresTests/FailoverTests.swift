@@ -9,6 +9,55 @@ import Testing
 /// What a standby lacked that took over, though a node remembers it.
 @Suite("After a failover to a standby that lagged behind", .timeLimit(.minutes(2)))
 struct FailoverTests {
+    @Test("Gateways whose URL names both servers go on at the standby that was promoted, with all that it has")
+    func promotion() async throws {
+        let primary = TestServer(["wal_level=replica", "max_wal_senders=4"])
+        let standby = TestServer(["standby=\(try await primary.folder())", "hot_standby=on"])
+        let folders = [try await primary.folder(), try await standby.folder()]
+        let url = "postgres://chapar@/postgres?host=\(folders.joined(separator: ","))&target_session_attrs=read-write"
+        var options = try PostgresOptions(url: url)
+        options.nodeLease = .seconds(3)
+        try await Nodes.use(2, options: options) { nodes in
+            for name in ["a", "b", "c"] { try await nodes[0].accept(to: [.user(name)]) }
+            let held = try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero)
+            #expect(held.count == 1)
+            // A look at the standby itself, which takes no changes.
+            let behind = PostgresConnection(try await standby.options(), name: "behind")
+            func replayed() async throws -> Bool {
+                try await behind.session { (db) throws(PostgresError) in
+                    let rows = try db.run("SELECT count(*) FILTER (WHERE owner > 0), count(*) FROM chapar.waiting")
+                    return rows.integer(0, 0) == 1 && rows.integer(0, 1) == 3
+                }
+            }
+            while try await !replayed() { try await Task.sleep(for: .milliseconds(50)) }
+            await behind.close()
+            let alone = try await standby.options("chapar")
+            let error = await #expect(throws: StoreError.self) { try await PostgresStore.open(alone) }
+            #expect(error.map { "\($0)" }?.contains("write all hosts into store.url") == true)
+
+            try await primary.crash()
+            await #expect(throws: StoreError.self) { try await nodes[0].accept(to: [.user("lost")]) }
+            try await standby.promote()
+            let start = ContinuousClock.now
+            var isAccepted = false
+            while !isAccepted, start.duration(to: .now) < .seconds(40) {
+                isAccepted = (try? await nodes[1].accept(to: [.user("d")])) != nil
+                if !isAccepted { try await Task.sleep(for: .milliseconds(100)) }
+            }
+            #expect(isAccepted)
+            try await nodes[0].end(held)
+            var claimed: [ClaimedDelivery] = []
+            while claimed.count < 3, start.duration(to: .now) < .seconds(60) {
+                claimed += (try? await nodes[1].claim(backend: "apns", limit: 9, wait: .seconds(1))) ?? []
+            }
+            #expect(Set(claimed.map(\.recipient)).isSuperset(of: [.user("d")]) && claimed.count == 3)
+            try await nodes[1].end(claimed)
+            #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting") == 0)
+        }
+        try await standby.end()
+        try await primary.end()
+    }
+
     @Test("Partitions that are missing are made again")
     func partitions() async throws {
         try await Nodes.use { nodes in

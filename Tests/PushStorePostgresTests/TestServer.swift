@@ -67,6 +67,9 @@ actor TestServer {
     /// Starts it again.
     func restart() async throws { try await say("start", expecting: "ready") }
 
+    /// Makes a standby take changes.
+    func promote() async throws { try await say("promote", expecting: "promoted") }
+
     /// Ends the server for good.
     func end() async throws { try await started().input.close() }
 

@@ -227,12 +227,12 @@ extension MetricFamily {
     static let storeDeadRows = Self(
         .gauge,
         "chapar_store_dead_rows",
-        "Rows of the queue that are dead and that PostgreSQL has not removed."
+        "Rows of the queue that are dead and that PostgreSQL has not removed; 0 with the embedded store."
     )
     static let storeOldestSnapshot = Self(
         .gauge,
         "chapar_store_oldest_snapshot_seconds",
-        "How long the oldest snapshot has been held that keeps PostgreSQL from removing dead rows, looked at once a minute."
+        "How long the oldest snapshot has been held that keeps PostgreSQL from removing dead rows, looked at once a minute; 0 for none."
     )
     static let build = Self(
         .gauge,

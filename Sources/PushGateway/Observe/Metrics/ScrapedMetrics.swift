@@ -50,12 +50,10 @@ struct ScrapedMetrics {
             text.begin(.storeFree)
             text.sample(.storeFree, Double(free))
         }
-        if let dead = store.deadRows {
-            text.begin(.storeDeadRows)
-            text.sample(.storeDeadRows, Double(dead))
-            text.begin(.storeOldestSnapshot)
-            text.sample(.storeOldestSnapshot, store.oldestSnapshot?.inSeconds ?? 0)
-        }
+        text.begin(.storeDeadRows)
+        text.sample(.storeDeadRows, Double(store.deadRows ?? 0))
+        text.begin(.storeOldestSnapshot)
+        text.sample(.storeOldestSnapshot, store.oldestSnapshot?.inSeconds ?? 0)
         text.begin(.storeAcceptsWork)
         text.sample(.storeAcceptsWork, store.acceptsWork ? 1 : 0)
         writeWorkers(to: &text)

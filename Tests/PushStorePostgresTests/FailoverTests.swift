@@ -22,7 +22,8 @@ struct FailoverTests {
             let held = try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero)
             #expect(held.count == 1)
             // A look at the standby itself, which takes no changes.
-            let behind = PostgresConnection(try await standby.options(), name: "behind")
+            let alone = try await standby.options("chapar")
+            let behind = PostgresConnection(alone, name: "behind")
             func replayed() async throws -> Bool {
                 try await behind.session { (db) throws(PostgresError) in
                     let rows = try db.run("SELECT count(*) FILTER (WHERE owner > 0), count(*) FROM chapar.waiting")
@@ -31,7 +32,6 @@ struct FailoverTests {
             }
             while try await !replayed() { try await Task.sleep(for: .milliseconds(50)) }
             await behind.close()
-            let alone = try await standby.options("chapar")
             let error = await #expect(throws: StoreError.self) { try await PostgresStore.open(alone) }
             #expect(error.map { "\($0)" }?.contains("write all hosts into store.url") == true)
 

@@ -38,7 +38,8 @@ typedef struct {
 } Statement;
 
 static int rows, total;
-static int64_t base;
+static int64_t base, node;
+static const int64_t slot = 63;  /* No gateway of a benchmark has this place. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int inserted;
@@ -99,6 +100,10 @@ static void execute(Statement *s) {
     PGresult *result = PQexecPrepared(s->db, "s", s->count, values, lengths, formats, 1);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(s->db, "execute");
+    if (status == PGRES_COMMAND_OK ? atoi(PQcmdTuples(result)) != rows : PQntuples(result) != rows) {
+        fprintf(stderr, "execute: not as many rows as were given\n");
+        exit(1);
+    }
     PQclear(result);
 }
 static void fill_insertion(Statement *s, int64_t first, int64_t now) {
@@ -109,12 +114,23 @@ static void fill_insertion(Statement *s, int64_t first, int64_t now) {
     numbers(s, first, 1, 0), numbers(s, first, 1, 0), numbers(s, 1, 0, 0), numbers(s, now, 0, 0);
     numbers(s, now + 7200000, 0, 0), numbers(s, 1, 0, 0), numbers(s, 7, 0, 0), numbers(s, 0, 0, 1), numbers(s, 0, 0, 0);
     texts(s, TEXTS, TEXT, 73, NULL, 0), number(s, now), texts(s, BYTEAS, BYTEA, 160, NULL, 0);
+    number(s, node), number(s, slot);
 }
 static void fill_end(Statement *s, int64_t first, int64_t now) {
     s->count = 0;
     numbers(s, first, 1, 0), numbers(s, 7, 0, 0), numbers(s, 1, 0, 0), texts(s, BYTEAS, BYTEA, 120, NULL, 0);
     texts(s, BYTEAS, BYTEA, 300, NULL, 0), numbers(s, 0, 0, 1), numbers(s, 0, 0, 1), number(s, now);
     some_numbers(s, 1, 1, 0, 0);  /* The node that has claimed them. */
+}
+/* Takes a node's place, without which nothing is stored. */
+static void take_place(const char *url) {
+    PGconn *db = PQconnectdb(url);
+    PGresult *result = PQexec(
+        db, "INSERT INTO chapar.nodes (slot, name, lease_until) VALUES (63, 'raw', now() + interval '1 day') RETURNING number");
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) fail(db, "a node's place");
+    node = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(db);
 }
 static int64_t milliseconds(void) {
     struct timespec now;
@@ -140,6 +156,7 @@ int main(int count, char **words) {
     if (count != 6) return 2;
     rows = atoi(words[4]), total = atoi(words[5]) / rows * rows;
     base = (milliseconds() - 1704067200000LL) << 21;
+    take_place(words[1]);
     fill_insertion(&insertion, base, 0), fill_end(&end, base, 0);
     prepare(&insertion, words[1], words[2]);
     prepare(&end, words[1], words[3]);

@@ -581,7 +581,8 @@ let package = Package(
             name: "ChaparTests",
             dependencies: [
                 "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
-                "PushTesting", .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
+                "PushTesting", .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

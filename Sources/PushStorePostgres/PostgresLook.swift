@@ -3,6 +3,9 @@ public import PushCore
 
 /// What a database looks like before a gateway uses it: for `chapar doctor`.
 public struct PostgresLook: Sendable, Hashable {
+    /// The oldest version of PostgreSQL that is supported: older ones get no mends from their makers any more.
+    public static let oldestVersion = 15
+
     /// The server's version, such as `15.18`.
     public var version: String
     /// Whether the server is one that this program supports.

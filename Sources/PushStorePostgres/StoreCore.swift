@@ -95,16 +95,15 @@ final class StoreCore: Sendable {
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
     }
 
-    /// The highest number that any node can have given out by now, and what is stored has; this one gives out higher ones from now on.
-    func newestDelivery() async throws(PostgresError) -> Int64 {
-        // Clocks of nodes differ, and what one gave out before the clock was set back may be far ahead.
-        let highest = try await reader.session { (db) throws(PostgresError) in try NodeNumbers.highest(db) }
+    /// The highest number that any node can have given out by now, and no lower than one that is stored; this node gives out higher ones
+    /// from now on.
+    func newestDelivery(stored: Int64) -> Int64 {
         let now = time.steady
         return node.withLock { node in
             let newest = max(
                 node.numbers.allocate(1, at: now).rawValue,
                 NotificationID(firstAt: now + 0.001).rawValue - 1,
-                highest
+                stored
             )
             node.numbers.skip(to: newest)
             return newest

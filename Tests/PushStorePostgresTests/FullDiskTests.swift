@@ -45,14 +45,8 @@ private final class SmallDisk {
     .enabled(if: SmallDisk.isPossible, "only root can mount")
 )
 struct FullDiskTests {
-    @Test(
-        "New work is refused with the cause and the fix, what was sent is written once there is room, and work goes on by itself"
-    )
-    func full() async throws {
-        let server = TestServer()
-        let disk = try SmallDisk(megabytes: 24)
-        let filler = disk.folder + "/filler"
-        try Data(count: 8 << 20).write(to: URL(fileURLWithPath: filler))
+    /// Options of a store whose tables are on a disk.
+    private static func options(of server: TestServer, on disk: SmallDisk) async throws -> PostgresOptions {
         let options = try await server.options()
         let connection = PostgresConnection(options, name: "tablespace")
         for statement in [
@@ -62,6 +56,43 @@ struct FullDiskTests {
             try await connection.session { (db) throws(PostgresError) in try db.perform(statement) }
         }
         await connection.close()
+        return options
+    }
+
+    @Test("A start without room for the tables is refused with the cause and the fix, and succeeds once there is some")
+    func start() async throws {
+        let server = TestServer()
+        let disk = try SmallDisk(megabytes: 8)
+        let options = try await Self.options(of: server, on: disk)
+        let filler = disk.folder + "/filler"
+        try Data(count: (8 << 20) - (64 << 10)).write(to: URL(fileURLWithPath: filler))
+        do throws(StoreError) {
+            let store = try await PostgresStore.open(options)
+            Issue.record("it started")
+            await store.close()
+        } catch {
+            guard case .full(let reason, _) = error else {
+                Issue.record("\(error)")
+                return
+            }
+            #expect(reason.contains("the database has no room") && reason.contains("free"), "\(reason)")
+        }
+        try FileManager.default.removeItem(atPath: filler)
+        let store = try await PostgresStore.open(options)
+        #expect(await store.health().acceptsWork)
+        await store.close()
+        try await server.end()
+    }
+
+    @Test(
+        "New work is refused with the cause and the fix, what was sent is written once there is room, and work goes on by itself"
+    )
+    func full() async throws {
+        let server = TestServer()
+        let disk = try SmallDisk(megabytes: 24)
+        let filler = disk.folder + "/filler"
+        try Data(count: 8 << 20).write(to: URL(fileURLWithPath: filler))
+        let options = try await Self.options(of: server, on: disk)
         let store = try await PostgresStore.open(options)
         let first = try await store.accept(to: (0..<200).map { .user("\($0)") })
         let held = try await store.claim(backend: "apns", limit: 200, wait: .zero)

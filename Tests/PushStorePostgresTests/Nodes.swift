@@ -4,6 +4,18 @@ import PushCore
 
 /// Several stores on one schema, as several gateways have them.
 enum Nodes {
+    /// Opens some, called node-0 and on.
+    static func open(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
+        var options = try await TestServer.shared.options()
+        options.nodeLease = lease
+        var nodes: [PostgresStore] = []
+        for number in 0..<count {
+            options.nodeName = "node-\(number)"
+            nodes.append(try await PostgresStore.open(options))
+        }
+        return nodes
+    }
+
     static func use(
         _ count: Int = 1,
         time: (any TimeSource)? = nil,
@@ -34,6 +46,13 @@ enum Nodes {
 }
 
 extension PostgresStore {
+    /// Lets a node judge others, as if it had renewed its lease for long.
+    func makeHealthy() {
+        let now = ContinuousClock.now
+        core.leaseHealth.noteRenewal(at: now)
+        core.leaseHealth.noteGap(at: now - options.nodeLease * 2)
+    }
+
     /// A number out of the database.
     func number(_ query: String) async throws -> Int64 {
         try await session(on: registryReader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }

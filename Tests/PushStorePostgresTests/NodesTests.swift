@@ -11,17 +11,6 @@ import Testing
 /// Several gateways on one database.
 @Suite("Several nodes share a PostgreSQL store", .serialized, .timeLimit(.minutes(2)))
 struct NodesTests {
-    private func nodes(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
-        var options = try await TestServer.shared.options()
-        options.nodeLease = lease
-        var nodes: [PostgresStore] = []
-        for number in 0..<count {
-            options.nodeName = "node-\(number)"
-            nodes.append(try await PostgresStore.open(options))
-        }
-        return nodes
-    }
-
     @Test("Nodes that start together make the tables once")
     func startTogether() async throws {
         let options = try await TestServer.shared.options()
@@ -36,7 +25,7 @@ struct NodesTests {
 
     @Test("What any accepts, one claims, once; numbers never meet")
     func sharedWork() async throws {
-        let nodes = try await nodes(3)
+        let nodes = try await Nodes.open(3)
         try await Self.shareWork(nodes, each: 300)
         for node in nodes { await node.close() }
     }
@@ -63,7 +52,7 @@ struct NodesTests {
 
     @Test("Looks for claims whose answers were lost free none that somebody has")
     func looks() async throws {
-        let nodes = try await nodes(2)
+        let nodes = try await Nodes.open(2)
         let looking = Task {
             while !Task.isCancelled {
                 for node in nodes { node.core.unknownClaims.note() }
@@ -109,63 +98,9 @@ struct NodesTests {
         for node in nodes.dropFirst() { #expect(try await node.events(after: 0, limit: 10_000, wait: .zero) == events) }
     }
 
-    @Test("What one node accepts wakes a call that waits on another, long before that would look")
-    func wakes() async throws {
-        let nodes = try await nodes(2, lease: .seconds(3))
-        while !nodes[0].core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) }
-        var spans: [Duration] = []
-        for number in 0..<9 {
-            let waiting = Task { try await nodes[1].claim(backend: "apns", limit: 1, wait: .seconds(20)) }
-            try await Task.sleep(for: .milliseconds(20))
-            let begin = ContinuousClock.now
-            try await nodes[0].accept(to: [.user("\(number)")])
-            try await nodes[1].end(try await waiting.value)
-            spans.append(begin.duration(to: .now))
-        }
-        #expect(spans.sorted()[4] < .milliseconds(300), "\(spans)")
-        for node in nodes { await node.close() }
-    }
-
-    @Test("What a node tells, each other one hears once, in order", arguments: [false, true])
-    func notes(pollsOnly: Bool) async throws {
-        var options = try await TestServer.shared.options()
-        options.nodeLease = .seconds(3)
-        options.pollsOnly = pollsOnly
-        var nodes: [PostgresStore] = []
-        let heard = Heard()
-        for number in 0..<3 {
-            options.nodeName = "node-\(number)"
-            let node = try await PostgresStore.open(options)
-            node.hear { note in heard.notes.withLock { $0[number, default: []].append(note.topic) } }
-            nodes.append(node)
-        }
-        #expect(try await nodes[1].nodes().map(\.name) == ["node-0", "node-1", "node-2"])
-        #expect(try await nodes[1].nodes().map(\.isSelf) == [false, true, false])
-        for node in nodes { while !node.core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) } }
-        for number in 0..<20 {
-            nodes[0].tell(NodeNote(topic: "a\(number)", body: [1]))
-            if number % 7 == 0 { try await Task.sleep(for: .milliseconds(70)) }
-        }
-        nodes[2].tell(NodeNote(topic: "b", body: []))
-        let begin = ContinuousClock.now
-        while heard.notes.withLock({ ($0[1]?.count ?? 0) < 21 || ($0[2]?.count ?? 0) < 20 }),
-            begin.duration(to: .now) < .seconds(10)
-        {
-            try await Task.sleep(for: .milliseconds(20))
-        }
-        try await Task.sleep(for: .milliseconds(1_200))
-        let all = heard.notes.withLock { $0 }
-        #expect(all[0] == ["b"])
-        #expect(all[1]?.filter { $0 != "b" } == (0..<20).map { "a\($0)" })
-        #expect(all[1]?.count == 21)
-        #expect(all[2] == (0..<20).map { "a\($0)" })
-        for node in nodes { await node.close() }
-        #expect(all.count == 3)
-    }
-
     @Test("What one node at a time may do is done by one at a time, and a dead holder is passed over")
     func exclusively() async throws {
-        let nodes = try await nodes(3)
+        let nodes = try await Nodes.open(3)
         try await nodes[0].saveState("sum", [0])
         try await withThrowingTaskGroup(of: Void.self) { group in
             for node in nodes {
@@ -214,55 +149,6 @@ struct NodesTests {
         }
     }
 
-    @Test(
-        "What is claimed in the name of a node that is gone is freed at the second look; of what nodes have nothing is"
-    )
-    func strays() async throws {
-        try await Nodes.use { nodes in
-            let store = nodes[0]
-            try await store.accept(to: (0..<3).map { .user("\($0)") })
-            let own = try await store.claim(backend: "apns", limit: 1, wait: .zero)
-            try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
-                try db.run("UPDATE chapar.waiting SET owner = 4711, lease = 5 WHERE owner IS NULL")
-            }
-            var strays = StrayClaims()
-            try await strays.look(store.core, every: .zero)
-            #expect(try await store.claim(backend: "apns", limit: 9, wait: .zero).isEmpty)
-            try await strays.look(store.core, every: .zero)
-            var found: [ClaimedDelivery] = []
-            while found.count < 2 {
-                try Task.checkCancellation()
-                found += try await store.claim(backend: "apns", limit: 9, wait: .seconds(5))
-            }
-            #expect(found.count == 2 && found.allSatisfy(\.isRecovered))
-            try await store.end(own + found)
-            #expect(try await store.count("SELECT count(*) FROM chapar.waiting") == 0)
-        }
-    }
-
-    @Test("A place is found among as many dead nodes as there can be, and what one of them had is freed")
-    func placesOfTheDead() async throws {
-        let options = try await TestServer.shared.options()
-        let first = try await PostgresStore.open(options)
-        try await first.accept(to: [.user("ada")])
-        try await first.session(on: first.core.keeper) { (db) throws(PostgresError) in
-            try db.perform(
-                """
-                INSERT INTO chapar.nodes (slot, name, lease_until)
-                SELECT s, 'dead', now() - interval '1 hour' * s FROM generate_series(0, \(NodeNumbers.slots - 1)) AS s
-                WHERE s NOT IN (SELECT slot FROM chapar.nodes);
-                UPDATE chapar.waiting SET owner = (SELECT number FROM chapar.nodes ORDER BY lease_until LIMIT 1)
-                """
-            )
-        }
-        let other = try await PostgresStore.open(options)
-        let found = try await other.claim(backend: "apns", limit: 9, wait: .seconds(5))
-        #expect(found.map(\.recipient) == [.user("ada")])
-        try await other.end(found)
-        await other.close()
-        await first.close()
-    }
-
     @Test("Claims that fit into no waiting call go to the next ones")
     func leftOver() async throws {
         try await Nodes.use { nodes in
@@ -289,7 +175,7 @@ struct NodesTests {
 
     @Test("A key that several nodes get at the same time is accepted by one")
     func idempotency() async throws {
-        let nodes = try await nodes(3)
+        let nodes = try await Nodes.open(3)
         for round in 0..<20 {
             let results = try await withThrowingTaskGroup(of: EnqueueResult.self) { group in
                 for node in nodes {
@@ -314,48 +200,9 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
-    @Test("A node that starts leaves alone what others had when the database was away for longer than their leases")
-    func startAfterOutage() async throws {
-        let first = try await nodes(1, lease: .seconds(3))[0]
-        try await first.accept(to: [.user("a")])
-        let held = try await first.claim(backend: "apns", limit: 1, wait: .zero)
-        let late = try await first.transaction(on: first.core.keeper) { (db) throws(PostgresError) in
-            try db.run("UPDATE chapar.nodes SET lease_until = clock_timestamp() - interval '1 hour'").changed
-        }
-        #expect(late == 1)
-        let second = try await PostgresStore.open(first.options)
-        #expect(try await second.count("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
-        // The first renews its lease in time, and ends what it has.
-        try await Task.sleep(for: .seconds(5))
-        #expect(try await second.claim(backend: "apns", limit: 1, wait: .zero).isEmpty)
-        try await first.end(held)
-        #expect(try await second.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
-        for node in [first, second] { await node.close() }
-    }
-
-    @Test("A node that was taken for dead goes on with what it has under its new number")
-    func newNumber() async throws {
-        let first = try await nodes(1, lease: .seconds(3))[0]
-        try await first.accept(to: [.user("a")])
-        let held = try await first.claim(backend: "apns", limit: 1, wait: .zero)
-        let before = first.core.nodeNumber
-        // Its row alone is gone, as when a claim was on its way while others freed what it had.
-        _ = try await first.transaction(on: first.core.keeper) { (db) throws(PostgresError) in
-            try db.run("DELETE FROM chapar.nodes")
-        }
-        while first.core.nodeNumber == before { try await Task.sleep(for: .milliseconds(50)) }
-        #expect(
-            try await first.count("SELECT count(*) FROM chapar.waiting w JOIN chapar.nodes n ON n.number = w.owner")
-                == 1
-        )
-        try await first.end(held)
-        #expect(try await first.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
-        await first.close()
-    }
-
     @Test("Numbering events looks at those without a number alone, however many there are")
     func numbering() async throws {
-        let store = try await nodes(1)[0]
+        let store = try await Nodes.open(1)[0]
         let plan = try await store.transaction(on: store.core.keeper) { (db) throws(PostgresError) in
             try db.perform(
                 """
@@ -375,39 +222,9 @@ struct NodesTests {
         await store.close()
     }
 
-    @Test("What a dead node had claimed is taken over within its lease, and its late answers undo nothing")
-    func deadNode() async throws {
-        let nodes = try await nodes(2, lease: .seconds(3))
-        try await nodes[0].accept(to: [.user("a"), .user("b"), .user("c")])
-        let former = try await nodes[0].claim(backend: "apns", limit: 9, wait: .zero)
-        #expect(former.count == 3)
-        await nodes[0].pauseKeeper()
-        let begin = ContinuousClock.now
-        var taken: [ClaimedDelivery] = []
-        while taken.count < 2, begin.duration(to: .now) < .seconds(20) {
-            taken += try await nodes[1].claim(backend: "apns", limit: 2 - taken.count, wait: .seconds(1))
-        }
-        #expect(begin.duration(to: .now) < .seconds(8))
-        #expect(taken.map(\.isRecovered) == [true, true])
-        #expect(taken.map(\.isReplay) == [true, true])
-        #expect(zip(taken, former).allSatisfy { $0.lease > $1.lease })
-        // The first node comes back with its answers.
-        try await nodes[0].record(former.map { Resolution(of: $0, .end(.failed), attempt: [49], event: [1]) })
-        let id = former[0].notificationID
-        #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
-        try await nodes[0].record([Resolution(of: former[1], .retry(at: nodes[0].time.steady + 99, step: 0))])
-        #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
-        // But that the platform has it is true whoever says so.
-        try await nodes[0].end([former[0]])
-        #expect(try await nodes[1].notification(id)?.counts == [.sending: 1, .queued: 1, .acceptedByPlatform: 1])
-        try await nodes[1].end(taken)
-        #expect(try await nodes[1].notification(id)?.counts == [.acceptedByPlatform: 2, .queued: 1])
-        for node in nodes { await node.close() }
-    }
-
     @Test("Requests that come while a transaction is under way share the next one")
     func groups() async throws {
-        let nodes = try await nodes(1)
+        let nodes = try await Nodes.open(1)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<400 { group.addTask { try await nodes[0].accept(to: [.user("\(number)")]) } }
             try await group.waitForAll()
@@ -418,152 +235,9 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
-    @Test("What keeps the store busy does not hold up the node's lease")
-    func busy() async throws {
-        let nodes = try await nodes(2, lease: .seconds(3))
-        let number = nodes[0].core.nodeNumber
-        try await nodes[0].accept(to: [.user("a")])
-        #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero).count == 1)
-        try await nodes[0].core.keeper.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(8)") }
-        #expect(nodes[0].core.nodeNumber == number)
-        #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number)") == 1)
-        for node in nodes { await node.close() }
-    }
-
-    @Test("A node may judge others when it has renewed its own lease for a whole one without a gap, and a moment ago")
-    func health() {
-        let now = ContinuousClock.now
-        let health = LeaseHealth(lease: .seconds(9))
-        health.noteRenewal(at: now)
-        health.noteGap(at: now)
-        for second in [3, 6, 9] { health.noteRenewal(at: now + .seconds(second)) }
-        #expect(!health.mayJudge(at: now + .seconds(9)))
-        #expect(health.mayJudge(at: now + .seconds(10)))
-        #expect(!health.mayJudge(at: now + .seconds(15)), "it has stood still")
-        health.noteRenewal(at: now + .seconds(16))
-        #expect(!health.mayJudge(at: now + .seconds(17)), "and the others may have with it")
-        for second in [19, 22, 25] { health.noteRenewal(at: now + .seconds(second)) }
-        #expect(health.mayJudge(at: now + .seconds(26)))
-        #expect(LeaseHealth(lease: .seconds(3_600)).pause == .seconds(5))
-    }
-
-    @Test("A commit tells at most once, nobody tells more often than each 50 ms, and a lone node tells nothing")
-    func notifications() async throws {
-        let options = try await TestServer.shared.options()
-        let listener = PostgresConnection(options, name: "listener")
-        func heard(for span: Duration) async throws -> [String] {
-            var heard: [String] = []
-            let end = ContinuousClock.now + span
-            while ContinuousClock.now < end {
-                heard += try await listener.session { (db) throws(PostgresError) in
-                    try db.notifications(within: .milliseconds(100))
-                }
-            }
-            return heard
-        }
-        try await Nodes.use(1, options: options) { nodes in
-            try await listener.session { (db) throws(PostgresError) in try db.perform("LISTEN \"chapar.work\"") }
-            try await nodes[0].accept(to: [.user("a")])
-            #expect(try await heard(for: .seconds(1)).isEmpty)
-            let other = try await PostgresStore.open(options)
-            nodes[0].core.announcer.hasPeers = true
-            async let texts = heard(for: .seconds(2))
-            let start = ContinuousClock.now
-            var commits = 0
-            while start.duration(to: .now) < .seconds(1) {
-                try await nodes[0].accept(to: [.user("b")], backend: commits % 2 == 0 ? "apns" : "fcm")
-                commits += 1
-            }
-            let count = try await texts.count
-            #expect(count > 2 && count <= 1_000 / 50 + 2, "\(count) of \(commits) commits")
-            await other.close()
-        }
-        await listener.close()
-        #expect(Announcer.messages(["e", "wapns", "wfcm"]) == ["e\nwapns\nwfcm"])
-        let long = (0..<200).map { "w\($0)" + String(repeating: "x", count: 100) }
-        let messages = Announcer.messages(long)
-        #expect(messages.count == 4 && messages.allSatisfy { $0.utf8.count < 8_000 })
-        #expect(messages.flatMap { $0.split(separator: "\n").map(String.init) } == long)
-    }
-
-    @Test("A node looks for what a dead one leaves as soon as its lease ends")
-    func pauses() {
-        let now = ContinuousClock.now
-        func pause(_ end: Double?) -> Duration {
-            Keeper.pause(.seconds(5), until: end.map { now + .seconds($0) }, at: now)
-        }
-        #expect(pause(nil) == .seconds(5))
-        #expect(pause(11) == .seconds(5))
-        #expect(pause(2) == .milliseconds(2_050))
-        #expect(pause(-3) == .seconds(1))
-    }
-
-    @Test("A node that was taken for dead goes on under a new number")
-    func comesBack() async throws {
-        let nodes = try await nodes(2, lease: .seconds(3))
-        let number = nodes[0].core.nodeNumber
-        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
-            try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
-        }
-        let begin = ContinuousClock.now
-        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(10) {
-            try await Task.sleep(for: .milliseconds(50))
-        }
-        #expect(nodes[0].core.nodeNumber > number)
-        try await nodes[0].accept(to: [.user("a")])
-        #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero).count == 1)
-        for node in nodes { await node.close() }
-    }
-
-    @Test(
-        "A node that was taken for dead accepts nothing before it has a new place, and nothing with a number of its old one",
-        arguments: [nil, "k"]
-    )
-    func withoutPlace(key: String?) async throws {
-        let nodes = try await nodes(2, lease: .seconds(15))
-        func enqueue(_ new: NewNotification) async -> StoreError? {
-            var batch = EnqueueBatch([new])
-            batch.idempotency = key.map { key in
-                IdempotencyEntry(caller: "", key: key, fingerprint: [1], answer: [2], keepUntil: new.expiresAt)
-            }
-            do throws(StoreError) {
-                _ = try await nodes[0].enqueue(batch)
-                return nil
-            } catch {
-                return error
-            }
-        }
-        func isRefused(_ error: StoreError?) -> Bool {
-            guard case .full(let reason, _) = error else { return false }
-            return reason.contains("took this one for dead")
-        }
-        let (number, slot) = nodes[0].core.place
-        let samples = ["late", "early"].map { nodes[0].sample(to: [.user($0)]) }
-        // Another has taken the place.
-        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
-            try db.run(
-                "UPDATE chapar.nodes SET number = DEFAULT, name = 'other', lease_until = now() + interval '1 hour' WHERE number = $1",
-                [.integer(number)]
-            ).count
-        }
-        let tables = ["waiting", "notifications", "events", "idempotency"]
-        #expect(isRefused(await enqueue(samples[0])))
-        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
-        let begin = ContinuousClock.now
-        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(30) {
-            try await Task.sleep(for: .milliseconds(50))
-        }
-        #expect(nodes[0].core.place.slot != slot)
-        #expect(isRefused(await enqueue(samples[1])))
-        for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
-        #expect(await enqueue(nodes[0].sample(to: [.user("ada")])) == nil)
-        #expect(try await nodes[1].count("SELECT count(*) FROM chapar.waiting") == 1)
-        for node in nodes { await node.close() }
-    }
-
     @Test("A transaction that commits late, with an earlier place in the sequence, is not skipped by a reader")
     func lateCommit() async throws {
-        let nodes = try await nodes(2)
+        let nodes = try await Nodes.open(2)
         let options = nodes[0].options
         let late = PostgresConnection(options, name: "late")
         let (isOpen, mayCommit) = (AsyncSignal(), DispatchSemaphore(value: 0))
@@ -590,7 +264,7 @@ struct NodesTests {
 
     @Test("A cancellation reaches what another node holds")
     func cancelElsewhere() async throws {
-        let nodes = try await nodes(2)
+        let nodes = try await Nodes.open(2)
         let id = try await nodes[0].accept(to: [.user("a"), .user("b")])
         let claims = try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero)
         let cancellation = try await nodes[1].cancel(id) { _, _ in [1] }
@@ -602,7 +276,7 @@ struct NodesTests {
 
     @Test("Nodes that replace each other's messages by one collapse id leave one, and never send two at once")
     func collapseAcross() async throws {
-        let nodes = try await nodes(3)
+        let nodes = try await Nodes.open(3)
         let tally = Tally()
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -642,10 +316,6 @@ struct NodesTests {
         #expect(try await nodes[0].count("SELECT count(*) FROM chapar.results") == 120)
         for node in nodes { await node.close() }
     }
-}
-
-private final class Heard: Sendable {
-    let notes = Mutex<[Int: [String]]>([:])
 }
 
 /// What the tasks of a test count together.

@@ -461,10 +461,16 @@ struct PostgresOutboxTests {
             }
             let former = try await claim(nodes[0])
             try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
-                try db.perform("UPDATE chapar.outbox_entries SET owner = NULL, attempts = 0, due = 0")
+                // The sequence as well gives out again what it gave out.
+                try db.perform(
+                    """
+                    UPDATE chapar.outbox_entries SET owner = NULL, attempts = 0, lease = NULL, due = 0;
+                    SELECT setval('chapar.leases', \(former[0].lease), false)
+                    """
+                )
             }
             let own = try await claim(nodes[1])
-            #expect((former.map(\.attempt), own.map(\.attempt)) == ([1, 1], [1, 1]))
+            #expect(own.map(\.lease) == former.map(\.lease))
             try await nodes[0].record([
                 OutboxResult(former[0], .retry(at: .now + 600)), OutboxResult(former[1], .release),
             ])
@@ -472,6 +478,27 @@ struct PostgresOutboxTests {
             try await nodes[1].record(own.map { OutboxResult($0, .release) })
             // Due by the other node's clock, which may be some milliseconds ahead.
             #expect(try await claim(nodes[0], wait: .seconds(5)).count == 2)
+        }
+    }
+
+    @Test("A release whose commit is made twice, since its answer was lost, frees no later claim of the same node")
+    func releasedTwice() async throws {
+        try await Nodes.use(2) { nodes in
+            try await nodes[0].enqueue([entry("a")])
+            func claim(_ node: PostgresStore, wait: Duration = .zero) async throws -> [ClaimedEntry] {
+                try await node.claimEntries(of: "crm", limit: 9, lease: .seconds(600), wait: wait)
+            }
+            let former = try await claim(nodes[0])
+            try await nodes[0].record(former.map { OutboxResult($0, .release) })
+            let own = try await claim(nodes[0])
+            #expect((former.map(\.attempt), own.map(\.attempt)) == ([1], [1]))
+            #expect(own[0].lease > former[0].lease)
+            for ending in [OutboxResult.Ending.release, .retry(at: .distantPast), .end] {
+                try await nodes[0].record(former.map { OutboxResult($0, ending) })
+                #expect(try await claim(nodes[1]).isEmpty, "the later claim is in force")
+            }
+            try await nodes[0].record(own.map { OutboxResult($0, .end) })
+            #expect(try await nodes[1].outboxDepths().isEmpty)
         }
     }
 

@@ -193,6 +193,7 @@ struct ServerClockTests {
             try await nodes[0].accept(to: [.user("ada")])
             #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .seconds(5)).count == 1)
             try await clock.step(3_600)
+            nodes[1].makeHealthy()
             #expect(try await TakeOver.run(within: .zero, nodes[1].core).deliveries == 0)
             #expect(try await nodes[1].count("SELECT count(*) FROM chapar.nodes") == 2)
         }

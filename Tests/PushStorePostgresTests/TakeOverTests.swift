@@ -15,6 +15,7 @@ struct TakeOverTests {
     private func withNodes(_ count: Int = 1, _ body: ([PostgresStore]) async throws -> Void) async throws {
         try await Nodes.use(count) {
             $0.pagesOfPortion = 4
+            $0.nodeLease = .seconds(60)
         } _: { nodes in
             try await nodes[0].accept(to: (0..<Self.deliveries).map { .user("\($0)") })
             try await body(nodes)
@@ -31,7 +32,10 @@ struct TakeOverTests {
 
     private static let dead = "(SELECT number FROM chapar.nodes WHERE name = 'dead')"
 
-    private func makeDead(_ store: PostgresStore) async throws {
+    /// What a node has that is dead; the keepers leave it to the test.
+    private func makeDead(_ nodes: [PostgresStore]) async throws {
+        for node in nodes { await node.pauseKeeper() }
+        let store = nodes[0]
         try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
             try db.perform(
                 "INSERT INTO chapar.nodes (slot, name, lease_until) VALUES (63, 'dead', now() - interval '1 hour')"
@@ -40,12 +44,15 @@ struct TakeOverTests {
         try await give(to: Self.dead, store)
     }
 
-    private func portion(_ store: PostgresStore) async throws -> TakeOver.Freed {
-        try await TakeOver.run(within: .zero, store.core)
-    }
+    private func portion(_ store: PostgresStore) async throws -> TakeOver.Freed { try await free(within: .zero, store) }
 
     private func all(_ store: PostgresStore) async throws -> TakeOver.Freed {
-        try await TakeOver.run(within: .seconds(60), store.core)
+        try await free(within: .seconds(60), store)
+    }
+
+    private func free(within span: Duration, _ store: PostgresStore) async throws -> TakeOver.Freed {
+        store.makeHealthy()
+        return try await TakeOver.run(within: span, store.core)
     }
 
     private func setLease(of name: String, _ span: String, _ store: PostgresStore) async throws {
@@ -82,7 +89,7 @@ struct TakeOverTests {
     @Test("A node goes on where another has stopped, until everything is freed and the place with it")
     func portions() async throws {
         try await withNodes(2) { nodes in
-            try await makeDead(nodes[0])
+            try await makeDead(nodes)
             var (freed, rounds, isLeft) = (0, 0, true)
             while isLeft, rounds < 1_000 {
                 let one = try await portion(nodes[rounds % 2])
@@ -107,7 +114,7 @@ struct TakeOverTests {
     func comesBack() async throws {
         try await withNodes { nodes in
             let store = nodes[0]
-            try await makeDead(store)
+            try await makeDead(nodes)
             let first = try await portion(store)
             #expect(first.deliveries > 0 && first.isLeft)
             try await setLease(of: "dead", "1 minute", store)
@@ -127,7 +134,7 @@ struct TakeOverTests {
     func moreDie() async throws {
         try await withNodes { nodes in
             let store = nodes[0]
-            try await makeDead(store)
+            try await makeDead(nodes)
             for number in 0..<60 {
                 let isLeft = try await portion(store).isLeft
                 #expect(isLeft)
@@ -149,7 +156,7 @@ struct TakeOverTests {
     func skips() async throws {
         try await withNodes { nodes in
             let store = nodes[0]
-            try await makeDead(store)
+            try await makeDead(nodes)
             try await locking("SELECT FROM chapar.waiting ORDER BY id LIMIT 1 FOR UPDATE", store) {
                 let first = try await all(store)
                 #expect(first.deliveries == Self.deliveries - 1)
@@ -165,7 +172,7 @@ struct TakeOverTests {
     func standsStill() async throws {
         try await withNodes { nodes in
             let store = nodes[0]
-            try await makeDead(store)
+            try await makeDead(nodes)
             try await locking("SELECT FROM chapar.nodes WHERE name = 'dead' FOR UPDATE", store) {
                 let none = try await all(store)
                 #expect(none.deliveries == 0 && !none.isLeft)

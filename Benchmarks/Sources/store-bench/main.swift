@@ -334,15 +334,12 @@ struct Bench {
             for _ in 0..<2 { print("nothing dropped: \(try await latency(present, seconds: 20))") }
             await present.close()
         case "day":
-            // What a day brings, as fast as it goes, a line each million.
-            let million = 1_000_000
+            // What a day brings, as fast as it goes, a line each million: only on PostgreSQL.
+            let day = Day(bench: self, nodes: try await other(2, name).compactMap { $0 as? PostgresStore })
             for done in 1...(ProcessInfo.processInfo.environment["MILLIONS"].flatMap(Int.init) ?? 30) {
-                try await measure("day \(done)", rows: million) {
-                    async let ended: Void = workOff(store, rows: million, limit: 500, workers: 4)
-                    try await enqueue(store, rows: million, perCall: 100, producers: 8)
-                    try await ended
-                }
+                try await measure("day \(done)", rows: 1_000_000) { try await day.run(deliveries: 1_000_000) }
             }
+            for node in day.nodes { await node.close() }
         case "steady":
             try await steady(store, seconds: ProcessInfo.processInfo.environment["SECONDS"].flatMap(Int.init) ?? 60)
         default: print("there is no case \(name)")

@@ -48,14 +48,6 @@ struct StoreCopyCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        do {
-            try await copy()
-        } catch let error as StoreError {
-            throw CommandFailure(atRest: error)
-        }
-    }
-
-    private func copy() async throws {
         let interruption = await Interruption()
         let (source, target) = (try StorePlace(from, schema: fromSchema), try StorePlace(to, schema: toSchema))
         let from = try await source.open(isTarget: false)
@@ -99,6 +91,9 @@ struct StoreCopyCommand: AsyncParsableCommand {
             }
         } catch is CancellationError {
             throw CommandFailure("stopped: the same command goes on where it was", .tryLater)
+        } catch StoreError.failed(let sentence) {
+            // Of the copy itself: it differs, or the target is not empty. Another time changes nothing about it.
+            throw CommandFailure(sentence)
         }
         show(counts, copy)
     }
@@ -114,17 +109,6 @@ struct StoreCopyCommand: AsyncParsableCommand {
         for (kind, count) in counts { table.add(kind.rawValue, "\(count)") }
         table.print()
         Shell.print("\(copy.target.name) has everything of \(copy.source.name), compared by counts and checksums.")
-    }
-}
-
-extension CommandFailure {
-    /// What is wrong with a store that no gateway uses: only a database that is away may be there later.
-    init(atRest error: StoreError) {
-        switch error {
-        case .full: self.init("\(error)", .tryLater)
-        case .newer: self.init("\(error)", .configuration)
-        case .closed, .failed, .sealed: self.init("\(error)")
-        }
     }
 }
 

@@ -32,7 +32,7 @@ struct ChannelsListCommand: AsyncParsableCommand {
     @OptionGroup var platform: PlatformAddress
 
     func run() async throws {
-        let path = platform.path("channels")
+        let path = try platform.path("channels")
         try await platform.use { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
             if platform.form.isJSON { return Shell.print(answer.json) }
@@ -76,7 +76,7 @@ struct ChannelsShowCommand: AsyncParsableCommand {
     @OptionGroup var platform: PlatformAddress
 
     func run() async throws {
-        let path = platform.path("channels", id)
+        let path = try platform.path("channels", id)
         try await platform.use { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
             if platform.form.isJSON { return Shell.print(answer.json) }
@@ -98,7 +98,7 @@ struct ChannelsDeleteCommand: AsyncParsableCommand {
     @OptionGroup var platform: PlatformAddress
 
     func run() async throws {
-        let path = platform.path("channels", id)
+        let path = try platform.path("channels", id)
         try await platform.use { client in
             _ = try await client.call { (client) throws(HTTPFailure) in try await client.delete(path) }
             if !platform.form.isJSON { Shell.print("deleted \(id)") }

@@ -11,8 +11,12 @@ struct PlatformAddress: ParsableArguments {
     @OptionGroup var form: OutputForm
 
     /// A path under that of the backend; the steps are encoded.
-    func path(_ steps: String...) -> String {
-        "/v1/backends/" + ([backend] + steps).map { FormEncoding.encode($0) }.joined(separator: "/")
+    func path(_ steps: String...) throws -> String {
+        do throws(PushError) {
+            return try FormEncoding.path(["v1", "backends", backend] + steps)
+        } catch {
+            throw CommandFailure(error.message, .usage)
+        }
     }
 
     /// Runs `body` with a client of the gateway.

@@ -62,7 +62,7 @@ struct TopicMembers: ParsableArguments {
             } else {
                 ("tokens", try (file.map(TokenArguments.lines) ?? token).map(TokenArguments.json))
             }
-        let path = platform.path("topics", topic, verb)
+        let path = try platform.path("topics", topic, verb)
         try await platform.use { client in
             var counts = TokenCounts()
             for start in stride(from: 0, to: values.count, by: Self.batch) {
@@ -127,10 +127,10 @@ struct TopicsListCommand: AsyncParsableCommand {
             let tokens: [JSONValue]
             if let token {
                 let body = TokenArguments.json(try TokenArguments.one(token))
-                let path = platform.path("topics", "lookup")
+                let path = try platform.path("topics", "lookup")
                 tokens = [try await client.post(path, body.objectValue ?? ["token": body])]
             } else {
-                let path = platform.path("topics") + "?device=" + FormEncoding.encode(device ?? "")
+                let path = try platform.path("topics") + "?device=" + FormEncoding.encode(device ?? "")
                 let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
                 tokens = answer.json["tokens"]?.arrayValue ?? []
             }

@@ -40,9 +40,10 @@ enum HostChecks {
     }
 
     #if Postgres
-        private static func findings(_ look: PostgresLook, _ name: String, _ schema: String) -> [Diagnosis] {
+        static func findings(_ look: PostgresLook, _ name: String, _ schema: String) -> [Diagnosis] {
             guard look.isSupported else {
-                return [Diagnosis("store", .failure, "\(name) is too old", fix: "Upgrade the server to 14 or later.")]
+                let fix = "Upgrade the server to \(PostgresLook.oldestVersion) or later."
+                return [Diagnosis("store", .failure, "\(name) is too old", fix: fix)]
             }
             guard !look.isNewer else {
                 return [

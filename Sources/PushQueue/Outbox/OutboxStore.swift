@@ -68,6 +68,10 @@ public struct ClaimedEntry: Sendable, Hashable {
     ///
     /// A try whose owner died counts.
     public var attempt: Int
+    /// Which of the entry's claims it is, by a number that only grows: an outcome counts only under the one in force.
+    ///
+    /// 0 in a store that tells the claims of one entry by their attempts.
+    public var lease: Int64 = 0
 
     /// Makes a claim.
     public init(number: Int64, operation: OutboxEntry, attempt: Int) {

@@ -112,15 +112,17 @@ enum OutboxEntryTable {
                 SELECT number, due FROM chapar.outbox_entries WHERE backend = $1 AND due <= $2
                 ORDER BY due, number LIMIT $3 FOR UPDATE SKIP LOCKED
             )
-            UPDATE chapar.outbox_entries e SET due = $4, attempts = attempts + 1, owner = $5
-            FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due
+            UPDATE chapar.outbox_entries e
+            SET due = $4, attempts = attempts + 1, owner = $5, lease = (SELECT nextval('chapar.leases'))
+            FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due, e.lease
             """,
             [.text(backend), .integer(now), .integer(limit), .integer(end), .integer(node)]
         ) { (rows) throws(PostgresError) in
             var found: [(due: Int64, claim: ClaimedEntry)] = []
             for row in 0..<rows.count {
                 let entry = waiting(rows, row)
-                let claim = ClaimedEntry(number: entry.number, operation: entry.operation, attempt: entry.attempts)
+                var claim = ClaimedEntry(number: entry.number, operation: entry.operation, attempt: entry.attempts)
+                claim.lease = rows.integer(row, columnCount + 1) ?? 0
                 found.append((rows.integer(row, columnCount) ?? 0, claim))
             }
             return found.sorted { ($0.due, $0.claim.number) < ($1.due, $1.claim.number) }.map(\.claim)
@@ -144,7 +146,7 @@ enum OutboxEntryTable {
     ///
     /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
     /// lease is in force, an end unless another claim's is. A failover may have forgotten the claim, and another node's has the same
-    /// `attempts` then: the owner must be the node's too, under one of its numbers.
+    /// number then: the owner must be the node's too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],
         of nodes: [Int64],
@@ -163,16 +165,16 @@ enum OutboxEntryTable {
         }
         // Of two results of one claim the first counts, since it ends the lease.
         var seen: Set<[Int64]> = []
-        returned = returned.filter { seen.insert([$0.claim.number, Int64($0.claim.attempt)]).inserted }
+        returned = returned.filter { seen.insert([$0.claim.number, $0.claim.lease]).inserted }
         if !returned.isEmpty {
             try db.run(
                 """
                 UPDATE chapar.outbox_entries e SET due = r.due, owner = NULL, attempts = e.attempts - r.untried
-                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, attempt, due, untried)
-                WHERE e.number = r.number AND e.attempts = r.attempt AND e.owner = ANY ($5)
+                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, lease, due, untried)
+                WHERE e.number = r.number AND e.lease = r.lease AND e.owner = ANY ($5)
                 """,
                 [
-                    .integers(returned.map(\.claim.number)), .integers(returned.map { Int64($0.claim.attempt) }),
+                    .integers(returned.map(\.claim.number)), .integers(returned.map(\.claim.lease)),
                     .integers(returned.map(\.due)), .integers(returned.map(\.untried)), .integers(nodes),
                 ]
             )
@@ -180,13 +182,11 @@ enum OutboxEntryTable {
         guard !ended.isEmpty else { return }
         let gone = try db.run(
             """
-            DELETE FROM chapar.outbox_entries e USING unnest($1::bigint[], $2::bigint[]) AS r(number, attempt)
-            WHERE e.number = r.number AND (e.owner IS NULL OR e.attempts = r.attempt AND e.owner = ANY ($3))
+            DELETE FROM chapar.outbox_entries e USING unnest($1::bigint[], $2::bigint[]) AS r(number, lease)
+            WHERE e.number = r.number AND (e.owner IS NULL OR e.lease = r.lease AND e.owner = ANY ($3))
             RETURNING e.device, e.backend
             """,
-            [
-                .integers(ended.map(\.number)), .integers(ended.map { Int64($0.attempt) }), .integers(nodes),
-            ]
+            [.integers(ended.map(\.number)), .integers(ended.map(\.lease)), .integers(nodes)]
         )
         try promote(behind: gone, now: now, db)
     }

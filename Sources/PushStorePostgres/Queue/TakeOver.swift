@@ -57,18 +57,14 @@ struct TakeOver {
     }
 
     /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or this node may not judge.
-    static func run(
-        within span: Duration,
-        _ core: StoreCore,
-        while mayJudge: () -> Bool = { true }
-    ) async throws(PostgresError) -> Freed {
+    static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
         let pages = core.options.pagesOfPortion
         var total = Freed()
         repeat {
             // The time first: when the clock was set, this node may not judge before it goes by the new one.
             let (now, time) = (core.now, core.databaseTime?.now)
-            guard mayJudge() else { return total }
+            guard core.leaseHealth.mayJudge else { return total }
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
                 try TakeOver(at: time, by: core.nodeNumber, db)?.freePortion(of: pages, now: now, db) ?? Freed()
             }

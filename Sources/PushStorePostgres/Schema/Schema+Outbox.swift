@@ -37,4 +37,8 @@ extension Schema {
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, backend text COLLATE "C" NOT NULL, waiting bigint NOT NULL
         ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)
         """
+
+    /// * `outbox_entries.lease`: the number of the last claim, from `leases`; null before the first one. `attempts` say less: a release
+    ///   turns them back, so the next claim has the same.
+    static let outboxLeases = "ALTER TABLE chapar.outbox_entries ADD COLUMN lease bigint"
 }

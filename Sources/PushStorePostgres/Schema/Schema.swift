@@ -25,6 +25,7 @@ enum Schema {
         Step(name: "outbox", statements: outbox), Step(name: "quotas", statements: quotas, oldestReader: 3),
         Step(name: "late ends", statements: lateEnds),
         Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 5),
+        Step(name: "outbox leases", statements: outboxLeases, oldestReader: 6),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.
@@ -42,8 +43,8 @@ enum Schema {
         )
         """
 
-    /// The oldest server that has everything that the statements use.
-    static let oldestServer = 140_000
+    /// The oldest server that it may be, as libpq numbers them.
+    static let oldestServer = PostgresLook.oldestVersion * 10_000
 
     /// Makes the tables or brings them up to date; does nothing when they are.
     ///

@@ -140,7 +140,7 @@ struct Keeper {
 
     /// Frees what dead nodes had; whether something is left after the span.
     private func takeOver(within span: Duration) async throws(PostgresError) -> Bool {
-        let freed = try await TakeOver.run(within: span, core, while: { core.leaseHealth.mayJudge })
+        let freed = try await TakeOver.run(within: span, core)
         core.outboxSignals.raise(entriesOf: freed.backends)
         if freed.deliveries > 0 {
             core.logger.notice(

@@ -23,10 +23,9 @@ struct NodeLease {
 
     /// Takes up the node's place, before anything else is done.
     mutating func begin() async throws(PostgresError) {
-        try await readClock()
         try await awaitNodes()
+        try await readClock()
         try await register()
-        // What was noted meanwhile counts.
         try await readClock()
     }
 
@@ -111,12 +110,14 @@ struct NodeLease {
         }
         guard !isAlive else { return }
         core.logger.warning("this node was taken for dead and goes on under a new number")
+        try await awaitNodes()
         try await register()
     }
 
-    /// Waits for the other nodes where none has a lease that the clock can have written as it is now.
+    /// Waits, where no node has a lease that the clock can have written as it is now, until each that lives has renewed its own.
     ///
-    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what waits as too old.
+    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what waits as too old,
+    /// and a lease of before would look like that of a dead node.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
@@ -133,17 +134,7 @@ struct NodeLease {
             ).bool(0, 0)
         }
         guard isDoubtful else { return }
-        let (end, before) = (ContinuousClock.now + pause + Self.retryPause, core.ahead)
-        while try await storedAhead() == before, ContinuousClock.now < end {
-            do { try await Task.sleep(for: .milliseconds(100)) } catch { throw .closed }
-        }
-    }
-
-    /// By how much the time of day is ahead of the steady time, as a node has noted last, in milliseconds.
-    private func storedAhead() async throws(PostgresError) -> Int64 {
-        try await core.pulse.session { (db) throws(PostgresError) in
-            try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
-        }
+        do { try await Task.sleep(for: pause + Self.retryPause) } catch { throw .closed }
     }
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
@@ -151,7 +142,9 @@ struct NodeLease {
     /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is now.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
-            core.ahead = try await storedAhead()
+            core.ahead = try await core.pulse.session { (db) throws(PostgresError) in
+                try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
+            }
             return
         }
         let (number, lease) = (core.nodeNumber, core.options.nodeLease)
@@ -203,5 +196,4 @@ struct NodeLease {
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
         }
     }
-
 }

@@ -231,7 +231,7 @@ struct CopyTests {
             }
             try await connection.session { (db) throws(PostgresError) in try db.perform(statement) }
             await connection.close()
-            let error = await #expect(throws: StoreError.self) { _ = try await copy.verify() }
+            let error = await #expect(throws: CopyRefusal.self) { _ = try await copy.verify() }
             #expect(error.map { "\($0)" }?.contains("differs from its source, do not use it: \(kind):") == true)
             await copy.close()
         }

@@ -106,6 +106,35 @@ struct MigrationTests {
         await alone.close()
     }
 
+    @Test("A step gives way to who uses its table for long, so that nobody waits behind it, and is applied afterwards")
+    func givesWay() async throws {
+        let options = try await TestServer.shared.options()
+        let place = try #require(Schema.steps.firstIndex { $0.name == "outbox leases" })
+        try await Self.migrate(options, Array(Schema.steps.prefix(place)))
+        let (reader, other) = (PostgresConnection(options, name: "dump"), PostgresConnection(options, name: "other"))
+        func count(_ table: String) async throws -> Int64? {
+            try await other.session { (db) throws(PostgresError) in
+                try db.run("SELECT count(*) FROM chapar.\(table)").integer(0, 0)
+            }
+        }
+        try await reader.session { (db) throws(PostgresError) in
+            try db.perform("BEGIN; SELECT count(*) FROM chapar.outbox_entries")
+        }
+        async let migration: Void = Self.migrate(options, Schema.steps)
+        let start = ContinuousClock.now
+        while start.duration(to: .now) < .seconds(5) {
+            let before = ContinuousClock.now
+            _ = try await count("outbox_entries")
+            #expect(before.duration(to: .now) < .seconds(8), "who comes later waits behind the step")
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        #expect(try await count("schema_steps") == Int64(place))
+        try await reader.session { (db) throws(PostgresError) in try db.perform("COMMIT") }
+        try await migration
+        #expect(try await count("schema_steps") == Int64(Schema.steps.count))
+        for connection in [reader, other] { await connection.close() }
+    }
+
     @Test("An older program goes on beside a newer schema whose steps are compatible with it")
     func compatible() async throws {
         let options = try await TestServer.shared.options()

@@ -496,6 +496,7 @@ struct PostgresOutboxTests {
             for ending in [OutboxResult.Ending.release, .retry(at: .distantPast), .end] {
                 try await nodes[0].record(former.map { OutboxResult($0, ending) })
                 #expect(try await claim(nodes[1]).isEmpty, "the later claim is in force")
+                #expect(try await nodes[1].outboxDepths()["crm"]?.waiting == 1)
             }
             try await nodes[0].record(own.map { OutboxResult($0, .end) })
             #expect(try await nodes[1].outboxDepths().isEmpty)

@@ -152,6 +152,7 @@ struct Bench {
             for store in stores.flatMap({ Array(repeating: $0, count: workers) }) {
                 group.addTask {
                     while done.withLock({ $0 }) < rows {
+                        try Task.checkCancellation()
                         let claimed = try await store.claim(backend: backend, limit: limit, wait: .milliseconds(20))
                         if claimed.isEmpty { continue }
                         done.withLock { $0 += claimed.count }

@@ -48,6 +48,14 @@ struct StoreCopyCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
+        do {
+            try await copy()
+        } catch let refusal as CopyRefusal {
+            throw CommandFailure(refusal.description)
+        }
+    }
+
+    private func copy() async throws {
         let interruption = await Interruption()
         let (source, target) = (try StorePlace(from, schema: fromSchema), try StorePlace(to, schema: toSchema))
         let from = try await source.open(isTarget: false)
@@ -91,9 +99,6 @@ struct StoreCopyCommand: AsyncParsableCommand {
             }
         } catch is CancellationError {
             throw CommandFailure("stopped: the same command goes on where it was", .tryLater)
-        } catch StoreError.failed(let sentence) {
-            // Of the copy itself: it differs, or the target is not empty. Another time changes nothing about it.
-            throw CommandFailure(sentence)
         }
         show(counts, copy)
     }

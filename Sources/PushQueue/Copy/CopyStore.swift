@@ -1,5 +1,12 @@
 package import PushCore
 
+/// Why a copy is not made or not good: the same command comes to the same.
+package struct CopyRefusal: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
+
 /// A store that is copied from or to; no gateway uses it meanwhile.
 package protocol CopyStore: Sendable {
     /// What it is called in messages; also by what an unfinished copy knows its source.

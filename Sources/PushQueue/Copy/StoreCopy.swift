@@ -67,10 +67,10 @@ package struct StoreCopy: Sendable {
     /// Copies, or goes on where it was, and checks.
     ///
     /// - Returns: How many records of each kind there are.
-    /// - Throws: `StoreError.failed` when the target is not empty, a gateway uses a store, or a difference was found, which names the
-    ///   kind; `CancellationError` when the task was cancelled: then it can go on later.
+    /// - Throws: ``CopyRefusal`` when the target is not empty or a difference was found, which names the kind; `StoreError` when a gateway
+    ///   uses a store or it cannot be asked; `CancellationError` when the task was cancelled. After the latter two it can go on later.
     package func run(_ progress: (Progress) -> Void = { _ in }) async throws -> [(kind: CopyKind, count: Int)] {
-        guard source.name != target.name else { throw StoreError.failed("a store cannot be copied to itself") }
+        guard source.name != target.name else { throw CopyRefusal("a store cannot be copied to itself") }
         try await source.requireUnused()
         try await target.requireUnused()
         var work = Work(total: 0, done: 0)
@@ -111,16 +111,16 @@ package struct StoreCopy: Sendable {
         return try await verify(&work, { _ in })
     }
 
-    private func begin() async throws(StoreError) -> CopyMark {
+    private func begin() async throws -> CopyMark {
         if let mark = try await target.mark() {
             guard mark.source == source.name else {
-                throw .failed("\(target.name) holds an unfinished copy of \(mark.source), not of \(source.name)")
+                throw CopyRefusal("\(target.name) holds an unfinished copy of \(mark.source), not of \(source.name)")
             }
             return mark
         }
         for kind in CopyKind.allCases {
             guard try await target.count(kind) == 0 else {
-                throw .failed("\(target.name) is not empty, it has \(kind.rawValue): name an empty store")
+                throw CopyRefusal("\(target.name) is not empty, it has \(kind.rawValue): name an empty store")
             }
         }
         return CopyMark(source: source.name, kind: CopyKind.allCases.first)
@@ -164,8 +164,8 @@ package struct StoreCopy: Sendable {
         return sum
     }
 
-    private static func difference(_ sentence: String) -> StoreError {
-        .failed("the copy differs from its source, do not use it: \(sentence). Empty the target and copy again")
+    private static func difference(_ sentence: String) -> CopyRefusal {
+        CopyRefusal("the copy differs from its source, do not use it: \(sentence). Empty the target and copy again")
     }
 
     private struct Work {

@@ -27,8 +27,8 @@ public protocol OutboxStore: Sendable {
 
     /// Writes what became of claimed entries and the events that tell of it, all in one commit.
     ///
-    /// An entry that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed and another owner
-    /// has the entry, only ``OutboxResult/Ending/end`` counts.
+    /// An entry that was removed meanwhile changes nothing, its event is kept. When a lease has lapsed, only
+    /// ``OutboxResult/Ending/end`` counts, and nothing while another owner has the entry.
     func record(_ results: [OutboxResult]) async throws(StoreError)
 
     /// The entries that wait for a device, in order, the oldest first.
@@ -68,7 +68,8 @@ public struct ClaimedEntry: Sendable, Hashable {
     ///
     /// A try whose owner died counts.
     public var attempt: Int
-    /// Which of the entry's claims it is, by a number that only grows: an outcome counts only under the one in force.
+    /// Which of the entry's claims it is, by a number that only grows: an outcome counts only under the one in force, an end also when
+    /// nobody has the entry.
     ///
     /// 0 in a store that tells the claims of one entry by their attempts.
     public var lease: Int64 = 0

@@ -11,15 +11,15 @@ package final class PostgresCopyStore: CopyStore {
     /// So many commits' events are a page.
     private static let eventBlocksOfPage = 100
 
-    /// Opens a store and brings its tables up to date; tables that are not there are made only for a target.
-    package static func open(_ options: PostgresOptions, isTarget: Bool) async throws(StoreError) -> PostgresCopyStore {
+    /// Opens a store and brings its tables up to date; tables that are not there are made only for a target, else it is a `CopyRefusal`.
+    package static func open(_ options: PostgresOptions, isTarget: Bool) async throws -> PostgresCopyStore {
         let store = PostgresCopyStore(options)
-        do throws(PostgresError) {
+        do {
             if !isTarget {
                 let isMissing = try await store.connection.session { (db) throws(PostgresError) in
                     try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0)
                 }
-                if isMissing { throw .declined(.failed("there is no store in \(store.name)")) }
+                if isMissing { throw CopyRefusal("there is no store in \(store.name)") }
             }
             try await Schema.migrate(store.connection, options)
             // What was committed last has no numbers yet.
@@ -27,7 +27,7 @@ package final class PostgresCopyStore: CopyStore {
             return store
         } catch {
             await store.close()
-            throw error.openingError
+            throw (error as? PostgresError)?.openingError ?? error
         }
     }
 

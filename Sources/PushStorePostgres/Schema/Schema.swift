@@ -18,6 +18,11 @@ enum Schema {
 
     /// So long one may take, such as an index of what is there.
     private static let longestStep = Duration.seconds(3_600)
+    /// So long a step waits for a table that others use, and who comes later waits behind it; then it gives way and tries again.
+    private static let longestLockWait = Duration.seconds(2)
+    private static let retryPause = Duration.seconds(1)
+    /// So long it tries.
+    private static let patience = Duration.seconds(60)
 
     /// Every step, in order; its number is its place, from one on.
     static let steps = [
@@ -25,7 +30,7 @@ enum Schema {
         Step(name: "outbox", statements: outbox), Step(name: "quotas", statements: quotas, oldestReader: 3),
         Step(name: "late ends", statements: lateEnds),
         Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 5),
-        Step(name: "outbox leases", statements: outboxLeases, oldestReader: 6),
+        Step(name: "outbox leases", statements: outboxLeases, oldestReader: 5),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.
@@ -84,21 +89,54 @@ enum Schema {
         }
         for (place, step) in steps.enumerated().dropFirst(count) {
             let before = ContinuousClock.now
-            try await connection.transaction { (db) throws(PostgresError) in
-                // Another node may be at it, or has done it meanwhile.
-                try db.perform("SET LOCAL statement_timeout = 0; \(turn)", within: longestStep)
-                guard try appliedSteps(db, options, steps) == place else { return }
-                if place > 0 { try refuseBesideOlder(step, place + 1, count, db, options) }
-                try db.perform(step.statements, within: longestStep)
-                try db.run(
-                    "INSERT INTO chapar.schema_steps (number, name, oldest_reader) VALUES ($1, $2, $3)",
-                    [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]
-                )
+            while try await !isApplied(place, of: steps, known: count, connection, options) {
+                guard before.duration(to: .now) < patience else {
+                    throw .declined(
+                        .failed(
+                            """
+                            \(options), schema \(options.schema): the step \(place + 1) \(step.name) finds its tables in use all the time: \
+                            end what reads or changes them for long, such as pg_dump, and start again
+                            """
+                        )
+                    )
+                }
+                do { try await Task.sleep(for: retryPause) } catch { throw .closed }
             }
             guard isTold else { continue }
             report(MigrationStep.told(step.name, place + 1 - count, of: missing, after: before.duration(to: .now)))
         }
         if isTold { report("the schema is up to date after \(MigrationStep.seconds(start.duration(to: .now)))") }
+    }
+
+    /// Applies a step, unless somebody else has; false when it gave way to others.
+    private static func isApplied(
+        _ place: Int,
+        of steps: [Step],
+        known: Int,
+        _ connection: PostgresConnection,
+        _ options: PostgresOptions
+    ) async throws(PostgresError) -> Bool {
+        let step = steps[place]
+        do throws(PostgresError) {
+            try await connection.transaction { (db) throws(PostgresError) in
+                // Another node may be at it, or has done it meanwhile.
+                try db.perform("SET LOCAL statement_timeout = 0; \(turn)", within: longestStep)
+                guard try appliedSteps(db, options, steps) == place else { return }
+                if place > 0 { try refuseBesideOlder(step, place + 1, known, db, options) }
+                try db.perform(
+                    "SET LOCAL lock_timeout = \(longestLockWait.inMilliseconds); \(step.statements)",
+                    within: longestStep
+                )
+                try db.run(
+                    "INSERT INTO chapar.schema_steps (number, name, oldest_reader) VALUES ($1, $2, $3)",
+                    [.integer(place + 1), .text(step.name), .integer(step.oldestReader.map { Int64($0) })]
+                )
+            }
+            return true
+        } catch {
+            guard error.isConflict else { throw error }
+            return false
+        }
     }
 
     /// About how many rows the large tables have, as the server's statistics say.

@@ -19,11 +19,11 @@ package final class SQLiteCopyStore: CopyStore {
     /// Stands in front of the number of a block, in keys.
     private static let archive = CopyValue.text("archive")
 
-    /// Opens a store; a file that is not there is made only for a target.
-    package init(_ options: SQLiteStoreOptions, isTarget: Bool) throws(StoreError) {
+    /// Opens a store; a file that is not there is made only for a target, else it is a `CopyRefusal`.
+    package init(_ options: SQLiteStoreOptions, isTarget: Bool) throws {
         name = StoreFiles.canonical(options.path)
         guard isTarget || FileManager.default.fileExists(atPath: options.path) else {
-            throw .failed("there is no store \(options.path)")
+            throw CopyRefusal("there is no store \(options.path)")
         }
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)

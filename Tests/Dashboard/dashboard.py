@@ -316,6 +316,27 @@ def empty_gateway_says_what_to_do(browser, scene):
 
 
 @check
+def nodes_are_shown(browser, scene):
+    """Gateways that share a database are named, in both languages; one alone says nothing, as when the other was killed."""
+    with gateways.database() as url:
+        pair = [gateways.Gateway(scene.folder, name, store=f"{{ kind: postgres, url: '{url}', node: {name}, node_lease: 3 }}") for name in ("first", "second")]
+        try:
+            shown = scene.shown("first", pair[0].address)
+            browser.open(shown)
+            said = browser.until(lambda: browser.is_shown("#nodes") and browser.text("#nodes"), 15)
+            expect(said == "2 gateways share the store: first, second", said)
+            browser.speak("fa")
+            browser.open(shown)
+            browser.until(lambda: "۲ دروازه" in browser.text("#nodes") and "second" in browser.text("#nodes"), 15)
+            browser.speak("en")
+            pair[1].process.child.kill()
+            browser.until(lambda: not browser.is_shown("#nodes"), 20)
+        finally:
+            for gateway in pair:
+                gateway.end()
+
+
+@check
 def key_is_asked_for(browser, scene):
     """A gateway with keys asks for one, says why one is refused and how one is made, and shows when the key ends."""
     gateway, shown = scene.keyed()

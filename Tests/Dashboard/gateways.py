@@ -1,9 +1,11 @@
 """Gateways for the dashboard's test: the demonstration, an empty one with credentials that end, and one with API keys."""
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -52,6 +54,23 @@ def demonstration(folder):
     return process, process.wait_for(r"^A gateway at (http://[^,]+),")
 
 
+@contextlib.contextmanager
+def database():
+    """A private PostgreSQL server; gives its URL."""
+    with tempfile.TemporaryDirectory(prefix="chapar-dashboard-") as folder:
+        os.chmod(folder, 0o755)  # The server may run as another user.
+        place = f"{folder}/postgres"
+        child = subprocess.Popen([ROOT / "Examples/Cluster/postgres-server", place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            line = child.stdout.readline().strip()
+            if line != "ready":
+                raise RuntimeError(f"PostgreSQL does not start: {line}")
+            yield f"postgres://chapar@/postgres?host={place}"
+        finally:
+            child.stdin.close()
+            child.wait()
+
+
 def certificate(folder, name, days, subject, *extensions):
     """Writes a certificate of its own authority that ends in so many days (and an hour), with its key."""
     added = [part for extension in extensions for part in ("-addext", extension)]
@@ -74,12 +93,12 @@ def certificate(folder, name, days, subject, *extensions):
 class Gateway:
     """`chapar serve` with an APNs backend whose client certificate ends soon; nothing was ever sent through it."""
 
-    def __init__(self, folder, name, has_keys=False, is_encrypted=False):
+    def __init__(self, folder, name, has_keys=False, is_encrypted=False, store="{ path: chapar.db }"):
         self.folder, self.name, self.starts = folder / name, name, 0
         self.folder.mkdir(exist_ok=True)
         self.address = None
         certificate(self.folder, "client", EXPECTED_DAYS["client"], "/CN=Apple Push Services: com.example.app/UID=com.example.app")
-        text = "store: { path: chapar.db }\n"
+        text = f"store: {store}\n"
         text += "backends:\n  old-ios: { kind: apns, topic: com.example.app, certificate_file: client.pem, certificate_key_file: client.key }\n"
         text += "  partner: { kind: http, url: 'http://127.0.0.1:9/', secret: a-secret-of-24-bytes-or-more, recipients: [user] }\n"
         server = "port: 0"

@@ -161,10 +161,25 @@ struct ServerClockTests {
         await clock.close()
     }
 
+    /// Waits until a node has renewed its lease: what is done now comes before its next reading of the clock.
+    private static func awaitRenewal(of node: PostgresStore) async throws {
+        let number = node.core.nodeNumber
+        func lease() async throws -> Int64 {
+            try await node.number(
+                "SELECT (extract(epoch FROM lease_until) * 1000)::bigint FROM chapar.nodes WHERE number = \(number)"
+            )
+        }
+        let before = try await lease()
+        while try await lease() == before { try await Task.sleep(for: .milliseconds(10)) }
+        // The reading that comes with the renewal.
+        try await Task.sleep(for: .milliseconds(200))
+    }
+
     @Test("A node that starts before anybody has noted it waits for that", arguments: [3_600, -3_600])
     func startsBetween(_ step: Int) async throws {
         let clock = try await SteppedClock(lease: .seconds(6))
         try await Nodes.use(1, options: clock.options) { nodes in
+            try await Self.awaitRenewal(of: nodes[0])
             try await clock.step(step)
             let new = try await PostgresStore.open(clock.options)
             #expect(abs(new.core.now - nodes[0].core.now) < 5_000)
@@ -178,12 +193,7 @@ struct ServerClockTests {
         let clock = try await SteppedClock(lease: .seconds(6))
         try await Nodes.use(2, options: clock.options) { nodes in
             let number = nodes[1].core.nodeNumber
-            // Just behind a renewal of the other, so that this one comes first.
-            func lease() async throws -> Int64 {
-                try await nodes[0].number("SELECT (extract(epoch FROM max(lease_until)) * 1000)::bigint FROM chapar.nodes WHERE number <> \(number)")
-            }
-            let before = try await lease()
-            while try await lease() == before { try await Task.sleep(for: .milliseconds(10)) }
+            try await Self.awaitRenewal(of: nodes[0])
             let (start, time) = (ContinuousClock.now, nodes[0].core.now)
             try await clock.step(3_600)
             _ = try await nodes[0].session(on: nodes[0].core.reader) { (db) throws(PostgresError) in

@@ -157,16 +157,24 @@ struct NodesTests {
             func take() async throws -> [ClaimedDelivery] {
                 try await store.claim(backend: "apns", limit: 10, normal: 5, wait: .seconds(3))
             }
+            func accept(_ count: Int, _ node: PostgresStore) async throws {
+                var batch = EnqueueBatch([])
+                for priority in [PushNotification.Priority.high, .normal] {
+                    var new = node.sample(to: (0..<count).map { .user("\(priority) \($0)") })
+                    new.notification.priority = priority
+                    batch.notifications.append(new)
+                }
+                #expect(try await node.enqueue(batch) == .accepted)
+            }
+            // It knows both flows.
+            try await accept(1, store)
+            var own: [ClaimedDelivery] = []
+            while own.count < 2 { own += try await take() }
+            try await store.end(own)
             async let one = take()
             async let two = take()
             try await Task.sleep(for: .milliseconds(300))
-            var batch = EnqueueBatch([])
-            for priority in [PushNotification.Priority.high, .normal] {
-                var new = other.sample(to: (0..<10).map { .user("\(priority) \($0)") })
-                new.notification.priority = priority
-                batch.notifications.append(new)
-            }
-            #expect(try await other.enqueue(batch) == .accepted)
+            try await accept(10, other)
             var found = try await one + two
             for _ in 0..<5 where found.count < 20 { found += try await take() }
             #expect(Set(found.map(\.id)).count == 20)

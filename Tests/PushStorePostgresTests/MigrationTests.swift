@@ -122,11 +122,16 @@ struct MigrationTests {
         }
         async let migration: Void = Self.migrate(options, Schema.steps)
         let start = ContinuousClock.now
-        while start.duration(to: .now) < .seconds(5) {
-            let before = ContinuousClock.now
-            _ = try await count("outbox_entries")
-            #expect(before.duration(to: .now) < .seconds(8), "who comes later waits behind the step")
-            try await Task.sleep(for: .milliseconds(100))
+        do {
+            while start.duration(to: .now) < .seconds(5) {
+                let before = ContinuousClock.now
+                _ = try await count("outbox_entries")
+                #expect(before.duration(to: .now) < .seconds(8), "who comes later waits behind the step")
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        } catch {
+            await reader.close()  // Else the step would wait for it for ever.
+            throw error
         }
         #expect(try await count("schema_steps") == Int64(place))
         try await reader.session { (db) throws(PostgresError) in try db.perform("COMMIT") }

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -13,6 +14,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "Benchmarks/gateway"))
+from postgres import postgres  # noqa: E402
 CHAPAR = os.environ.get("CHAPAR", str(ROOT / ".build/debug/chapar"))
 LIMIT = 60  # Seconds until a program must have come up.
 EXPECTED_DAYS = {"client": 10, "server": 400, "key": 5}  # Until each credential ends.
@@ -59,16 +62,8 @@ def database():
     """A private PostgreSQL server; gives its URL."""
     with tempfile.TemporaryDirectory(prefix="chapar-dashboard-") as folder:
         os.chmod(folder, 0o755)  # The server may run as another user.
-        place = f"{folder}/postgres"
-        child = subprocess.Popen([ROOT / "Examples/Cluster/postgres-server", place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            line = child.stdout.readline().strip()
-            if line != "ready":
-                raise RuntimeError(f"PostgreSQL does not start: {line}")
-            yield f"postgres://chapar@/postgres?host={place}"
-        finally:
-            child.stdin.close()
-            child.wait()
+        with postgres(Path(folder) / "postgres") as server:
+            yield server.url
 
 
 def certificate(folder, name, days, subject, *extensions):

@@ -89,7 +89,7 @@ enum Schema {
         }
         for (place, step) in steps.enumerated().dropFirst(count) {
             let before = ContinuousClock.now
-            while try await !isApplied(place, of: steps, known: count, connection, options) {
+            while try await !apply(place, of: steps, known: count, connection, options) {
                 guard before.duration(to: .now) < patience else {
                     throw .declined(
                         .failed(
@@ -108,8 +108,10 @@ enum Schema {
         if isTold { report("the schema is up to date after \(MigrationStep.seconds(start.duration(to: .now)))") }
     }
 
-    /// Applies a step, unless somebody else has; false when it gave way to others.
-    private static func isApplied(
+    /// Applies a step, unless somebody else has.
+    ///
+    /// - Returns: False when it gave way to others, and is to be tried again.
+    private static func apply(
         _ place: Int,
         of steps: [Step],
         known: Int,

@@ -78,7 +78,7 @@ final class Permits: Sendable {
         if granted > 0 { return granted }
         return await withTaskGroup(of: Void.self) { tasks in
             tasks.addTask {
-                try? await time.sleep(for: .seconds(clamping: max(0, end.timeIntervalSince(time.steady))))
+                try? await time.sleep(until: end)
                 self.giveUp(id)
             }
             let granted = await withTaskCancellationHandler {

@@ -64,6 +64,9 @@ struct StoreTime: TimeSource {
     var now: Date { base.now }
     var steady: Date { base.steady.addingTimeInterval(Double(shift) / 1000) }
     func sleep(for duration: Duration) async throws { try await base.sleep(for: duration) }
+    func sleep(until steady: Date) async throws {
+        try await base.sleep(until: steady.addingTimeInterval(-Double(shift) / 1000))
+    }
 }
 
 /// The observers, which are called after every commit.

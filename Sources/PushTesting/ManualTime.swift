@@ -56,6 +56,14 @@ public final class ManualTime: TimeSource {
 
     /// Waits until the clock has been moved on by `duration`; throws `CancellationError` when the task is cancelled.
     public func sleep(for duration: Duration) async throws {
+        try await sleep { $0.addingTimeInterval(duration.inSeconds) }
+    }
+
+    /// Waits until the clock has been moved to a steady time; throws `CancellationError` when the task is cancelled.
+    public func sleep(until steady: Date) async throws { try await sleep { _ in steady } }
+
+    /// Waits until an end that follows from the steady time at which the wait begins.
+    private func sleep(_ end: @escaping @Sendable (Date) -> Date) async throws {
         let id = state.withLock { state -> UInt64 in
             state.nextID += 1
             return state.nextID
@@ -64,8 +72,8 @@ public final class ManualTime: TimeSource {
             try await withCheckedThrowingContinuation { continuation in
                 let result = state.withLock { state -> Result<Void, any Error>? in
                     if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
-                    if duration <= .zero { return .success(()) }
-                    let end = state.steady.addingTimeInterval(duration.inSeconds)
+                    let end = end(state.steady)
+                    if end <= state.steady { return .success(()) }
                     state.sleepers.append(Sleeper(id: id, end: end, continuation: continuation))
                     return nil
                 }

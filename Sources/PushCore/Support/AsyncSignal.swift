@@ -1,4 +1,5 @@
-import Synchronization
+package import Foundation
+internal import Synchronization
 
 /// Wakes tasks that wait for a change made by another task: the one wake-up of the package.
 ///
@@ -72,9 +73,18 @@ package final class AsyncSignal: Sendable {
 
     /// Waits for a signal after `mark`, but no longer than `span`; ends early when the task is cancelled.
     package func wait(after mark: Mark, atMost span: Duration, _ time: any TimeSource) async {
+        await wait(after: mark) { try await time.sleep(for: span) }
+    }
+
+    /// Waits for a signal after `mark`, but no longer than until a steady time; ends early when the task is cancelled.
+    package func wait(after mark: Mark, until end: Date, _ time: any TimeSource) async {
+        await wait(after: mark) { try await time.sleep(until: end) }
+    }
+
+    private func wait(after mark: Mark, orUntil sleep: @escaping @Sendable () async throws -> Void) async {
         guard self.mark == mark else { return }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { try? await time.sleep(for: span) }  // Cancelled when the signal was first.
+            group.addTask { try? await sleep() }  // Cancelled when the signal was first.
             group.addTask { await self.wait(after: mark) }
             await group.next()
             group.cancelAll()

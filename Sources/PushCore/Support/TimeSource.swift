@@ -18,11 +18,22 @@ public protocol TimeSource: Sendable {
 
     /// Waits; throws `CancellationError` when the task is cancelled.
     func sleep(for duration: Duration) async throws
+
+    /// Waits until a time of ``steady``; throws `CancellationError` when the task is cancelled.
+    ///
+    /// By default it waits for what is left until then. A clock that a test moves implements it itself: else a move between
+    /// the look at the clock and the wait would make the wait longer.
+    func sleep(until steady: Date) async throws
 }
 
 extension TimeSource {
     /// The wall clock, for a source that is never set.
     public var steady: Date { now }
+
+    /// Waits for what is left until a steady time.
+    public func sleep(until steady: Date) async throws {
+        try await sleep(for: .seconds(clamping: max(0, steady.timeIntervalSince(self.steady))))
+    }
 
     /// What both clocks say at one moment.
     ///

@@ -236,6 +236,10 @@ package final class Dispatcher: WorkerObserver, Sendable {
             workers.current = new
             return old
         }
+        // One that a worker which just ended let be forgotten meanwhile.
+        flows.withLock { flows in
+            for worker in new { flows[worker.name] = worker.flow }
+        }
         for worker in old { worker.stop() }
         await forgetFlows()
         return new
@@ -296,8 +300,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     /// Forgets how backends were used that are gone; not before the last of what is under way there has ended.
     private func forgetFlows() async {
-        let names = Set(workersGuarded.withLock { $0.current + $0.leaving }.map(\.name))
         let old = flows.withLock { flows in
+            let names = Set(workersGuarded.withLock { $0.current + $0.leaving }.map(\.name))
             let old = flows.keys.filter { !names.contains($0) }
             for name in old { flows[name] = nil }
             return old

@@ -35,8 +35,8 @@ final class WakeTimer: Sendable {
             state.sleeper = Task { [previous = state.sleeper, time, wake] in
                 previous?.cancel()
                 await previous?.value
-                let wait = min(moment - time.steady.millisecondsSince1970, Self.longestSleep)
-                if wait > 0 { try? await time.sleep(for: .milliseconds(wait)) }
+                let end = min(moment, time.steady.millisecondsSince1970 + Self.longestSleep)
+                try? await time.sleep(until: Date(millisecondsSince1970: end))
                 guard !Task.isCancelled else { return }
                 self.state.withLock { if $0.moment == moment { $0.moment = nil } }
                 wake()

@@ -134,9 +134,14 @@ final class DispatcherRig: Sendable {
                 result = .success(())
             } catch {
                 result = .failure(error)
+                // What the body left under way ends with the time that a drain has.
+                group.addTask { [time] in
+                    while (try? await Task.sleep(for: .milliseconds(1))) != nil { time.advance(by: .seconds(1)) }
+                }
             }
             dispatcher.stop()
-            try await group.waitForAll()
+            try await group.next()
+            group.cancelAll()
             try result.get()
         }
     }

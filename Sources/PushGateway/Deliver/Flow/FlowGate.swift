@@ -86,9 +86,9 @@ final class FlowGate: Sendable {
     /// Waits for a change after a mark of ``step(window:at:)``; ends early when the task is cancelled.
     func waitForChange(after mark: AsyncSignal.Mark) async { await changed.wait(after: mark) }
 
-    /// Waits for a change after a mark, but no longer than `span`.
-    func waitForChange(after mark: AsyncSignal.Mark, atMost span: Duration, _ time: any TimeSource) async {
-        await changed.wait(after: mark, atMost: span, time)
+    /// Waits for a change after a mark, but no longer than until a steady time.
+    func waitForChange(after mark: AsyncSignal.Mark, until end: Date, _ time: any TimeSource) async {
+        await changed.wait(after: mark, until: end, time)
     }
 
     /// Makes the loop look again.

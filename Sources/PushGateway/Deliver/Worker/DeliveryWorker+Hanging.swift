@@ -13,8 +13,8 @@ extension DeliveryWorker {
             let now = dependencies.time.steady
             let (hanging, earliest) = open.removeHanging(since: now.addingTimeInterval(-limit.inSeconds))
             for batch in hanging { giveUp(batch) }
-            let next = (earliest ?? now).addingTimeInterval(limit.inSeconds)
-            try? await dependencies.time.sleep(for: .seconds(clamping: max(0.001, next.timeIntervalSince(now))))
+            let next = max((earliest ?? now).addingTimeInterval(limit.inSeconds), now.addingTimeInterval(0.001))
+            try? await dependencies.time.sleep(until: next)
         }
     }
 

@@ -309,7 +309,7 @@ final class DeliveryWorker: Sendable {
 
     /// Waits until a steady time, or for a change of the gate after a mark.
     private func pause(until time: Date, orChangeAfter mark: AsyncSignal.Mark) async {
-        let span = Duration.milliseconds(clamping: max(1, time.timeIntervalSince(dependencies.time.steady) * 1000))
-        await gate.waitForChange(after: mark, atMost: span, dependencies.time)
+        let end = max(time, dependencies.time.steady.addingTimeInterval(0.001))
+        await gate.waitForChange(after: mark, until: end, dependencies.time)
     }
 }

@@ -135,9 +135,7 @@ final class DispatcherRig: Sendable {
             } catch {
                 result = .failure(error)
                 // What the body left under way ends with the time that a drain has.
-                group.addTask { [time] in
-                    while (try? await Task.sleep(for: .milliseconds(1))) != nil { time.advance(by: .seconds(1)) }
-                }
+                group.addTask { await self.letTimeGo() }
             }
             dispatcher.stop()
             try await group.next()
@@ -226,11 +224,8 @@ final class DispatcherRig: Sendable {
     ) async throws -> Value {
         try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask { try await body() }
-            group.addTask { [time] in
-                while !Task.isCancelled {
-                    time.advance(by: .milliseconds(10))
-                    try? await Task.sleep(for: .milliseconds(1))
-                }
+            group.addTask {
+                await self.letTimeGo()
                 return nil
             }
             defer { group.cancelAll() }
@@ -238,6 +233,14 @@ final class DispatcherRig: Sendable {
                 if let value = ended { return value }
             }
             throw CancellationError()
+        }
+    }
+
+    /// Moves the rig's clock on until the task is cancelled.
+    private func letTimeGo() async {
+        while !Task.isCancelled {
+            time.advance(by: .milliseconds(10))
+            try? await Task.sleep(for: .milliseconds(1))
         }
     }
 

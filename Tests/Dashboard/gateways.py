@@ -1,69 +1,21 @@
 """Gateways for the dashboard's test: the demonstration, an empty one with credentials that end, and one with API keys."""
-import contextlib
 import json
-import os
-import re
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
 import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.append(str(ROOT / "Benchmarks/gateway"))
-from postgres import postgres  # noqa: E402
-CHAPAR = os.environ.get("CHAPAR", str(ROOT / ".build/debug/chapar"))
-LIMIT = 60  # Seconds until a program must have come up.
+sys.path.append(str(ROOT / "Tests/Rig"))
+from rig import CHAPAR, Process, database  # noqa: E402, F401
 EXPECTED_DAYS = {"client": 10, "server": 400, "key": 5}  # Until each credential ends.
-
-
-class Process:
-    """A program whose output goes to a file."""
-
-    def __init__(self, folder, name, *arguments):
-        self.log = folder / f"{name}.log"
-        with open(self.log, "w") as output:
-            self.child = subprocess.Popen([CHAPAR, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
-    def wait_for(self, pattern):
-        """The first group of a pattern, once the output has it."""
-        deadline = time.monotonic() + LIMIT
-        while time.monotonic() < deadline:
-            found = re.search(pattern, self.log.read_text(errors="replace"), re.M)
-            if found:
-                return found[1]
-            if self.child.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise RuntimeError(f"not in time: {pattern}\n{self.log.read_text(errors='replace')[-3000:]}")
-
-    def end(self):
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGINT)
-            try:
-                self.child.wait(20)
-            except subprocess.TimeoutExpired:
-                self.child.kill()
-                self.child.wait()
 
 
 def demonstration(folder):
     """The demonstration with its process, which sends messages by itself; look at `Dashboard:` in its output for when it has."""
     process = Process(folder, "demo", "demo", "--port", "0")
     return process, process.wait_for(r"^A gateway at (http://[^,]+),")
-
-
-@contextlib.contextmanager
-def database():
-    """A private PostgreSQL server; gives its URL."""
-    with tempfile.TemporaryDirectory(prefix="chapar-dashboard-") as folder:
-        os.chmod(folder, 0o755)  # The server may run as another user.
-        with postgres(Path(folder) / "postgres") as server:
-            yield server.url
 
 
 def certificate(folder, name, days, subject, *extensions):

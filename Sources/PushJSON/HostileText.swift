@@ -43,6 +43,16 @@ extension String {
         return true
     }
 
+    /// The text as a part of one line for people: as ``withoutInvisibleControls``, and the controls of C0 (line breaks, ESC, BEL) too.
+    package var onOneLine: String {
+        guard unicodeScalars.contains(where: { $0.value < 0x20 || $0.isInvisibleControl }) else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            if scalar.value < 0x20 { text += scalar.escaped } else { text.unicodeScalars.append(scalar) }
+        }
+        return text.withoutInvisibleControls
+    }
+
     /// The text with what terminals obey and people do not see as `\u` and four digits, as JSON writes it: DEL and the controls of
     /// C1 (U+007F to U+009F), the marks of direction, line and paragraph separators and the byte order mark.
     ///
@@ -52,8 +62,7 @@ extension String {
         var text = ""
         for scalar in unicodeScalars {
             if scalar.isInvisibleControl {
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                text += scalar.escaped
             } else {
                 text.unicodeScalars.append(scalar)
             }
@@ -63,6 +72,12 @@ extension String {
 }
 
 extension Unicode.Scalar {
+    /// `\u` and four digits; for the first plane only.
+    fileprivate var escaped: String {
+        let digits = String(value, radix: 16)
+        return "\\u" + String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+    }
+
     fileprivate var isInvisibleControl: Bool {
         switch value {
         case 0x7F...0x9F, 0x061C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true

@@ -135,6 +135,7 @@ struct DevicesTests {
             let file = rig.folder.appending(path: "all.ndjson").path
             let exported = try await run(["export", "--output", file], gateway)
             #expect(exported.status == 0, "\(exported.errors)")
+            #expect((FileModes.mode(of: file) ?? 0) & 0o777 == 0o600, "tokens are for the owner only")
             #expect(exported.errors.contains("2500 exported"))
             let text = try String(contentsOfFile: file, encoding: .utf8)
             #expect(text.split(separator: "\n").count == 2500)

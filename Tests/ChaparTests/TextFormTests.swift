@@ -75,6 +75,73 @@ struct TextFormTests {
         #expect(ProgressBar.line(done: 0, fraction: 0, after: .zero) == "[------------------------] 0 %  0 done, 0/s")
     }
 
+    @Test(
+        "What platforms and gateways say does not steer the terminal",
+        arguments: [
+            ("\u{1B}[31mred\u{1B}[0m", "\u{1B}[31mred\u{1B}[0m"), ("\u{1B}[2J\u{7}", #"\u001b[2J\u0007"#),
+            ("\u{1B}[8mhidden", #"\u001b[8mhidden"#), ("a\u{202E}b", #"a\u202eb"#),
+            ("one\ntwo\tthree", "one\ntwo\tthree"),
+            ("over\rwritten", #"over\u000dwritten"#), ("سلام\u{200C}دنیا", "سلام\u{200C}دنیا"),
+        ]
+    )
+    func controls(text: String, shown: String) { #expect(Shell.harmless(text) == shown) }
+
+    @Test("A line break of a platform's does not begin a line of the program's own")
+    func forgedLines() {
+        var table = TextTable("NAME")
+        table.add("a\nsent     ios-apns:ab")
+        #expect(table.lines == ["NAME", #"a\u000asent     ios-apns:ab"#])
+        let result = SendResult(
+            line: 1,
+            recipient: "ios-apns:ab",
+            verdict: .refused,
+            reason: "Bad\nsent",
+            detail: "no\nsent     ios-apns:cd"
+        )
+        let lines = result.text.split(separator: "\n")
+        #expect(lines.count == 3 && lines.dropFirst().allSatisfy { $0.hasPrefix("         ") }, "\(lines)")
+    }
+
+    @Test(
+        "A file that is not UTF-8 is refused before a line of it is used",
+        arguments: [
+            "service,token,title\nios-apns,aa0001,Gr\u{fc}\u{df}e\n", "token\nok\n\u{ff}\u{fe}",
+        ]
+    )
+    func notUTF8(latin: String) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try #require(latin.data(using: .isoLatin1)).write(to: URL(filePath: path))
+        let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
+        #expect(failure?.description.contains("is not text in UTF-8") ?? false, "\(String(describing: failure))")
+        #expect(failure?.status == .usage)
+    }
+
+    @Test("A byte order mark at the beginning is no part of the text", arguments: [InputFile.Format.csv, .ndjson])
+    func byteOrderMark(format: InputFile.Format) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let text = format == .csv ? "\u{FEFF}title\nHi" : "\u{FEFF}{\"content\":{\"title\":\"Hi\"}}"
+        try Data(text.utf8).write(to: URL(filePath: path))
+        var file = try InputFile(path, format: format)
+        defer { file.close() }
+        let line = try #require(try file.next())
+        #expect(try line.result.get()["content"] == ["title": "Hi"])
+    }
+
+    @Test(
+        "A value that a spreadsheet would calculate is exported as text, and read back as it was",
+        arguments: ["=HYPERLINK(\"http://x\")", "+98912", "-1", "@a", "'quoted", "'=x", "plain", ""]
+    )
+    func formulas(user: String) throws {
+        var dead = 0
+        let row = try DeviceCSV.row(["id": "d", "user": .string(user)], &dead)
+        let fields = CSV.fields(row)
+        #expect(!"=+-@".contains(fields[1].first ?? "x"), "\(row)")
+        let device = try DeviceCSV.device(DeviceCSV.columns, fields)
+        #expect((device["user"]?.stringValue ?? "") == user)
+    }
+
     @Test("Columns are as wide as their widest cell")
     func table() {
         var table = TextTable("NAME", "KIND")

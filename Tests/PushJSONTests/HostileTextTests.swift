@@ -18,6 +18,16 @@ struct HostileTextTests {
         #expect(try JSONValue(parsing: Array(json.utf8)) == .string(text), "JSON says the same")
     }
 
+    @Test(
+        "As a part of a line it brings neither a line break nor an escape sequence",
+        arguments: [
+            ("a\nsent  ios", #"a\u000asent  ios"#), ("\u{1B}]0;x\u{7}", #"\u001b]0;x\u0007"#),
+            ("\r\n", #"\u000d\u000a"#),
+            ("سلام\u{200C}دنیا", "سلام\u{200C}دنیا"), ("a\u{202E}b\t", #"a\u202eb\u0009"#),
+        ]
+    )
+    func oneLine(text: String, shown: String) { #expect(text.onOneLine == shown) }
+
     @Test("A path has no segment that a server takes for a step", arguments: ["", ".", ".."])
     func steps(segment: String) {
         #expect(throws: PushError.self) { try FormEncoding.path(["users", segment]) }

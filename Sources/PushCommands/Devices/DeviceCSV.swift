@@ -36,9 +36,11 @@ enum DeviceCSV {
         var tokens = JSONObject()
         for (heading, field) in zip(headings, fields) where !field.isEmpty {
             switch heading {
-            case "tags": device["tags"] = .array(field.unicodeScalars.split(separator: "|").map { .string(String($0)) })
-            case _ where TokenService.named(heading) != nil: tokens[heading] = .string(field)
-            default: device[heading] = .string(field)
+            case "tags":
+                let tags = plain(field).unicodeScalars.split(separator: "|").map { JSONValue.string(String($0)) }
+                device["tags"] = .array(tags)
+            case _ where TokenService.named(heading) != nil: tokens[heading] = .string(plain(field))
+            default: device[heading] = .string(plain(field))
             }
         }
         if !tokens.isEmpty { device["tokens"] = .object(tokens) }
@@ -66,7 +68,24 @@ enum DeviceCSV {
                 fields.append(token?["token"]?.stringValue ?? "")
             }
         }
-        return fields.map(CSV.quoted).joined(separator: ",")
+        return fields.map(inert).map(CSV.quoted).joined(separator: ",")
+    }
+
+    /// What makes a spreadsheet take a field for a formula, and the mark that makes it a text.
+    private static let active: Set<UInt8> = Set("=+-@\t\r'".utf8)
+
+    /// The field with the mark of a text before it, where a spreadsheet would calculate it.
+    private static func inert(_ field: String) -> String {
+        field.utf8.first.map(active.contains) ?? false ? "'" + field : field
+    }
+
+    /// The field without the mark that ``inert(_:)`` put before it.
+    private static func plain(_ field: String) -> String {
+        let bytes = field.utf8
+        guard bytes.first == UInt8(ascii: "'"), let second = bytes.dropFirst().first, active.contains(second) else {
+            return field
+        }
+        return String(field.unicodeScalars.dropFirst())
     }
 }
 

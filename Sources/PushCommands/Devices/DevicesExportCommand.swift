@@ -9,7 +9,8 @@ struct DevicesExportCommand: AsyncParsableCommand {
         abstract: "Write devices as NDJSON, a backup with every field, or as CSV, for people.",
         discussion: """
             NDJSON keeps everything, also the tombstones of dead tokens and the times of registration. CSV has live \
-            tokens only.
+            tokens only; a value that a spreadsheet would take for a formula has a ' before it, which devices import takes off again. \
+            The file can be read by its owner only.
             """
     )
 
@@ -34,12 +35,17 @@ struct DevicesExportCommand: AsyncParsableCommand {
         let isCSV = format.map { $0 == .csv } ?? output?.lowercased().hasSuffix(".csv") ?? false
         try await DevicesClient.use(gateway) { devices in
             // A file appears under its name when it is whole.
-            let part = output.map { $0 + ".part" }
-            guard let handle = part.map({ fopen($0, "wb") }) ?? fdopen(dup(STDOUT_FILENO), "wb") else {
-                throw CommandFailure("cannot write \(part ?? "stdout"): \(String(cString: strerror(errno)))", .usage)
+            let part = try output.map(PrivateFile.init)
+            guard let handle = fdopen(part?.descriptor ?? dup(STDOUT_FILENO), "wb") else {
+                part?.discard()
+                throw CommandFailure("cannot write \(output ?? "stdout"): \(String(cString: strerror(errno)))", .usage)
             }
             var isOpen = true
-            defer { if isOpen { fclose(handle) } }
+            var isWhole = false
+            defer {
+                if isOpen { fclose(handle) }
+                if !isWhole { part?.discard() }
+            }
             var bar = ProgressBar(isShown: output != nil)
             var done = 0
             var dead = 0
@@ -56,7 +62,8 @@ struct DevicesExportCommand: AsyncParsableCommand {
             } while cursor != nil
             isOpen = false
             guard fclose(handle) == 0 else { throw Self.failure() }
-            if let part, let output, rename(part, output) != 0 { throw Self.failure() }
+            try part?.publish()
+            isWhole = true
             bar.update(done: done, fraction: nil, isLast: true)
             Shell.complain("\(done) exported")
             if form.isJSON, let output {

@@ -5,7 +5,7 @@ import PushCore
 /// memory.
 ///
 /// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. What the flags say stands wherever a
-/// line says nothing.
+/// line says nothing. The text must be UTF-8: a file is read once for that before its first line is given, a pipe line by line.
 struct InputFile {
     /// One message with the line it came from.
     struct Line {
@@ -47,6 +47,8 @@ struct InputFile {
     private(set) var consumed = 0
 
     /// Opens `path`, or stdin for `-`.
+    ///
+    /// - Throws: `CommandFailure` when it cannot be read, or is a file that is not in UTF-8 or has a line that is too long.
     init(_ path: String, format: Format?, rows: Rows = .messages, base: JSONObject = JSONObject()) throws {
         self.rows = rows
         name = path == "-" ? "stdin" : path
@@ -59,6 +61,15 @@ struct InputFile {
         size = isFile ? (attributes?[.size] as? NSNumber)?.intValue : nil
         self.base = base
         self.format = format ?? (path.lowercased().hasSuffix(".csv") ? .csv : .ndjson)
+        guard isFile else { return }
+        do {
+            while try line() != nil {}
+        } catch {
+            close()
+            throw error
+        }
+        rewind(handle)
+        (number, consumed) = (0, 0)
     }
 
     /// Closes the file.
@@ -76,8 +87,7 @@ struct InputFile {
         case .csv:
             if headings == nil {
                 guard let first = try record(quoted: true) else { return nil }
-                headings = CSV.fields(first.hasPrefix("\u{FEFF}") ? String(first.dropFirst()) : first)
-                    .map { $0.trimmingCharacters(in: .whitespaces) }
+                headings = CSV.fields(first).map { $0.trimmingCharacters(in: .whitespaces) }
                 try rows.check(headings ?? [], name)
             }
             while let line = try record(quoted: true) {
@@ -141,7 +151,15 @@ struct InputFile {
         var bytes = UnsafeRawBufferPointer(start: buffer, count: count)[...]
         if bytes.last == UInt8(ascii: "\n") { bytes = bytes.dropLast() }
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        return String(decoding: bytes, as: UTF8.self)
+        if number == 1, bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }  // A byte order mark.
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw CommandFailure(
+                "\(name):\(number): is not text in UTF-8, so letters would be lost. Save the file as UTF-8 "
+                    + "(in a spreadsheet: \"CSV UTF-8\"), or convert it: iconv -f WINDOWS-1252 -t UTF-8",
+                .usage
+            )
+        }
+        return text
     }
 
     private func tooLong(_ line: Int) -> CommandFailure {

@@ -68,7 +68,10 @@ struct SendResult: Sendable {
         if let status { parts.append("\(status)") }
         if let reason { parts.append(reason) }
         if let id { parts.append("id \(id)") }
-        return parts.joined(separator: "  ") + (detail.map { "\n         \($0)" } ?? "")
+        let sentences = (detail ?? "").split(whereSeparator: \.isNewline).map {
+            "\n         " + $0.trimmingPrefix { $0 == " " }
+        }
+        return parts[0] + parts.dropFirst().map { "  " + $0.onOneLine }.joined() + sentences.joined()
     }
 
     /// The beginning of a token is enough to know it again.

@@ -50,7 +50,8 @@ struct GatewayAddress: ParsableArguments {
     }
 
     private static func isNoAddress(_ text: String) -> String {
-        "\"\(text)\" is not an address. Write https://host or http://host:port, without a path."
+        "\"\(text.withoutAddressCredentials)\" is not an address. Write https://host or http://host:port, without user, password "
+            + "and path."
     }
 
     private func client(_ url: String) throws -> GatewayClient {

@@ -2,15 +2,40 @@ import Foundation
 package import PushCore
 
 /// What the program writes: results to stdout, everything else to stderr.
+///
+/// Text of others (platforms, gateways, files) may be part of every line. Of its controls a terminal obeys none: they are written out,
+/// but for line breaks, tabs and the colours of ``paint(_:_:)``. Where a line break could pass for a line of the program's own, the
+/// caller puts the text through `onOneLine`.
 package enum Shell {
     /// Writes a line to stdout.
-    package static func print(_ line: String) { write(line + "\n", to: STDOUT_FILENO) }
+    package static func print(_ line: String) { write(harmless(line) + "\n", to: STDOUT_FILENO) }
 
     /// Writes one JSON value as a line to stdout.
     package static func print(_ value: JSONValue) { print(value.text) }
 
     /// Writes a line to stderr.
-    package static func complain(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
+    package static func complain(_ line: String) { write(harmless(line) + "\n", to: STDERR_FILENO) }
+
+    /// The text with controls written out, but for line breaks, tabs and colours.
+    static func harmless(_ text: String) -> String {
+        guard text.utf8.contains(where: { $0 < 0x20 && $0 != 0x0A && $0 != 0x09 }) else {
+            return text.withoutInvisibleControls
+        }
+        let colours = (Colour.allCases.map(\.rawValue) + ["0"]).map { "[\($0)m" }
+        var rest = text.unicodeScalars[...]
+        var shown = ""
+        while let scalar = rest.popFirst() {
+            switch scalar {
+            case "\n", "\t": shown.unicodeScalars.append(scalar)
+            case "\u{1B}":
+                let colour = colours.first { rest.starts(with: $0.unicodeScalars) }
+                shown += colour.map { "\u{1B}" + $0 } ?? String(scalar).onOneLine
+                rest = rest.dropFirst(colour?.unicodeScalars.count ?? 0)
+            default: shown += scalar.value < 0x20 ? String(scalar).onOneLine : String(scalar)
+            }
+        }
+        return shown.withoutInvisibleControls
+    }
 
     /// Writes text as it is to stderr, such as a progress bar that is drawn over.
     static func draw(_ text: String) { write(text, to: STDERR_FILENO) }
@@ -35,7 +60,7 @@ package enum Shell {
     }
 
     /// A colour of a terminal.
-    enum Colour: String {
+    enum Colour: String, CaseIterable {
         case red = "31"
         case green = "32"
         case yellow = "33"
@@ -66,7 +91,7 @@ struct TextTable {
 
     init(_ headings: String...) { rows = [headings] }
 
-    mutating func add(_ cells: String...) { rows.append(cells) }
+    mutating func add(_ cells: String...) { rows.append(cells.map(\.onOneLine)) }
 
     /// The lines; columns are as wide as their widest cell.
     var lines: [String] {

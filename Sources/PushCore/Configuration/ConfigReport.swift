@@ -24,11 +24,16 @@ public final class ConfigReport {
     /// Makes an empty report.
     public init() {}
 
-    /// Adds a mistake.
-    public func add(_ issue: ConfigIssue) { issues.append(issue) }
+    /// Adds a mistake; credentials in addresses that it quotes are left out.
+    public func add(_ issue: ConfigIssue) {
+        var issue = issue
+        issue.problem = issue.problem.withoutAddressCredentials
+        issue.fix = issue.fix?.withoutAddressCredentials
+        issues.append(issue)
+    }
 
     func note(_ path: String, _ value: String?, _ origin: ConfigOrigin) {
-        settings.append(Setting(path: path, value: value, origin: origin))
+        settings.append(Setting(path: path, value: value?.withoutAddressCredentials, origin: origin))
     }
 
     /// Records a key; of a key that was recorded before only the default and the demand for it are added.

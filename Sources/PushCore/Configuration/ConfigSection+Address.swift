@@ -9,7 +9,7 @@ extension ConfigSection {
             reject(
                 key,
                 "\"\(text)\" is not an address",
-                fix: "Write https://host/path, without user, query or fragment."
+                fix: "Write https://host/path, without user, password, query or fragment."
             )
             return nil
         }

@@ -226,7 +226,7 @@ public final class ConfigSection {
             reject(
                 key,
                 "\"\(text)\" is not an address",
-                fix: "Write https://host or https://host:port, without a path."
+                fix: "Write https://host or https://host:port, without user, password and path."
             )
             return nil
         }

@@ -30,6 +30,9 @@ struct ConfigDocument {
         guard let text = String(validating: text, as: UTF8.self) else {
             throw fault("is not text in UTF-8", nil)
         }
+        if let mark = YAMLKeys.firstStructure(in: text) {
+            throw fault("a key must be a single word, not a list or a map", Mark(line: mark.line, column: mark.column))
+        }
         let root: Node?
         do {
             root = try Yams.compose(yaml: text)

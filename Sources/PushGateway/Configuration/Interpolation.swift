@@ -3,8 +3,9 @@ internal import PushCore
 
 /// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of messages.
 ///
-/// `$${` stands for `${`. What is put in is taken as it is: it is neither replaced again nor read as YAML. One line break at
-/// the end of a file is dropped, since editors and secret stores add one.
+/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. What is put in is taken as it is:
+/// it is neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret stores
+/// add one.
 struct Interpolation {
     /// What a value came to.
     struct Result {
@@ -15,6 +16,9 @@ struct Interpolation {
         /// What could not be replaced, a sentence each with its fix.
         var problems: [(problem: String, fix: String)] = []
     }
+
+    /// How deep defaults may nest in defaults.
+    static let maximumDepth = 8
 
     private let environment: [String: String]
     private let files: FolderFiles
@@ -29,9 +33,16 @@ struct Interpolation {
     }
 
     /// Replaces what a text names.
-    mutating func resolve(_ text: String) -> Result {
+    mutating func resolve(_ text: String) -> Result { resolve(text, depth: 0) }
+
+    private mutating func resolve(_ text: String, depth: Int) -> Result {
         guard text.contains("${") else { return Result(text: text) }
         var result = Result(text: "")
+        guard depth <= Self.maximumDepth else {
+            let fix = "Write at most \(Self.maximumDepth) defaults in each other."
+            result.problems.append(("the defaults of \"${…}\" nest too deep", fix))
+            return result
+        }
         var rest = text[...]
         while let dollar = rest.firstRange(of: "${") {
             if dollar.lowerBound > rest.startIndex, rest[rest.index(before: dollar.lowerBound)] == "$" {
@@ -40,11 +51,11 @@ struct Interpolation {
                 continue
             }
             result.text += rest[..<dollar.lowerBound]
-            guard let close = rest[dollar.upperBound...].firstIndex(of: "}") else {
+            guard let close = Self.end(of: rest[dollar.upperBound...]) else {
                 result.problems.append(("\"${\" has no \"}\"", "Write ${NAME}, or $${ for the characters themselves."))
                 return result
             }
-            insert(String(rest[dollar.upperBound..<close]), into: &result)
+            insert(String(rest[dollar.upperBound..<close]), into: &result, depth: depth)
             rest = rest[rest.index(after: close)...]
         }
         result.text += rest
@@ -96,7 +107,29 @@ struct Interpolation {
         return text
     }
 
-    private mutating func insert(_ name: String, into result: inout Result) {
+    /// The brace that closes a reference which has begun; references within it have braces of their own.
+    private static func end(of text: Substring) -> Substring.Index? {
+        var open = 1
+        var index = text.startIndex
+        while index < text.endIndex {
+            let next = text.index(after: index)
+            switch text[index] {
+            case "}":
+                open -= 1
+                if open == 0 { return index }
+            // Of "$${", which stands for the characters themselves, the first mark passes the second by.
+            case "$" where next < text.endIndex && text[next] == "$":
+                index = text.index(after: next)
+                continue
+            case "$" where next < text.endIndex && text[next] == "{": open += 1
+            default: break
+            }
+            index = next
+        }
+        return nil
+    }
+
+    private mutating func insert(_ name: String, into result: inout Result, depth: Int) {
         let (value, via): (String, String)
         if name.hasPrefix("file:") {
             let path = String(name.dropFirst(5))
@@ -125,7 +158,10 @@ struct Interpolation {
             if let found = environment[variable], parts == nil || !found.isEmpty {
                 value = found
             } else if let parts {
-                result.text += name[parts.upperBound...]
+                let fallback = resolve(String(name[parts.upperBound...]), depth: depth + 1)
+                result.text += fallback.text
+                result.problems += fallback.problems
+                if let inner = fallback.via { result.via = result.via.map { "\($0), \(inner)" } ?? inner }
                 return
             } else {
                 result.problems.append(

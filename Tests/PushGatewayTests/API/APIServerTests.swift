@@ -36,6 +36,33 @@ struct APIServerTests {
         #expect(harness.store.accepted.count == 3)
     }
 
+    @Test("tells a client that waits for it to send its body, and one whose body is too large that it need not")
+    func expectContinue() async throws {
+        let harness = harness()
+        let body = APIHarness.sample()
+        func head(_ length: Int, _ expect: String) -> String {
+            "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                + "Content-Length: \(length)\r\nExpect: \(expect)\r\n\r\n"
+        }
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                for expect in ["100-continue", "100-Continue"] {
+                    try await client.send(head(body.utf8.count, expect))
+                    #expect(try await client.read(until: "\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n")
+                    try await client.send(body)
+                    let answer = try await client.read(until: "\"warnings\":[]}")
+                    #expect(answer.hasPrefix("HTTP/1.1 202 Accepted\r\n"), "\(answer)")
+                }
+            }
+            try await RawClient.run(port) { client in
+                try await client.send(head(1 << 20, "100-continue"))
+                let answer = try await client.read(until: "}")
+                #expect(answer.hasPrefix("HTTP/1.1 413"), "\(answer)")
+            }
+        }
+        #expect(harness.store.accepted.count == 2)
+    }
+
     @Test("refuses a body that turns out too large, though no length said so")
     func chunkedTooLarge() async throws {
         let harness = harness()

@@ -11,6 +11,8 @@ struct InterpolationTests {
             ("plain", "plain"), ("${SAMPLE_TOKEN}", "planted-secret-value"),
             ("a-${SAMPLE_TOKEN}-b", "a-planted-secret-value-b"), ("${PORT}${PORT}", "90909090"),
             ("$${PORT}", "${PORT}"), ("$PORT $ {PORT} }", "$PORT $ {PORT} }"), ("${NOT_SET:-fallback}", "fallback"),
+            ("${NOT_SET:-${ALSO_NOT:-inner}}", "inner"), ("${SAMPLE_TOKEN:-${NOT_SET:-x}}", "planted-secret-value"),
+            ("${NOT_SET:-${PORT}}-${NOT_SET:-a${PORT}b}", "9090-a9090b"), ("${NOT_SET:-$${PORT}}", "${PORT}"),
             ("${EMPTY:-fallback}", "fallback"), ("${NOT_SET:-}x", "x"), ("${PORT:-1}", "9090"),
         ]
     )
@@ -78,6 +80,49 @@ struct InterpolationTests {
         }
         let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(bomb) }
         #expect(error?.description.contains("more than 20000 values, aliases included") ?? false)
+    }
+
+    /// Comparing such keys takes time that doubles with each level, beyond the suite's time limit.
+    @Test(
+        "A list or a map as a key is refused at its place, before aliases in it are followed",
+        arguments: [
+            ("? *l30\n: x", 32), ("{ [*l30]: x }", 32), ("{ *l30 : x }", 32), ("a: { ? { *l30 : y } : x }", 32),
+            ("? [a]\n: x", 32),
+        ]
+    )
+    func structureAsKey(line: String, number: Int) throws {
+        var bomb = "- &l0 [x, x]\n"
+        for level in 1...30 { bomb += "- &l\(level) [*l\(level - 1), *l\(level - 1)]\n" }
+        let file = bomb + "- " + line.replacingOccurrences(of: "\n", with: "\n  ")
+        let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(file) }
+        #expect(
+            error?.description.contains("a key must be a single word, not a list or a map") ?? false,
+            "\(error as Any)"
+        )
+        #expect(error?.description.contains("test.yaml:\(number):") ?? false, "\(error as Any)")
+    }
+
+    @Test("An alias of a word may be a key")
+    func wordAsKey() throws {
+        let loaded = try ConfigurationLoader.sample().load(
+            "backends: { &name ios: { kind: sample, token: x, label: one } }\nroutes: [ { use: *name } ]"
+        )
+        #expect(loaded.backends.count == 1)
+    }
+
+    @Test(
+        "User and password of an address are shown nowhere",
+        arguments: ["http://u:planted@proxy:1", "u:planted/x@proxy"]
+    )
+    func addressCredentials(address: String) throws {
+        let address = address.hasPrefix("http") ? address : "https://" + address
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(
+                "backends: { ios: { kind: sample, token: x, label: y, proxy: \"\(address)\" } }"
+            )
+        }
+        #expect(error?.description.contains("backends.ios.proxy") ?? false, "\(error as Any)")
+        #expect(!(error?.description.contains("planted") ?? true), "\(error as Any)")
     }
 
     @Test("A file that nests without end is refused")

@@ -154,6 +154,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
                 deadline = .now() + limits.request + limits.refusedBody
                 isLast = head.method == .CONNECT || head.headers.contains(name: "upgrade")
                 phase = .passing(isRead: false, isAnswered: false)
+                if awaitsContinue(head) {
+                    encoder.writeAndFlush(NIOAny(IOData.byteBuffer(Self.continuing)), promise: nil)
+                }
                 context.fireChannelRead(wrapInboundOut(part))
             }
         case (.collecting(let request), .body(var more)):
@@ -167,6 +170,17 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         default:
             context.fireChannelRead(wrapInboundOut(part))
         }
+    }
+
+    private static let continuing = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
+
+    /// Whether the client sends its body only once it is told to (RFC 9110, 10.1.1), and the body is not refused by its length alone.
+    private func awaitsContinue(_ head: HTTPRequestHead) -> Bool {
+        guard head.version >= .http1_1, head.headers.contains(name: "expect"),
+            head.headers["expect"].contains(where: { $0.lowercased() == "100-continue" })
+        else { return false }
+        let length = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0
+        return length <= intake.snapshots.current.server.maximumBodyBytes
     }
 
     private func check(_ request: LoopRequest, _ context: ChannelHandlerContext) {

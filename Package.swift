@@ -544,6 +544,7 @@ let package = Package(
                 "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs",
                 "PushFCM",
                 "PushHMS", "PushOneSignal", "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
+                "PushStoreSQLite",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),

@@ -183,9 +183,9 @@ struct RecentCounts: Sendable {
     /// Empties the slices that have become old; gives the newest one's index.
     private mutating func turn(to now: Date) -> Int {
         let slice = max(newest, Int64(clamping: now.timeIntervalSince1970 / span))
-        let passed = min(slice - newest, Int64(Self.slices))
+        let passed = min(slice.subtracting(clamping: newest), Int64(Self.slices))
         for step in 0..<passed {
-            let index = Int((slice - step) % Int64(Self.slices))
+            let index = Int(slice.subtracting(clamping: step) % Int64(Self.slices))
             failures[index] = 0
             answers[index] = 0
         }

@@ -65,10 +65,22 @@ public struct DeliveryPlan: Sendable, Hashable {
         return text
     }
 
+    /// The backend of a step; of one that the plan does not have the nearest, and without a name for a plan without backends.
+    package func backend(at step: Int) -> String {
+        backends.isEmpty ? "" : backends[min(max(0, step), backends.count - 1)]
+    }
+
+    /// The step that a store has as a number; of one that the plan does not have the nearest.
+    package func step(stored number: some BinaryInteger) -> Int {
+        min(Int(count: Int64(clamping: number)), max(0, backends.count - 1))
+    }
+
     /// Reads ``storedForm``.
     public init(storedForm text: String) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
-        self.init((parts.first ?? "").split(separator: ">").map(String.init))
+        let backends = (parts.first ?? "").split(separator: ">").map(String.init)
+        // A text that a damaged store has lost is the plan of a backend that there is not.
+        self.init(backends.isEmpty ? [""] : backends)
         guard parts.count > 1 else { return }
         onUnknown = UnknownRule(rawValue: String(parts[1]))
         for part in parts.dropFirst(2) {

@@ -1,6 +1,7 @@
-/// Conversions and sums of numbers that others chose: an answer's, a token's, a caller's.
+/// Conversions and sums of numbers that others chose: an answer's, a token's, a caller's, a stored row's.
 ///
-/// Swift's own end the process where the result does not fit. `.ci/conversions` forbids them everywhere but in this file.
+/// Such numbers are `Int64`: ids, milliseconds, bytes, numbers of events. Swift's own conversions and sums end the process where
+/// the result does not fit. `.ci/conversions` forbids them, for `Int64` everywhere but in this file.
 extension FixedWidthInteger {
     /// The number without its fraction; beyond this type's range the nearest value within, 0 for what is no number.
     package init(clamping value: Double) {
@@ -18,6 +19,22 @@ extension FixedWidthInteger {
         let (difference, overflow) = subtractingReportingOverflow(other)
         return overflow ? (other < 0 ? .max : .min) : difference
     }
+
+    /// The product; beyond this type's range the nearest value within.
+    package func multiplied(clamping other: Self) -> Self {
+        let (product, overflow) = multipliedReportingOverflow(by: other)
+        return overflow ? ((self < 0) == (other < 0) ? .max : .min) : product
+    }
+
+    /// How far two numbers are apart, never negative; beyond this type's range its highest value.
+    package func distance(clamping other: Self) -> Self {
+        Swift.max(self, other).subtracting(clamping: Swift.min(self, other))
+    }
+}
+
+extension Int {
+    /// A count or a place that others gave: at least 0, at most 2^48, so that sums of thousands fit.
+    package init(count value: Int64) { self = Int(Swift.min(Swift.max(0, value), 1 << 48)) }
 }
 
 extension Duration {

@@ -45,7 +45,7 @@ extension JSONValue {
     /// A span as Google and Huawei write it: `3600s`, `0.5s`.
     package static func span(_ duration: Duration) -> JSONValue {
         let (seconds, attoseconds) = duration.components
-        let nanoseconds = abs(attoseconds) / 1_000_000_000
+        let nanoseconds = attoseconds.magnitude / 1_000_000_000
         guard nanoseconds > 0 else { return .string("\(seconds)s") }
         var fraction = String(nanoseconds + 1_000_000_000).dropFirst()
         while fraction.last == "0" { fraction.removeLast() }

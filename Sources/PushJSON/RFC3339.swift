@@ -92,7 +92,8 @@ public enum RFC3339 {
 
     private static func fill(_ text: UnsafeMutableBufferPointer<UInt8>, _ time: Int64) {
         let milliseconds = min(max(time, years.lowerBound), years.upperBound)
-        let seconds = Int(milliseconds >= 0 ? milliseconds / 1000 : (milliseconds - 999) / 1000)
+        let before = milliseconds.subtracting(clamping: 999)
+        let seconds = Int(milliseconds >= 0 ? milliseconds / 1000 : before / 1000)
         let fraction = Int(milliseconds) - seconds * 1000
         let dayNumber = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400
         let clock = seconds - dayNumber * 86400

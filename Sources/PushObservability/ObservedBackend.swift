@@ -101,8 +101,7 @@ private final class SendMetrics: Sendable {
     }
 
     func record(_ span: Duration) {
-        let (seconds, attoseconds) = span.components
-        timer.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+        timer.recordNanoseconds(Int64(clamping: span.inSeconds * 1e9))
     }
 
     private func counter(_ key: Key) -> Counter {

@@ -204,7 +204,7 @@ public final class StatePlayerStore: PlayerStore {
         if let known = generation.withLock({ $0 }) { return known }
         do throws(StoreError) {
             let bytes = try await state.loadState("\(prefix)/generation") ?? []
-            let read = Int(String(decoding: bytes, as: UTF8.self)) ?? 0
+            let read = Int(count: Int64(String(decoding: bytes, as: UTF8.self)) ?? 0)
             generation.withLock { $0 = $0 ?? read }
             return read
         } catch {

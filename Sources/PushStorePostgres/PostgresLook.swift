@@ -48,8 +48,8 @@ public struct PostgresLook: Sendable, Hashable {
                 "SELECT max(number), max(coalesce(oldest_reader, number)) FILTER (WHERE number > $1) FROM chapar.schema_steps",
                 [.integer(Schema.steps.count)]
             )
-            newest = Int(ledger.integer(0, 0) ?? 0)
-            needed = Int(ledger.integer(0, 1) ?? 0)
+            newest = Int(count: ledger.integer(0, 0) ?? 0)
+            needed = Int(count: ledger.integer(0, 1) ?? 0)
             if newest > 0 {
                 let rows = try db.run(
                     "SELECT name FROM chapar.nodes WHERE lease_until > clock_timestamp() ORDER BY name"
@@ -114,7 +114,7 @@ public struct PostgresLook: Sendable, Hashable {
         guard var low = ends.integer(0, 0), var high = ends.integer(0, 1) else { return nil }
         var found: Int64?
         while low <= high {
-            let middle = low + (high - low) / 2
+            let middle = low.adding(clamping: high.subtracting(clamping: low) / 2)
             let rows = try db.run(
                 """
                 SELECT first, age(xmin) <= age($2::xid),
@@ -125,9 +125,9 @@ public struct PostgresLook: Sendable, Hashable {
             )
             if rows.bool(0, 1) {
                 found = rows.integer(0, 2)
-                high = middle - 1
+                high = middle.subtracting(clamping: 1)
             } else {
-                low = (rows.integer(0, 0) ?? high) + 1
+                low = (rows.integer(0, 0) ?? high).adding(clamping: 1)
             }
         }
         return found

@@ -149,7 +149,7 @@ public final class PostgresStore: NotificationStore {
     public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        let until = core.now + wait.boundedMilliseconds
+        let until = core.now.adding(clamping: wait.boundedMilliseconds)
         let number = core.claimWaiters.makeNumber()
         let result: Result<[ClaimedDelivery], StoreError> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

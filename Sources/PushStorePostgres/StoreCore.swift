@@ -102,7 +102,7 @@ final class StoreCore: Sendable {
         return node.withLock { node in
             let newest = max(
                 node.numbers.allocate(1, at: now).rawValue,
-                NotificationID(firstAt: now + 0.001).rawValue - 1,
+                NotificationID(firstAt: now + 0.001).delivery(at: -1),
                 stored
             )
             node.numbers.skip(to: newest)
@@ -146,8 +146,8 @@ final class StoreCore: Sendable {
     func followWallClock() async throws(PostgresError) {
         guard databaseTime == nil else { return }
         let (wall, steady) = time.reading
-        let ahead = wall.millisecondsSince1970 - steady.millisecondsSince1970
-        guard abs(ahead - self.ahead) >= Self.smallestJump else { return }
+        let ahead = wall.millisecondsSince1970.subtracting(clamping: steady.millisecondsSince1970)
+        guard ahead.distance(clamping: self.ahead) >= Self.smallestJump else { return }
         let shift = ClockShift(self)
         try await shift.run()  // What another node may have begun.
         try await shift.begin(to: ahead, on: keeper)
@@ -196,7 +196,7 @@ final class StoreCore: Sendable {
     /// To be called after the commit: what is due later than ``ClaimMarks/slack`` ago is behind all marks then.
     func stir(_ backend: String, due: Int64) {
         let now = now
-        let isOlder = due <= now - ClaimMarks.slack
+        let isOlder = due <= now.subtracting(clamping: ClaimMarks.slack)
         claimWaiters.stir(backend, due: due > now ? due : nil, isOlder: isOlder)
         if due <= now { announcer.announce(isOlder ? .olderWork(backend: backend) : .work(backend: backend)) }
     }

@@ -1,5 +1,6 @@
 import GRDB
 import GRDBSQLite
+import PushCore
 
 /// Makes the write-ahead log durable again before SQLite opens a database.
 ///
@@ -29,7 +30,7 @@ enum LogRewrite {
         var exists: Int32 = 0
         try check(access(system, log, SQLITE_ACCESS_EXISTS, &exists))
         guard exists != 0 else { return }
-        try withUnsafeTemporaryAllocation(byteCount: Int(system.pointee.szOsFile), alignment: 16) { memory in
+        try withUnsafeTemporaryAllocation(byteCount: Int(clamping: system.pointee.szOsFile), alignment: 16) { memory in
             memory.initializeMemory(as: UInt8.self, repeating: 0)
             guard let file = memory.baseAddress?.assumingMemoryBound(to: sqlite3_file.self) else { return }
             var flags: Int32 = 0
@@ -49,10 +50,10 @@ enum LogRewrite {
         try withUnsafeTemporaryAllocation(byteCount: part, alignment: 8) { buffer in
             var position: Int64 = 0
             while position < count {
-                let bytes = Int32(clamping: min(Int64(part), count - position))
+                let bytes = Int32(clamping: min(Int64(part), count.subtracting(clamping: position)))
                 try check(read(file, buffer.baseAddress, bytes, position))
                 try check(write(file, buffer.baseAddress, bytes, position))
-                position += Int64(bytes)
+                position = position.adding(clamping: Int64(bytes))
             }
         }
         try check(sync(file, SQLITE_SYNC_NORMAL))

@@ -81,7 +81,7 @@ struct OpenedStore: Sendable {
                     try Schema.note(version: options.version, db)
                     try opened.count(db)
                     try opened.setClock(db, time)
-                    try opened.recover(db, now: time.steady.millisecondsSince1970 + opened.shift)
+                    try opened.recover(db, now: time.steady.millisecondsSince1970.adding(clamping: opened.shift))
                     try opened.countWaiting(db)
                     return .commit
                 }
@@ -143,7 +143,7 @@ struct OpenedStore: Sendable {
                 """
         )
         let epoch = try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'epoch'") ?? 1
-        lastLease = epoch << 32
+        lastLease = try Self.plausible(epoch, "the number of a start", in: 0...Int64(Int32.max)) << 32
     }
 
     /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
@@ -179,7 +179,7 @@ struct OpenedStore: Sendable {
         let blocks = try Row.fetchCursor(
             db,
             sql: Archive.search,
-            arguments: [first, last, last + Archive.widestBlock]
+            arguments: [first, last, last.adding(clamping: Archive.widestBlock)]
         )
         var found: Set<Int64> = []
         while let block = try blocks.next() {
@@ -194,27 +194,59 @@ struct OpenedStore: Sendable {
         if try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2 { return true }
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
         let bytes = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
-        guard pages * bytes <= largestRewrite else { return false }
+        guard pages <= largestRewrite / max(1, bytes) else { return false }
         try db.execute(sql: "PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
         return true
     }
 
+    /// A number of the file that later ones are counted from; throws for one that no gateway can have written.
+    ///
+    /// A damaged file may hold any: what begins near the end of the numbers would give out none that are new.
+    private static func plausible(
+        _ number: Int64,
+        _ what: String,
+        in range: ClosedRange<Int64> = 0...NotificationID.highest
+    ) throws -> Int64 {
+        guard range.contains(number) else {
+            throw StoreError.failed(
+                "the store has \(number) as \(what), which no gateway writes: its file is damaged; restore a backup"
+            )
+        }
+        return number
+    }
+
+    /// So long an absence counts at most, in milliseconds: what waits has expired by then, or nothing waits.
+    ///
+    /// So a clock that is decades ahead at a start lifts numbers and times by no more than this.
+    private static let longestAbsence: Int64 = 400 * 86_400_000
+
     /// Lets the steady time go on where it was, by the time of day that has passed since; it never goes back.
     ///
-    /// So a machine that starts with a wrong clock lifts no numbers and holds nothing up: what its clock is off by is no
-    /// time that has passed.
+    /// So a machine that starts with a clock that is behind lifts no numbers and holds nothing up: what its clock is off by is
+    /// no time that has passed.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
         let wall = time.now.millisecondsSince1970
         let marks = try Row.fetchAll(db, sql: "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
         let saved = Dictionary(marks.map { ($0["name"] as String, $0["value"] as Int64) }) { $1 }
         var steady = wall
         if let savedSteady = saved["steady"], let savedWall = saved["wall"] {
-            steady = savedSteady + max(0, wall - savedWall)
-            wallOffset = savedWall - savedSteady
+            let absence = min(max(0, wall.subtracting(clamping: savedWall)), Self.longestAbsence)
+            steady = try Self.plausible(savedSteady, "its time", in: Self.times).adding(clamping: absence)
+            wallOffset = try Self.plausible(savedWall, "a time of day", in: Self.times).subtracting(
+                clamping: savedSteady
+            )
         }
         steady = max(steady, NotificationID(rawValue: highestID).time.millisecondsSince1970)
-        shift = steady - time.steady.millisecondsSince1970
+        guard steady < Self.times.upperBound else {
+            throw StoreError.failed(
+                "the machine's clock says \(RFC3339.string(time.now)), beyond the last time that a number can be made of: set it"
+            )
+        }
+        shift = steady.subtracting(clamping: time.steady.millisecondsSince1970)
     }
+
+    /// The times that numbers can be made of, in milliseconds since 1970.
+    private static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
     private mutating func countWaiting(_ db: Database) throws {
         flows = try Row.fetchAll(
@@ -240,15 +272,18 @@ struct OpenedStore: Sendable {
     }
 
     private mutating func count(_ db: Database) throws {
-        lastEvent =
-            try Int64.fetchOne(
-                db,
-                sql: "SELECT first + count - 1 FROM events ORDER BY first DESC LIMIT 1"
-            ) ?? 0
-        highestID = max(
-            try Int64.fetchOne(db, sql: "SELECT max(id) FROM deliveries") ?? 0,
-            try Int64.fetchOne(db, sql: "SELECT max(last) FROM archive") ?? 0,
-            try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'highest'") ?? 0
+        // Within bounds in which SQLite's own sums are whole numbers.
+        let newest = """
+            SELECT max(-1, min(first, 1 << 62)) + max(0, min(count, 1 << 61)) - 1 FROM events ORDER BY first DESC LIMIT 1
+            """
+        lastEvent = try Self.plausible(Int64.fetchOne(db, sql: newest) ?? 0, "the number of an event")
+        highestID = try Self.plausible(
+            max(
+                Int64.fetchOne(db, sql: "SELECT max(id) FROM deliveries") ?? 0,
+                Int64.fetchOne(db, sql: "SELECT max(last) FROM archive") ?? 0,
+                Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'highest'") ?? 0
+            ),
+            "the number of a delivery"
         )
     }
 

@@ -104,7 +104,7 @@ public final class SQLiteStore: NotificationStore {
     public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        let until = core.time.steady.millisecondsSince1970 + wait.boundedMilliseconds
+        let until = core.time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
         let ticket = ClaimTicket(backend: backend, limit: limit, normal: normal, until: until)
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { (continuation: Continuation<[ClaimedDelivery]>) in
@@ -137,7 +137,7 @@ public final class SQLiteStore: NotificationStore {
     public func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     {
-        try await ask { .cancel(CancelStep(id: id, event: event, after: id.rawValue - 1), $0) }
+        try await ask { .cancel(CancelStep(id: id, event: event, after: id.delivery(at: -1)), $0) }
     }
 
     /// Hands what waits for a backend to another one.
@@ -177,7 +177,7 @@ public final class SQLiteStore: NotificationStore {
         if core.inbox.isClosed {
             return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
         }
-        let trouble = core.disk.refusal(now: now) ?? core.status.lastFailure(now: now)
+        let trouble = core.refusal(now: now) ?? core.status.lastFailure(now: now)
         let used = core.disk.used(now: now)
         return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free, usedBytes: used)
     }
@@ -223,7 +223,7 @@ public final class SQLiteStore: NotificationStore {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
             let work = TableWork(rows: rows) { (writer) throws(StoreError) in
-                if isNew, let reason = writer.core.disk.refusal(now: writer.now) {
+                if isNew, let reason = writer.core.refusal(now: writer.now) {
                     return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
                 }
                 if let refused = try refusal?(writer) { return { reply.fail(refused) } }

@@ -73,7 +73,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// So many waiting deliveries are looked at by one search for expired ones.
     package var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.
-    package var freeBytes: @Sendable (_ path: String) -> Int64? = DiskGuard.freeBytes
+    package var freeBytes: @Sendable (_ path: String) -> Int64? = FileSystemSpace.freeBytes
 
     /// So many rows one read transaction of a search looks at.
     ///

@@ -42,6 +42,15 @@ final class StoreCore: Sendable {
     /// Hands the answers of the last transaction over.
     func handOver() { options.threads.handOver { [ports] in ports.flush() } }
 
+    /// Why no new work fits; nil when it does.
+    ///
+    /// The log tells when that begins and when it ends.
+    func refusal(now: Int64) -> String? {
+        let reason = disk.refusal(now: now)
+        status.note(refusal: reason, now: now)
+        return reason
+    }
+
     /// The highest number ever given out.
     var highestID: Int64 { ids.withLock { $0.highest } }
 
@@ -49,7 +58,7 @@ final class StoreCore: Sendable {
         let now = time.steady
         return ids.withLock { ids in
             let id = ids.allocator.allocate(recipients, at: now)
-            ids.highest = id.rawValue + Int64(max(1, recipients)) - 1
+            ids.highest = id.delivery(at: max(0, recipients - 1))
             return id
         }
     }
@@ -102,14 +111,37 @@ final class StoreStatus: Sendable {
     private let logged = Mutex<(at: Int64?, since: Int)>((nil, 0))
     /// The deliveries whose rows could not be read.
     private let unreadable = Mutex<Set<Int64>>([])
+    /// When the log told last that new work is refused, and whether it still is.
+    private let refusing = Mutex<(since: Int64, isOn: Bool)>((.min, false))
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
 
+    /// Tells that the disk refuses new work from now on, or takes it again.
+    ///
+    /// Space that goes up and down about the limit is told of once in ``pause``.
+    func note(refusal reason: String?, now: Int64) {
+        let isNew = refusing.withLock { refusing in
+            guard refusing.isOn != (reason != nil) else { return false }
+            if reason != nil {
+                guard now.distance(clamping: refusing.since) >= Self.pause else { return false }
+                refusing.since = now
+            }
+            refusing.isOn = reason != nil
+            return true
+        }
+        guard isNew else { return }
+        if let reason {
+            logger.error("the store takes no new work", metadata: ["store.reason": "\(reason)"])
+        } else {
+            logger.notice("the store takes new work again")
+        }
+    }
+
     /// The last failure, unless something was committed since or it is long ago.
     func lastFailure(now: Int64) -> String? {
         failure.withLock { failure in
-            failure.flatMap { abs(now - $0.at) < Self.memory ? $0.sentence : nil }
+            failure.flatMap { now.distance(clamping: $0.at) < Self.memory ? $0.sentence : nil }
         }
     }
 
@@ -117,7 +149,7 @@ final class StoreStatus: Sendable {
         failure.withLock { $0 = Failure(sentence: error.description, at: now) }
         let count: Int? = logged.withLock { logged in
             logged.since += 1
-            if let last = logged.at, now >= last, now - last < Self.pause { return nil }
+            if let last = logged.at, now >= last, now.subtracting(clamping: last) < Self.pause { return nil }
             defer { logged = (now, 0) }
             return logged.since
         }

@@ -61,6 +61,36 @@ struct ModelTests {
         for text in ["", "0123456789ABCD", "ZZZZZZZZZZZZZ", "01234567890 !"] { #expect(NotificationID(text) == nil) }
     }
 
+    @Test("No id is beyond that of a moment in 2093: sums with it stay within 64 bits")
+    func highestID() {
+        let highest = NotificationID(rawValue: .max)
+        #expect(highest.rawValue == NotificationID.highest && highest.description == "3ZZZZZZZZZZZZ")
+        #expect(
+            NotificationID("3ZZZZZZZZZZZZ") == highest && DeviceCursor("3ZZZZZZZZZZZZ")?.rawValue == highest.rawValue
+        )
+        for text in ["4000000000000", "7ZZZZZCEZZZZZ", "7ZZZZZCF00000", "7ZZZZZZZZZZZZ"] {
+            #expect(NotificationID(text) == nil && DeviceCursor(text) == nil, "\(text)")
+        }
+        #expect(NotificationID(rawValue: -1).rawValue == 0 && DeviceCursor(rawValue: .max).rawValue == highest.rawValue)
+        #expect(highest.delivery(at: Int.max) == .max && highest.place(of: .min) == .min)
+        #expect(highest.delivery(at: -1) == highest.rawValue - 1 && highest.place(of: highest.delivery(at: 3)) == 3)
+        #expect(NotificationID(firstAt: .distantPast).rawValue == 0)
+        let last = NotificationID(firstAt: Date(timeIntervalSince1970: 1e300))
+        #expect(last <= highest && last.time == highest.time)
+        #expect(RFC3339.string(last.time) == "2093-09-06T15:47:35.551Z")
+        var allocator = NotificationIDAllocator(above: .max)
+        #expect(allocator.allocate(1_000, at: Date(timeIntervalSince1970: 1e300)) == highest)
+    }
+
+    @Test("A plan that a store has lost is one of a backend that there is not, and a step beyond a plan is its last")
+    func lostPlan() {
+        for text in ["", ">", "|stop", "|=|=3"] { #expect(DeliveryPlan(storedForm: text).backends == [""], "\(text)") }
+        let plan = DeliveryPlan(["a", "b"])
+        #expect([-1, 0, 1, 2, Int.max, Int.min].map { plan.backend(at: $0) } == ["a", "a", "b", "b", "b", "a"])
+        #expect([Int64.min, 0, 1, 2, .max].map { plan.step(stored: $0) } == [0, 0, 1, 1, 1])
+        #expect(DeliveryPlan([]).backend(at: 3) == "" && DeliveryPlan([]).step(stored: 3) == 0)
+    }
+
     @Test(
         "Recipients survive being stored",
         arguments: [

@@ -53,6 +53,17 @@ struct ForeignNumberTests {
         #expect(UInt8(3).subtracting(clamping: 4) == 0 && UInt8(250).adding(clamping: 10) == 255)
     }
 
+    @Test("Products and distances stop there too, and a count that others give is one that sums of thousands bear")
+    func products() {
+        #expect(Int64.max.multiplied(clamping: 2) == .max && Int64.max.multiplied(clamping: -2) == .min)
+        #expect(Int64.min.multiplied(clamping: -1) == .max && Int64.min.multiplied(clamping: 3) == .min)
+        #expect(Int64(-4).multiplied(clamping: 5) == -20 && Int64.max.multiplied(clamping: 0) == 0)
+        #expect(Int64.min.distance(clamping: .max) == .max && Int64.max.distance(clamping: .min) == .max)
+        #expect(Int64(3).distance(clamping: 8) == 5 && Int64(8).distance(clamping: 3) == 5)
+        #expect(Int(count: .max) == 1 << 48 && Int(count: .min) == 0 && Int(count: 7) == 7)
+        #expect((0..<30_000).reduce(0) { sum, _ in sum + Int(count: .max) } == 30_000 << 48)
+    }
+
     @Test("A span in milliseconds stays within 64 bits")
     func milliseconds() {
         #expect(

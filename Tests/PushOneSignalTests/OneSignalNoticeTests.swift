@@ -101,6 +101,16 @@ struct OneSignalNoticeTests {
         }
     }
 
+    @Test("Counts of any size are compared with what was sent", arguments: [Int64.max, .min, -1])
+    func counts(number: Int64) throws {
+        let names = ["successful", "failed", "errored", "converted", "received", "remaining"]
+        var json: JSONObject = ["id": "m", "completed_at": 1]
+        for name in names { json[name] = .integer(number) }
+        let report = try #require(OneSignalMessages.Report(json, now: Date()))
+        let shortfall = 8 - report.successful - report.failed - report.errored
+        #expect(number == .max ? shortfall < 0 : shortfall == 8)
+    }
+
     @Test("When many messages wait, the newest are asked for in one request, within the quota")
     func list() async throws {
         try await Harness.run(OneSignalSimulator.Rules(), adjust: { $0.reconcilesCounts = true }) { harness in

@@ -102,6 +102,30 @@ struct ControlTests {
         ("POST", "/tokens", #"{"tokens":"aa"}"#, 400, "tokens.tokens: expected a list of strings"),
     ]
 
+    /// The first of these once ended the process.
+    @Test(
+        "A query without a name, a value or both is a call like any other",
+        arguments: ["/?=", "/?", "/?=&=", "/?&&", "/?a", "/?a=", "/?==", "/counters?=x", "?=", "?", "=", ""]
+    )
+    func emptyQuery(target: String) throws {
+        #expect([200, 404].contains(call(try APNsSimulator(), "GET", target).status))
+        let query = ControlRequest(method: "GET", target: "/?=x&b==c&d").query
+        #expect(query == ["": "x", "b": "=c", "d": ""])
+    }
+
+    @Test("A number of any size is taken", arguments: [Int64.max, .min, 0, -1])
+    func numbers(number: Int64) throws {
+        let simulator = try APNsSimulator()
+        for step in [
+            #""do":"throttle","bytes_per_second""#, #""do":"maximum_streams","count""#, #""do":"delay","seconds""#,
+        ] {
+            #expect(call(simulator, "POST", "/rules", #"{"steps":[{\#(step):\#(number)}]}"#).status < 500)
+        }
+        let match =
+            #"{"steps":[{"do":"silence"}],"match":{"every":\#(number),"count":\#(number),"first_request":\#(number)}}"#
+        #expect(call(simulator, "POST", "/rules", match).status < 500)
+    }
+
     @Test("A mistake is named, with its place", arguments: mistakes)
     func mistake(_ method: String, _ target: String, _ body: String, _ status: Int, _ message: String) throws {
         let answer = call(try APNsSimulator(), method, target, body)

@@ -1,4 +1,5 @@
 import Foundation
+import PushCore
 import PushQueue
 import Testing
 
@@ -7,6 +8,22 @@ import Testing
 @Suite("The numbers that nodes give out")
 struct NodeNumbersTests {
     private static let start = Date(timeIntervalSince1970: 1_800_000_000)
+
+    @Test("A number at the end of all numbers ends nothing", arguments: [Int64.max, .min, NotificationID.highest])
+    func ends(highest: Int64) {
+        var numbers = NodeNumbers(slot: 63, above: highest)
+        for time in [Date.distantPast, Self.start, Date(timeIntervalSince1970: 1e300)] {
+            let id = numbers.allocate(.max, at: time)
+            #expect(NodeNumbers.isNumber(id, of: 63) || id.rawValue == NotificationID.highest)
+        }
+        for time in [Int64.max, .min, -1, 0] {
+            let day = Partitions.day(time)
+            #expect(Partitions.Table.allCases.allSatisfy { $0.start(of: day) <= $0.start(of: .max) })
+            #expect(Partitions.end(of: day) > time || time == .max)
+        }
+        #expect(Partitions.day(-1) == -1 && Partitions.day(-86_400_000) == -1 && Partitions.day(-86_400_001) == -2)
+        #expect(Partitions.day(86_399_999) == 0 && Partitions.end(of: 0) == 86_400_000)
+    }
 
     @Test("No two nodes give out the same number, however many deliveries a notification has")
     func apart() {

@@ -212,7 +212,7 @@ struct SQLiteLimitTests {
 }
 
 /// The free bytes that a test pretends.
-private final class FreeSpace: Sendable {
+final class FreeSpace: Sendable {
     let bytes = Atomic<Int64>(1_000_000)
 }
 

@@ -109,10 +109,12 @@ public final class APNsTokenSource: Sendable {
         let now = now
         let result = state.withLock { state -> Result<HTTPHeader, HTTPFailure> in
             // Spread by the connection's number, so that the connections do not all change within one second.
-            let moveAfter = Rule.moveAfter + Int64(connection.id % 5) * 60
-            if let pin = state.pins[connection.id], now - pin.issuedAt < moveAfter { return .success(pin.header) }
+            let moveAfter = Rule.moveAfter.adding(clamping: 60 * Int64(connection.id % 5))  // Fits: below five.
+            if let pin = state.pins[connection.id], now.subtracting(clamping: pin.issuedAt) < moveAfter {
+                return .success(pin.header)
+            }
             return usable(&state, now).map { token in
-                state.pins = state.pins.filter { now - $0.value.issuedAt < Rule.neverOlderThan }
+                state.pins = state.pins.filter { now.subtracting(clamping: $0.value.issuedAt) < Rule.neverOlderThan }
                 state.pins[connection.id] = token
                 return token.header
             }
@@ -131,13 +133,13 @@ public final class APNsTokenSource: Sendable {
         if let until = state.heldUntil, now < until {
             return .failure(HTTPFailure(.notProcessed, .credentials, state.alert?.text ?? Self.clockHint))
         }
-        let age = now - newest.issuedAt
-        let mayMint = abs(age) >= Rule.leastBetweenMints && now >= state.noMintBefore
+        let age = now.subtracting(clamping: newest.issuedAt)
+        let mayMint = age.magnitude >= Rule.leastBetweenMints && now >= state.noMintBefore
         // A token far from the future was minted before the clock was set back: it is as good as expired.
         let isDue = age >= Rule.newTokenAfter || age < 0 || state.suspectSince != nil
         if isDue, mayMint { return mint(&state, now) }
         guard age < Rule.neverOlderThan else {
-            let wait = state.noMintBefore - now
+            let wait = state.noMintBefore.subtracting(clamping: now)
             return .failure(
                 HTTPFailure(.notProcessed, .credentials, "no new provider token may be made for another \(wait) s")
             )
@@ -187,12 +189,13 @@ public final class APNsTokenSource: Sendable {
             guard let newest = state.newest, let pin = state.pins.removeValue(forKey: connection.id) else { return }
             if pin.generation < newest.generation {
                 Self.replace(pin.generation, in: &state)  // There is a newer token already.
-            } else if abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
+            } else if now.distance(clamping: newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore {
                 _ = mint(&state, now)
                 Self.replace(pin.generation, in: &state)
                 state.suspectSince = .now  // If the new one is refused too, it is not the token's age.
             } else if let since = state.suspectSince, connection.openedAt > since {
-                let until = max(newest.issuedAt + Rule.leastBetweenMints, state.noMintBefore, now + 60)
+                let next = newest.issuedAt.adding(clamping: Rule.leastBetweenMints)
+                let until = max(next, state.noMintBefore, now.adding(clamping: 60))
                 state.heldUntil = until
                 state.alert = Alert(text: Self.clockHint, until: until)
             } else if state.suspectSince == nil {
@@ -221,8 +224,11 @@ public final class APNsTokenSource: Sendable {
         let now = now
         return state.withLock { state in
             guard let newest = state.newest, generation == newest.generation else { return .retry }
-            guard abs(now - newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore else {
-                state.alert = Alert(text: Self.clockHint, until: newest.issuedAt + Rule.leastBetweenMints)
+            guard now.distance(clamping: newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore else {
+                state.alert = Alert(
+                    text: Self.clockHint,
+                    until: newest.issuedAt.adding(clamping: Rule.leastBetweenMints)
+                )
                 return .giveUp(Self.clockHint)
             }
             if case .failure(let failure) = mint(&state, now) { return .giveUp(failure.detail) }
@@ -232,7 +238,7 @@ public final class APNsTokenSource: Sendable {
 
     /// Apple said that tokens change too often.
     func tooManyUpdates() {
-        let until = now + Rule.leastBetweenMints
+        let until = now.adding(clamping: Rule.leastBetweenMints)
         state.withLock { state in
             state.noMintBefore = until
             state.alert = Alert(text: Self.tooManyHint, until: until)
@@ -255,7 +261,7 @@ public final class APNsTokenSource: Sendable {
         let way = offset > 0 ? "ahead" : "behind"
         let text =
             "This machine's clock is \(Int(clamping: abs(offset))) s \(way). Set it, or Apple refuses the provider tokens."
-        let until = now + 3600
+        let until = now.adding(clamping: 3600)
         state.withLock { $0.alert = Alert(text: text, until: until) }
     }
 
@@ -266,7 +272,7 @@ public final class APNsTokenSource: Sendable {
         let now = now
         let isDue = state.withLock { state in
             guard state.isRestored, !state.isUnsaved, let newest = state.newest else { return true }
-            return now - newest.issuedAt >= Rule.newTokenAfter && now >= state.noMintBefore
+            return now.subtracting(clamping: newest.issuedAt) >= Rule.newTokenAfter && now >= state.noMintBefore
         }
         guard isDue else { return }
         await restore()

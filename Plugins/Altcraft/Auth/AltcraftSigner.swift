@@ -117,7 +117,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
         let now = Int64(clamping: time.now.timeIntervalSince1970)
         let claims: JSONValue = [
             "matching": .string(JSONValue.object(matching).text), "sub": .string(identifier), "iat": .integer(now),
-            "exp": .integer(now + cacheSpan.components.seconds),
+            "exp": .integer(now.adding(clamping: cacheSpan.components.seconds)),
         ]
         return Secret(try sign(claims))
     }

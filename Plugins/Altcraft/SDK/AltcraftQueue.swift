@@ -110,7 +110,7 @@ extension AltcraftQueue.Row {
             tag: tag,
             kind: kind,
             body: body,
-            attempts: Int(clamping: attempts)
+            attempts: Int(count: attempts)
         )
     }
 }

@@ -58,7 +58,7 @@ public struct ChabokTracker: EventReporter {
             do throws(PushError) {
                 let answer = try await post("trackBulk", .array(Array(bodies[range])))
                 // Whatever Chabok counts: no more than it was told of.
-                let counted = answer.json?["n"]?.integerValue.map { min(max(Int($0), 0), range.count) }
+                let counted = answer.json?["n"]?.integerValue.map { min(Int(count: $0), range.count) }
                 result.accepted += counted ?? range.count
             } catch {
                 result.failures.append((range, error))

@@ -64,7 +64,7 @@ struct ChabokAnswer: Sendable {
     }
 
     private static func entry(_ json: JSONValue) -> Entry {
-        Entry(id: text(json["id"]), count: json["count"]?.integerValue.map { Int(clamping: $0) })
+        Entry(id: text(json["id"]), count: json["count"]?.integerValue.map { Int(count: $0) })
     }
 
     /// A text, or a number in its place.

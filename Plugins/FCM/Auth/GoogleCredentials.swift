@@ -81,11 +81,11 @@ public struct GoogleServiceAccount: Sendable {
     ///
     /// Good for an hour, Google's most, from a few seconds ago, since Google refuses a time in its future.
     func assertion(scope: String, now: Date) throws(PushError) -> String {
-        let issued = Int64(clamping: now.timeIntervalSince1970) - 5
+        let issued = Int64(clamping: now.timeIntervalSince1970 - 5)
         let header: JSONValue = ["alg": "RS256", "typ": "JWT", "kid": .string(keyID)]
         let claims: JSONValue = [
             "iss": .string(email), "scope": .string(scope), "aud": .string(tokenURI.description),
-            "iat": .integer(issued), "exp": .integer(issued + 3600),
+            "iat": .integer(issued), "exp": .integer(issued.adding(clamping: 3600)),
         ]
         do {
             return try JSONWebToken.compact(header: header.bytes, claims: claims.bytes) { text in

@@ -83,7 +83,7 @@ public struct HMSServiceAccount: Sendable {
         let header: JSONValue = ["alg": "PS256", "typ": "JWT", "kid": .string(keyID)]
         let claims: JSONValue = [
             "iss": .string(subAccount), "aud": .string(Self.audience), "iat": .integer(issued),
-            "exp": .integer(issued + Self.lifetime.components.seconds),
+            "exp": .integer(issued.adding(clamping: Self.lifetime.components.seconds)),
         ]
         do {
             let text = try JSONWebToken.compact(header: header.bytes, claims: claims.bytes) { text in

@@ -122,7 +122,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
             members[name] = flag.map { .bool($0) }
         }
         members["notify_id"] = notifyID.map { .integer(Int64($0)) }
-        members["auto_clear"] = clearsAfter.map { .integer(Self.milliseconds($0)) }
+        members["auto_clear"] = clearsAfter.map { .integer($0.inMilliseconds) }
         members["multi_lang_key"] = languages.map { keys in
             var object = JSONObject()
             for (key, texts) in keys.sorted(by: { $0.key < $1.key }) { object[key] = .texts(texts) }
@@ -145,11 +145,5 @@ public struct HMSAndroidNotification: Sendable, Hashable {
         case nil: break
         }
         return members
-    }
-
-    private static func milliseconds(_ duration: Duration) -> Int64 {
-        let (seconds, attoseconds) = duration.components
-        let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: 1_000)
-        return isTooLong ? .max : whole + attoseconds / 1_000_000_000_000_000
     }
 }

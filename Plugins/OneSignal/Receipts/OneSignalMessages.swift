@@ -31,7 +31,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         /// Reads a message as OneSignal shows it.
         init?(_ json: JSONObject, now: Date) {
             guard let id = json["id"]?.stringValue, !id.isEmpty else { return nil }
-            func count(_ name: String) -> Int? { json[name]?.integerValue.map { Int(clamping: $0) } }
+            func count(_ name: String) -> Int? { json[name]?.integerValue.map { Int(count: $0) } }
             func time(_ name: String) -> Date? {
                 switch json[name] {
                 case .integer(let seconds)?: Date(timeIntervalSince1970: Double(seconds))

@@ -129,7 +129,8 @@ struct BenchCommand: AsyncParsableCommand {
         guard answer.status != 401, answer.status != 403 else {
             throw CommandFailure("the gateway refused the key: \(answer.problem)", .usage)
         }
-        let accepted = answer.status != 202 ? 0 : batch == 1 ? 1 : Int(answer.json["accepted"]?.integerValue ?? 0)
+        let taken = batch == 1 ? 1 : Int(count: answer.json["accepted"]?.integerValue ?? 0)
+        let accepted = answer.status != 202 ? 0 : min(taken, count)
         return (accepted, count - accepted, latency)
     }
 

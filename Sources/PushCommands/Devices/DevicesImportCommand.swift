@@ -36,7 +36,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
         var replaced = 0
         var refused = 0
 
-        var done: Int { created + replaced + refused }
+        var done: Int { created.adding(clamping: replaced).adding(clamping: refused) }
     }
 
     func run() async throws {
@@ -92,7 +92,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
             Shell.complain("up to line \((lines.first ?? 1) - 1) everything is imported")
             throw failure
         }
-        func count(_ name: String) -> Int { Int(answer.json[name]?.integerValue ?? 0) }
+        func count(_ name: String) -> Int { Int(count: answer.json[name]?.integerValue ?? 0) }
         tally.created = tally.created.adding(clamping: count("created"))
         tally.replaced = tally.replaced.adding(clamping: count("replaced"))
         tally.refused = tally.refused.adding(clamping: count("refused"))

@@ -71,16 +71,17 @@ struct TokenCounts {
 
     /// Counts an answer's tokens, and tells of each that was refused; `first` is the place of the request's first.
     mutating func add(done count: Int, refused items: [JSONValue], from first: Int, _ form: OutputForm) {
-        done += count
+        done = done.adding(clamping: count)
         refused += items.count
         for item in items {
+            let index = Int64(first).adding(clamping: item["index"]?.integerValue ?? 0)
             if form.isJSON {
                 var item = item.objectValue ?? JSONObject()
-                item["index"] = .integer(Int64(first) + (item["index"]?.integerValue ?? 0))
+                item["index"] = .integer(index)
                 Shell.print(.object(item))
                 continue
             }
-            let position = Int64(first) + (item["index"]?.integerValue ?? 0) + 1
+            let position = index.adding(clamping: 1)
             let device = item["device"]?.stringValue.map { " (device \($0))" } ?? ""
             let again = item["retryable"]?.boolValue == true ? "; it may work later" : ""
             Shell.complain("refused: number \(position)\(device): \(item["reason"]?.stringValue ?? "")\(again)")

@@ -103,8 +103,10 @@ struct TokensImportCommand: AsyncParsableCommand {
     }
 
     private func show(_ item: JSONValue, _ tokens: [String], from start: Int) {
-        let index = item["index"]?.integerValue.map { Int($0) } ?? -1
-        guard tokens.indices.contains(index) else { return }
+        guard let index = item["index"]?.integerValue.flatMap({ Int(exactly: $0) }), tokens.indices.contains(index)
+        else {
+            return
+        }
         let new = item["imported_token"]?.stringValue ?? ""
         guard platform.form.isJSON else { return Shell.print("\(tokens[index])\t\(new)") }
         Shell.print([

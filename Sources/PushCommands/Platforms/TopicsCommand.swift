@@ -69,7 +69,7 @@ struct TopicMembers: ParsableArguments {
                 let part = Array(values[start..<min(values.count, start + Self.batch)])
                 let answer = try await client.post(path, [member: .array(part)])
                 counts.add(
-                    done: answer["done"]?.integerValue.map { Int($0) } ?? 0,
+                    done: Int(count: answer["done"]?.integerValue ?? 0),
                     refused: answer["refused"]?.arrayValue ?? [],
                     from: start,
                     platform.form

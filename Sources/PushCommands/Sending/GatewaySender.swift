@@ -148,7 +148,7 @@ struct GatewaySender: MessageSender {
             verdict: .accepted,
             backend: delivery["backend"]?.stringValue,
             id: delivery["platform_id"]?.stringValue ?? id,
-            status: last?["status"]?.integerValue.map { Int($0) },
+            status: last?["status"]?.integerValue.map { Int(count: $0) },
             reason: last?["reason"]?.stringValue,
             detail: last?["detail"]?.stringValue
         )

@@ -142,7 +142,7 @@ struct GatewayClient: Sendable {
     /// A path with the app in it, where it is about devices, users, or what a platform keeps for an app.
     private func located(_ path: String) -> String {
         let kept = ["topics", "channels", "tokens"]
-        let steps = path.split(separator: "?")[0].split(separator: "/")
+        let steps = path.prefix { $0 != "?" }.split(separator: "/")
         let isKept = steps.count > 3 && steps[1] == "backends" && kept.contains(String(steps[3]))
         guard let app, isKept || path.hasPrefix("/v1/devices") || path.hasPrefix("/v1/users/") else { return path }
         return path + (path.contains("?") ? "&" : "?") + "app=" + FormEncoding.encode(app)

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushGateway
+import PushStoreSQLite
 
 #if Postgres
     import PushStorePostgres
@@ -103,15 +104,13 @@ enum HostChecks {
             ]
         }
         var findings = [Diagnosis("store", .ok, "\(store.path) can be written")]
-        var usage = statvfs()
-        if statvfs(position, &usage) == 0 {
-            let free = Int64(usage.f_bavail) * Int64(usage.f_frsize)
+        if let free = FileSystemSpace.freeBytes(at: position) {
             let words = "\(free >> 20) MiB free, new work is refused below \(store.minimumFreeBytes >> 20) MiB"
             let fix = "Free some space or lower store.min_free_bytes."
             findings.append(
                 free < store.minimumFreeBytes
                     ? Diagnosis("disk", .failure, words, fix: fix)
-                    : free < 4 * store.minimumFreeBytes
+                    : free / 4 < store.minimumFreeBytes
                         ? Diagnosis("disk", .warning, words, fix: fix) : Diagnosis("disk", .ok, words)
             )
         }

@@ -56,7 +56,7 @@ package enum Shell {
     package static var columns: Int? {
         var size = winsize()
         guard ioctl(STDOUT_FILENO, numericCast(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
-        return Int(size.ws_col)
+        return Int(clamping: size.ws_col)
     }
 
     /// A colour of a terminal.

@@ -152,7 +152,7 @@ struct StatusAPI: Sendable {
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
-        writer.field("delivery", delivery.id - id.rawValue)
+        writer.field("delivery", id.place(of: delivery.id))
         writer.field("recipient", showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
         writer.field("state", delivery.state.rawValue)
         writer.field("backend", delivery.backend)

@@ -47,7 +47,7 @@ enum NodeNews: Sendable, Equatable {
         guard let value = try? JSONValue(parsing: note.body), let backend = value["backend"]?.stringValue else {
             return nil
         }
-        func count(_ key: String) -> Int { value[key]?.integerValue.map { Int(clamping: $0) } ?? 0 }
+        func count(_ key: String) -> Int { Int(count: value[key]?.integerValue ?? 0) }
         switch note.topic {
         case "paused":
             guard let identity = value["identity"]?.stringValue, let until = value["until"]?.integerValue else {

@@ -36,7 +36,7 @@ struct RequestBodyReader: Sendable {
         of request: Request,
         _ use: ([UInt8]) async throws(Problem) -> Answer
     ) async throws(Problem) -> Answer {
-        let declared = request.headers[.contentLength].flatMap { Int($0) }
+        let declared = request.headers[.contentLength].flatMap { Int($0) }.map { max(0, $0) }
         if let declared, declared > limit { throw .tooLarge(limit) }
         var reserved = declared ?? min(limit, Admission.smallBody)
         try admission.reserve(bytes: reserved, payer: payer, largest: largest)

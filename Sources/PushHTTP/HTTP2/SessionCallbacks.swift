@@ -62,6 +62,6 @@ enum SessionCallbacks {
         guard let source, let target, let flags, let session = SessionCallbacks.session(user) else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
-        return session.readBody(slot: Int(source.pointee.fd), into: target, room: room, flags: flags)
+        return session.readBody(slot: Int(clamping: source.pointee.fd), into: target, room: room, flags: flags)
     }
 }

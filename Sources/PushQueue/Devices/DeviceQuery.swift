@@ -34,8 +34,8 @@ public struct DeviceCursor: RawRepresentable, Hashable, Sendable, CustomStringCo
     /// The number of the last device before the place, in the order in which devices were registered first.
     public let rawValue: Int64
 
-    /// Makes a cursor of a number.
-    public init(rawValue: Int64) { self.rawValue = rawValue }
+    /// Makes a cursor of a number; of one that no id has, the nearest.
+    public init(rawValue: Int64) { self.rawValue = NotificationID(rawValue: rawValue).rawValue }
 
     /// Reads the API's form; nil for anything else.
     public init?(_ text: some StringProtocol) {

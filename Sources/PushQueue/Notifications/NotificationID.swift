@@ -9,21 +9,37 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
     /// The number, the primary key in a store.
     public let rawValue: Int64
 
-    /// Makes an id from its number.
-    public init(rawValue: Int64) { self.rawValue = rawValue }
+    /// The highest number of an id, 2^62 - 1, that of a moment in 2093.
+    ///
+    /// The number of each delivery of a notification is an `Int64` too: sums of an id and what is counted stay far from the end
+    /// of that type.
+    public static let highest: Int64 = (1 << 62) - 1  // Fits: a constant.
+
+    /// Makes an id from its number; of one that no id has, the nearest.
+    public init(rawValue: Int64) { self.rawValue = min(max(0, rawValue), Self.highest) }
 
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)  // Crockford's base 32
     private static let epoch: Int64 = 1_704_067_200_000  // 2024-01-01T00:00:00Z
+    private static let bitsOfMoment = 21
 
     /// The lowest id of a moment.
     public init(firstAt time: Date) {
-        rawValue = max(0, time.millisecondsSince1970 - Self.epoch) << 21
+        let milliseconds = time.millisecondsSince1970.subtracting(clamping: Self.epoch)
+        rawValue = min(max(0, milliseconds), Self.highest >> Self.bitsOfMoment) << Self.bitsOfMoment
     }
 
     /// The moment the id was made, to the millisecond.
-    public var time: Date { Date(millisecondsSince1970: rawValue >> 21 + Self.epoch) }
+    public var time: Date {
+        Date(millisecondsSince1970: (rawValue >> Self.bitsOfMoment).adding(clamping: Self.epoch))
+    }
 
-    /// Reads the API's form, in either case; nil for anything else.
+    /// The number of the notification's delivery at a place, of which the first is 0.
+    package func delivery(at place: some BinaryInteger) -> Int64 { rawValue.adding(clamping: Int64(clamping: place)) }
+
+    /// The place of a delivery in the notification.
+    package func place(of delivery: Int64) -> Int64 { delivery.subtracting(clamping: rawValue) }
+
+    /// Reads the API's form, in either case; nil for anything else, and for a number that no id has.
     public init?(_ text: some StringProtocol) {
         guard text.utf8.count == 13 else { return nil }
         var value: UInt64 = 0
@@ -32,7 +48,7 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
             guard let digit = Self.digits.firstIndex(of: upper), value >> 59 == 0 else { return nil }
             value = value << 5 | UInt64(truncatingIfNeeded: digit)
         }
-        guard let number = Int64(exactly: value) else { return nil }
+        guard let number = Int64(exactly: value), number <= Self.highest else { return nil }
         rawValue = number
     }
 
@@ -55,12 +71,12 @@ public struct NotificationIDAllocator: Sendable {
     private var next: Int64
 
     /// Makes an allocator that stays above the highest number already used.
-    public init(above highest: Int64) { next = highest + 1 }
+    public init(above highest: Int64) { next = highest.adding(clamping: 1) }
 
     /// Takes the numbers for a notification with `count` deliveries.
     public mutating func allocate(_ count: Int, at time: Date) -> NotificationID {
         let first = max(next, NotificationID(firstAt: time).rawValue)
-        next = first + Int64(max(1, count))
+        next = first.adding(clamping: Int64(max(1, count)))
         return NotificationID(rawValue: first)
     }
 }

@@ -129,7 +129,7 @@ struct AltcraftCampaignHandler {
         let parts: [(String, Int64)] = [("days", 86_400), ("hours", 3_600), ("minutes", 60)]
         return parts.reduce(0) { sum, part in
             let count = min(timeout?[part.0]?.integerValue ?? 0, 100_000)
-            return sum + count * part.1
+            return sum.adding(clamping: count.multiplied(clamping: part.1))
         }
     }
 }

@@ -15,7 +15,7 @@ struct ControlRequest: Sendable {
         path = parts.first.map(String.init) ?? "/"
         guard parts.count == 2 else { return }
         for pair in parts[1].split(separator: "&") {
-            let sides = pair.split(separator: "=", maxSplits: 1)
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             query[String(sides[0])] = sides.count == 2 ? sides[1].removingPercentEncoding ?? String(sides[1]) : ""
         }
     }
@@ -73,6 +73,9 @@ struct ControlFields {
     private var rest: JSONObject
     private let place: String
 
+    /// Numbers beyond it count as this one: sums of what is asked for stay within an `Int`.
+    private static let largest: Int64 = 1 << 48
+
     init(_ value: JSONValue, in place: String) throws(ControlError) {
         guard let object = value.objectValue else { throw ControlError("\(place): expected an object") }
         rest = object
@@ -94,7 +97,7 @@ struct ControlFields {
     mutating func integer(_ name: String) throws(ControlError) -> Int? {
         try remove(name).map { (value) throws(ControlError) in
             guard let number = value.integerValue else { throw wrong(name, "a whole number") }
-            return Int(number)
+            return Int(min(max(number, -Self.largest), Self.largest))
         }
     }
 

@@ -105,7 +105,9 @@ struct FCMTokenHandler: SandboxHandler {
             throw .grant("Invalid JWT: iat and exp are required.")
         }
         let seconds = Int64(clamping: now.timeIntervalSince1970)
-        guard issued <= seconds + 60, expires > seconds, expires - issued <= 3600, expires > issued else {
+        guard issued.subtracting(clamping: seconds) <= 60, expires > seconds, expires > issued,
+            expires.subtracting(clamping: issued) <= 3600
+        else {
             throw .grant("Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe.")
         }
         let asked = (claims["scope"]?.stringValue ?? "").split(separator: " ").map(String.init)
@@ -155,7 +157,7 @@ enum SandboxHTTPDate {
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
         func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
         return
-            "\(days[Int(parts.tm_wday)]), \(two(parts.tm_mday)) \(months[Int(parts.tm_mon)]) \(parts.tm_year + 1900) "
+            "\(days[Int(clamping: parts.tm_wday)]), \(two(parts.tm_mday)) \(months[Int(clamping: parts.tm_mon)]) \(parts.tm_year + 1900) "
             + "\(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)) GMT"
     }
 }

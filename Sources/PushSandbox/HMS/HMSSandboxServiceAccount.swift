@@ -59,7 +59,7 @@ public struct HMSSandboxServiceAccount: Sendable {
                 padding: .PSS
             ) ?? false
         else { return .badToken }
-        if ends - issued > 86_400 { return .jwtTooLong }
+        if ends.subtracting(clamping: issued) > 86_400 { return .jwtTooLong }
         if Date(timeIntervalSince1970: Double(ends)) <= now { return .jwtExpired }
         // A token from the future is as bad as an old one.
         if Date(timeIntervalSince1970: Double(issued)) > now.addingTimeInterval(300) { return .jwtExpired }

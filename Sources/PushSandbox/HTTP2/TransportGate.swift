@@ -1,5 +1,6 @@
 internal import Foundation
 internal import NIOCore
+internal import PushCore
 
 /// Stands between the socket and TLS, and does what only a broken network does: holding, dropping, dribbling, cutting.
 final class TransportGate: ChannelDuplexHandler {
@@ -99,7 +100,7 @@ final class TransportGate: ChannelDuplexHandler {
             context.writeAndFlush(wrapOutboundOut(part), promise: nil)
         }
         isTicking = true
-        let pause = TimeAmount.nanoseconds(Int64(share) * 1_000_000_000 / Int64(bytesPerSecond))
+        let pause = TimeAmount.nanoseconds(Int64(clamping: Double(share) / Double(max(1, bytesPerSecond)) * 1e9))
         context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
             self.isTicking = false
             self.heldOutput.discardReadBytes()

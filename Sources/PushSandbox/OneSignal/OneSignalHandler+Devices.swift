@@ -103,9 +103,9 @@ extension OneSignalHandler {
     private static func apply(_ subscription: JSONValue, to id: String, in state: inout OneSignalState) {
         if let enabled = subscription["enabled"]?.boolValue { state.players[id]?.isEnabled = enabled }
         if let types = subscription["notification_types"]?.integerValue {
-            state.players[id]?.notificationTypes = Int(types)
+            state.players[id]?.notificationTypes = Int(clamping: types)
         }
-        if let test = subscription["test_type"]?.integerValue { state.players[id]?.testType = Int(test) }
+        if let test = subscription["test_type"]?.integerValue { state.players[id]?.testType = Int(clamping: test) }
         for name in ["app_version", "device_model", "device_os"] {
             if let text = subscription[name]?.stringValue { state.players[id]?.fields[name] = text }
         }
@@ -264,7 +264,7 @@ extension OneSignalHandler {
     }
 
     private func addPlayer(_ call: Call) throws(Refusal) -> SandboxAnswer {
-        guard let type = call.body["device_type"]?.integerValue.flatMap({ Self.type(Int($0)) }) else {
+        guard let type = call.body["device_type"]?.integerValue.flatMap({ Self.type(Int(clamping: $0)) }) else {
             throw Self.refuse(400, "device_type is required")
         }
         guard let token = call.body["identifier"]?.stringValue, !token.isEmpty else {
@@ -287,10 +287,10 @@ extension OneSignalHandler {
     static func edit(_ fields: JSONObject, _ id: String, in state: inout OneSignalState) {
         guard let player = state.players[id] else { return }
         if let types = fields["notification_types"]?.integerValue {
-            state.players[id]?.notificationTypes = Int(types)
+            state.players[id]?.notificationTypes = Int(clamping: types)
             state.players[id]?.isEnabled = types > 0
         }
-        if let test = fields["test_type"]?.integerValue { state.players[id]?.testType = Int(test) }
+        if let test = fields["test_type"]?.integerValue { state.players[id]?.testType = Int(clamping: test) }
         if let token = fields["identifier"]?.stringValue, token != player.token { state.setToken(token, of: id) }
         if let tags = fields["tags"]?.objectValue { state.setTags(tags, of: player.user) }
         if let user = fields["external_user_id"]?.stringValue {

@@ -439,7 +439,7 @@ actor PostgresConnection {
 
         mutating func fail(_ message: String) {
             self.message = message
-            next = .now + .milliseconds(span.inMilliseconds * Int64.random(in: 75...125) / 100)
+            next = .now + span * Int.random(in: 75...125) / 100
             span = min(span * 2, .seconds(5))
         }
     }

@@ -41,8 +41,10 @@ struct PostgresRows: ~Copyable {
             guard bytes.count >= 20, number(0) == 1 else { return [] }
             var elements: [[UInt8]] = []
             var place = 20
-            for _ in 0..<number(12) {
+            for _ in 0..<max(0, number(12)) {
+                guard place + 4 <= bytes.count else { break }
                 let length = max(0, number(place))
+                guard length <= bytes.count - place - 4 else { break }
                 elements.append(Array(bytes[place + 4..<place + 4 + length]))
                 place += 4 + length
             }

@@ -71,7 +71,7 @@ package final class PostgresCopyStore: CopyStore {
     package func count(_ kind: CopyKind) async throws(StoreError) -> Int {
         let form = PostgresCopyForm(kind)
         return try await session { (db) throws(PostgresError) in
-            Int(try db.run("SELECT count(*) FROM \(form.source) WHERE \(form.filter)").integer(0, 0) ?? 0)
+            Int(count: try db.run("SELECT count(*) FROM \(form.source) WHERE \(form.filter)").integer(0, 0) ?? 0)
         }
     }
 
@@ -170,7 +170,7 @@ package final class PostgresCopyStore: CopyStore {
         for record in results {
             guard let id = record[0].integer, let changed = record[3].integer else { continue }
             let day = Partitions.day(ofNumber: id)
-            if Partitions.day(changed) > day { bounds[day] = max(bounds[day] ?? 0, changed + 1) }
+            if Partitions.day(changed) > day { bounds[day] = max(bounds[day] ?? 0, changed.adding(clamping: 1)) }
         }
         return bounds
     }

@@ -135,7 +135,7 @@ struct QuarantineCount: Sendable {
             [.text(place.backend), .integer(place.device), .text(place.slot), .integer(count)]
         )
         for row in 0..<rows.count {
-            let number = Int(rows.integer(row, 2) ?? 0)
+            let number = Int(count: rows.integer(row, 2) ?? 0)
             parts.append(
                 QuarantinedTokens(
                     backend: rows.text(row, 0) ?? "",

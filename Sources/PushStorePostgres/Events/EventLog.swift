@@ -47,7 +47,7 @@ enum EventLog {
                     Self.numbering,
                     [.integer(last), .integer(Self.blocksAtOnce), .integer(after)]
                 )
-                let upto = last + (rows.integer(0, 1) ?? 0)
+                let upto = last.adding(clamping: rows.integer(0, 1) ?? 0)
                 if upto > last { try db.run("UPDATE chapar.event_head SET last = $1", [.integer(upto)]) }
                 return (upto, rows.integer(0, 0) ?? 0)
             }
@@ -85,14 +85,14 @@ enum EventLog {
                 AND (at >= \(Marks.value(of: .events)) OR first = (SELECT max(first) FROM chapar.events))
                 ORDER BY first LIMIT $2
                 """,
-                [.integer(after + 1), .integer(limit)]
+                [.integer(after.adding(clamping: 1)), .integer(limit)]
             )
             var events: [StoredEvent] = []
             for row in 0..<rows.count where events.count < limit {
                 let first = rows.integer(row, 0) ?? 0
-                for (index, text) in rows.byteArrays(row, 1).enumerated()
-                where first + Int64(index) > after && events.count < limit {
-                    events.append(StoredEvent(number: first + Int64(index), json: text))
+                for (index, text) in rows.byteArrays(row, 1).enumerated() where events.count < limit {
+                    let number = first.adding(clamping: Int64(index))
+                    if number > after { events.append(StoredEvent(number: number, json: text)) }
                 }
             }
             return events

@@ -17,7 +17,7 @@ enum OutboxChangeTable {
 
     /// About how many changes wait.
     static func backlog(_ db: isolated PostgresConnection) throws(PostgresError) -> Int {
-        Int(try db.run(span).integer(0, 0) ?? 0)
+        Int(count: try db.run(span).integer(0, 0) ?? 0)
     }
 
     /// What a caller gets who would add to a full outbox.

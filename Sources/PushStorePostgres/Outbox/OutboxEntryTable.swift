@@ -332,7 +332,7 @@ enum OutboxEntryTable {
         for row in 0..<rows.count {
             guard let backend = rows.text(row, 0) else { continue }
             let oldest = rows.integer(row, 2).map { Date(millisecondsSince1970: $0) }
-            found[backend] = OutboxDepth(waiting: Int(rows.integer(row, 1) ?? 0), oldest: oldest)
+            found[backend] = OutboxDepth(waiting: Int(count: rows.integer(row, 1) ?? 0), oldest: oldest)
         }
         return found
     }
@@ -373,7 +373,7 @@ enum OutboxEntryTable {
                 body: body?.objectValue ?? JSONObject(),
                 at: Date(millisecondsSince1970: rows.integer(row, 7) ?? 0)
             ),
-            attempts: Int(rows.integer(row, 8) ?? 0),
+            attempts: Int(count: rows.integer(row, 8) ?? 0),
             due: rows.integer(row, 9).map { Date(millisecondsSince1970: $0) }
         )
     }

@@ -31,7 +31,7 @@ extension PostgresStore: OutboxStore {
                 of: backend,
                 by: core.nodeNumber,
                 limit: limit,
-                until: now + span,
+                until: now.adding(clamping: span),
                 now: now,
                 on: outbox
             )
@@ -124,7 +124,7 @@ extension PostgresStore: OutboxStore {
                 if let device {
                     try db.run("SELECT count(*) FROM chapar.outbox_changes WHERE device = $1", [.text(device)])
                 } else { try db.run(OutboxChangeTable.span) }
-            return Int(rows.integer(0, 0) ?? 0)
+            return Int(count: rows.integer(0, 0) ?? 0)
         }
     }
 
@@ -136,7 +136,7 @@ extension PostgresStore: OutboxStore {
         within wait: Duration,
         _ look: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
-        let until = now + wait.boundedMilliseconds
+        let until = now.adding(clamping: wait.boundedMilliseconds)
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.mark
@@ -149,7 +149,7 @@ extension PostgresStore: OutboxStore {
             }
             let now = now
             guard found.isEmpty, now < until else { return found }
-            let left = Duration.milliseconds(max(1, min(until, due ?? until) - now))
+            let left = Duration.milliseconds(max(1, min(until, due ?? until).subtracting(clamping: now)))
             await signal.wait(after: seen, atMost: min(left, OutboxSignals.poll), time)
         }
         return []

@@ -40,7 +40,7 @@ struct ClaimMarks {
 
     /// Moves marks behind what was claimed, and those of empty flows to the present.
     mutating func raise(_ claimed: [Claim], empty: Set<Int64>, now: Int64) {
-        let end = now - Self.slack
+        let end = now.subtracting(clamping: Self.slack)
         for flow in empty { raise(flow, to: ClaimPlace(due: end, id: 0)) }
         for claim in claimed where !empty.contains(claim.flow) {
             raise(claim.flow, to: claim.due < end ? claim.place : ClaimPlace(due: end, id: 0))
@@ -53,7 +53,7 @@ struct ClaimMarks {
 
     /// Moves marks back to the present that a wrong time has brought beyond it.
     mutating func goBack(to now: Int64) {
-        marks = marks.mapValues { min($0, ClaimPlace(due: now - Self.slack, id: 0)) }
+        marks = marks.mapValues { min($0, ClaimPlace(due: now.subtracting(clamping: Self.slack), id: 0)) }
     }
 
     /// Moves marks back behind what was claimed before them, where there is more of it.

@@ -102,9 +102,9 @@ struct ClaimRequest {
 
     /// The flows that gave less than they were asked for; but where a class was filled nothing is known.
     func empty(_ found: [Claim]) -> Set<Int64> {
-        var counts: [Int64: Int64] = [:]
+        var counts: [Int64: Int] = [:]
         for claim in found { counts[claim.flow, default: 0] += 1 }
-        var sums: [Int64: Int64] = [:]
+        var sums: [Int64: Int] = [:]
         for (index, flow) in flows.enumerated() { sums[classes[index], default: 0] += counts[flow, default: 0] }
         return Set(
             flows.indices.filter {

@@ -90,7 +90,7 @@ final class ClaimWaiters: Sendable {
     }
 
     /// So often what other nodes have accepted is looked for, in milliseconds.
-    private static let pollInterval: Int64 = 1_000
+    private static let pollIntervals: ClosedRange<Int64> = 850...1_150
     /// So long after a look that found nothing more a call that waits is parked without another.
     fileprivate static let moment = Duration.milliseconds(100)
     /// So long nothing is claimed ahead at a backend whose workers did not come for it.
@@ -273,8 +273,9 @@ final class ClaimWaiters: Sendable {
                 state.dueTimes[backend] = nil
                 state.stirred.insert(backend)
             }
-            if now >= state.nextPoll || state.nextPoll > now + 2 * Self.pollInterval {  // Or the time has gone back.
-                state.nextPoll = now + Self.pollInterval * Int64.random(in: 85...115) / 100
+            let left = state.nextPoll.subtracting(clamping: now)
+            if left <= 0 || left > 2_000 {  // Or the time has gone back.
+                state.nextPoll = now.adding(clamping: .random(in: Self.pollIntervals))
                 state.stirred.formUnion(state.waiting.keys)
                 for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }
             }
@@ -335,8 +336,10 @@ final class ClaimWaiters: Sendable {
     func expire(now: Int64) -> Int64 {
         let (over, span) = state.withLock { state in
             var over: [ClaimTicket] = []
-            var next = state.waiting.isEmpty ? now + 3_600_000 : state.nextPoll
-            if state.reserves.values.contains(where: { $0.count > 0 }) { next = min(next, now + Self.reserveInterval) }
+            var next = state.waiting.isEmpty ? now.adding(clamping: 3_600_000) : state.nextPoll
+            if state.reserves.values.contains(where: { $0.count > 0 }) {
+                next = min(next, now.adding(clamping: Self.reserveInterval))
+            }
             for (backend, tickets) in state.waiting {
                 // What came a moment ago is looked for once, however short it waits.
                 guard !state.stirred.contains(backend) else {
@@ -349,7 +352,7 @@ final class ClaimWaiters: Sendable {
                 for ticket in rest { next = min(next, ticket.until) }
                 if let due = state.dueTimes[backend] { next = min(next, due) }
             }
-            return (over, max(0, next - now))
+            return (over, max(0, next.subtracting(clamping: now)))
         }
         for ticket in over { ticket.continuation.resume(returning: .success([])) }
         return span

@@ -44,7 +44,7 @@ struct ClaimedPortion: Sendable {
         of owners: Owners,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
-        let end = page + pages
+        let end = page.adding(clamping: pages)
         self.owners = owners
         (from, to) = (.text("(\(page),0)"), .text("(\(end),0)"))
         let rows = try db.run(Self.statement(of: owners), [from, to, owners.numbers])

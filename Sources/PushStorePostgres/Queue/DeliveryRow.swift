@@ -62,9 +62,9 @@ struct DeliveryRow: Sendable {
         owner = rows.integer(row, 4)
         lease = rows.integer(row, 5) ?? 0
         collapse = rows.integer(row, 6)
-        attempts = Int(rows.integer(row, 7) ?? 0)
-        step = Int(rows.integer(row, 8) ?? 0)
-        plan = Int(rows.integer(row, 9) ?? 0)
+        attempts = Int(count: rows.integer(row, 7) ?? 0)
+        step = Int(count: rows.integer(row, 8) ?? 0)
+        plan = Int(count: rows.integer(row, 9) ?? 0)
         flags = Flags(rawValue: rows.integer(row, 10) ?? 0)
         self.recipient = recipient
         attemptLog = rows.bytes(row, 12) ?? []
@@ -72,12 +72,13 @@ struct DeliveryRow: Sendable {
 
     /// What an owner gets to see.
     func claimed(_ head: NotificationHead) -> ClaimedDelivery {
-        ClaimedDelivery(
+        let shared = head.heads[min(plan, head.heads.count - 1)]
+        return ClaimedDelivery(
             id: id,
-            head: head.heads[min(plan, head.heads.count - 1)],
+            head: shared,
             recipient: recipient,
             caller: head.caller,
-            step: step,
+            step: shared.plan.step(stored: step),
             attempts: attempts,
             attemptLog: attemptLog,
             isReplay: !flags.isDisjoint(with: [.replay, .recovered]),

@@ -100,19 +100,20 @@ struct DepthCount {
         ).integer(0, 0)
         var counts: [Int64: QueueDepth] = [:]
         for page in stride(from: 0, through: size ?? 0, by: Int(pages)) {
+            let end = page.adding(clamping: Int64(pages))
             let rows = try db.run(
                 """
                 SELECT flow, count(*) FILTER (WHERE owner IS NULL OR owner = 0), count(*) FILTER (WHERE owner > 0),
                     min(due) FILTER (WHERE owner IS NULL AND due <= $1)
                 FROM chapar.waiting WHERE ctid >= $2::tid AND ctid < $3::tid GROUP BY flow
                 """,
-                [.integer(now), .text("(\(page),0)"), .text("(\(page + pages),0)")]
+                [.integer(now), .text("(\(page),0)"), .text("(\(end),0)")]
             )
             for row in 0..<rows.count {
                 counts[rows.integer(row, 0) ?? 0, default: QueueDepth()].add(
                     QueueDepth(
-                        waiting: Int(rows.integer(row, 1) ?? 0),
-                        claimed: Int(rows.integer(row, 2) ?? 0),
+                        waiting: Int(count: rows.integer(row, 1) ?? 0),
+                        claimed: Int(count: rows.integer(row, 2) ?? 0),
                         oldestDue: rows.integer(row, 3).map { Date(millisecondsSince1970: $0) }
                     )
                 )

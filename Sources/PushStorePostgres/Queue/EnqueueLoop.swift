@@ -32,10 +32,10 @@ struct EnqueueLoop {
         var answers = EnqueueAnswers()
         let bound = Int64(core.options.maximumWaiting)
         let waiting = core.waiting
-        let requests = all.filter { waiting + Int64($0.batch.deliveries) <= bound }
+        let requests = all.filter { waiting.adding(clamping: Int64($0.batch.deliveries)) <= bound }
         if requests.count < all.count {
             let reason = "about \(waiting) deliveries wait already, and max_waiting is \(bound)"
-            for request in all where waiting + Int64(request.batch.deliveries) > bound {
+            for request in all where waiting.adding(clamping: Int64(request.batch.deliveries)) > bound {
                 answers.add(request, .failure(.full(reason: reason, retryAfter: .seconds(10))))
             }
         }
@@ -97,9 +97,9 @@ struct EnqueueLoop {
         if !unmade.isEmpty { try await core.partitions.make(unmade, on: core.writer) }
         if leases.isEmpty {
             let first = try await core.writer.session { (db) throws(PostgresError) in
-                try db.run("SELECT nextval('chapar.leases')").integer(0, 0) ?? 1
+                min(try db.run("SELECT nextval('chapar.leases')").integer(0, 0) ?? 1, NotificationID.highest)
             }
-            leases = first..<first + Self.leaseBlock
+            leases = first..<first.adding(clamping: Self.leaseBlock)
         }
     }
 

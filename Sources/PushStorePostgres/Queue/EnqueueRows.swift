@@ -108,7 +108,7 @@ struct EnqueueRows: Sendable {
         for (index, recipient) in new.recipients.enumerated() {
             let plan = new.planOf.isEmpty ? 0 : Int(new.planOf[index])
             let (flow, backend) = flowOf[plan]
-            let id = new.id.rawValue + Int64(index)
+            let id = new.id.delivery(at: index)
             let form = recipient.storedForm
             deliveries.append(id)
             notifications.append(new.id.rawValue)

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushCore
 internal import PushQueue
 
 /// Gives out numbers of notifications that no other node gives out.
@@ -25,42 +26,46 @@ struct NodeNumbers: Sendable {
         skip(to: highest)
     }
 
-    /// The highest number in the database.
+    /// The highest number in the database; what is beyond those of ids is none.
     static func highest(_ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
         try db.run(
             """
             SELECT greatest(
-                (SELECT id + count FROM chapar.notifications ORDER BY id DESC LIMIT 1),
-                (SELECT max(id) FROM chapar.waiting)
+                (SELECT id + count FROM chapar.notifications WHERE id <= $1 ORDER BY id DESC LIMIT 1),
+                (SELECT max(id) FROM chapar.waiting WHERE id <= $1)
             )
-            """
+            """,
+            [.integer(NotificationID.highest)]
         ).integer(0, 0) ?? 0
     }
 
     /// Whether a notification has a number of the node with a slot.
-    static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool { ((id.rawValue >> bits) - slot) % slots == 0 }
+    static func isNumber(_ id: NotificationID, of slot: Int64) -> Bool {
+        (id.rawValue >> bits).subtracting(clamping: slot) % slots == 0
+    }
 
     /// Takes the numbers for a notification with `count` deliveries.
     mutating func allocate(_ count: Int, at time: Date) -> NotificationID {
         let count = Int64(max(1, count))
         let own = own(upTo: NotificationID(firstAt: time).rawValue >> Self.bits)
-        if own > moment || used + count > Self.largest {
-            moment = own > moment ? own : moment + Self.slots
+        if own > moment || used.adding(clamping: count) > Self.largest {
+            moment = own > moment ? own : moment.adding(clamping: Self.slots)
             used = 0
         }
-        defer { used += count }
+        defer { used = used.adding(clamping: count) }
         return NotificationID(rawValue: moment << Self.bits | used)
     }
 
     /// Gives out only numbers above this one from now on.
     mutating func skip(to highest: Int64) {
-        let first = own(upTo: highest >> Self.bits) + Self.slots
+        let first = own(upTo: min(highest, NotificationID.highest) >> Self.bits).adding(clamping: Self.slots)
         guard first > moment else { return }
         (moment, used) = (first, 0)
     }
 
     /// The node's last millisecond up to one.
     private func own(upTo moment: Int64) -> Int64 {
-        moment - ((moment - slot) % Self.slots + Self.slots) % Self.slots
+        let past = moment.subtracting(clamping: slot) % Self.slots
+        return moment.subtracting(clamping: past < 0 ? past.adding(clamping: Self.slots) : past)
     }
 }

@@ -42,7 +42,7 @@ struct PortionedLooks {
         if isWanted { upTo = nil }
         isWanted = false
         let end = min(upTo ?? newest, newest)
-        from = span.map { max(-1, end - $0) } ?? -1
+        from = span.map { max(-1, end.subtracting(clamping: $0)) } ?? -1
         upTo = end
         return min(from, end)...end
     }
@@ -57,7 +57,7 @@ struct PortionedLooks {
         }
         upTo = from < 0 ? nil : from
         guard let span, took < Self.limit / 4 else { return }
-        self.span = span * 2 > Self.longest ? nil : span * 2
+        self.span = span > Self.longest / 2 ? nil : span.multiplied(clamping: 2)
     }
 
     /// A look took too long and gave nothing.

@@ -15,7 +15,7 @@ extension PostgresStore {
         let (withdrawal, count) = try await transaction(on: core.recorder) { [core] (db) throws(PostgresError) in
             let rows = try db.run(
                 "SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.notification = $1 AND w.id >= $1 AND w.id < $2 ORDER BY w.id FOR UPDATE",
-                [.integer(id.rawValue), .integer(id.rawValue + Int64(recipients))]
+                [.integer(id.rawValue), .integer(id.delivery(at: recipients))]
             )
             let found = DeliveryRow.all(rows)
             return (try Withdrawal(of: found, event: event, core, db), found.count)
@@ -95,7 +95,7 @@ extension PostgresStore {
             )
             // A move back ends the former one.
             try db.run("DELETE FROM chapar.moves WHERE backend = target")
-            return Int(rows.integer(0, 1) ?? 0)
+            return Int(count: rows.integer(0, 1) ?? 0)
         }
         try await readFlows()
         if moved != nil { core.stir(other, due: .min) }

@@ -108,7 +108,7 @@ extension PostgresStore: TraceStore {
                     var texts = rows.byteArrays(row, 2)
                     let before = changed
                     for index in texts.indices {
-                        guard let other = redact(first + Int64(index), texts[index]) else { continue }
+                        guard let other = redact(first.adding(clamping: Int64(index)), texts[index]) else { continue }
                         texts[index] = other
                         changed += 1
                     }
@@ -237,7 +237,7 @@ struct ErasureStep: Sendable {
         )
         for row in 0..<heads.count {
             guard let id = heads.integer(row, 0), let count = heads.integer(row, 1) else { continue }
-            let span: [PostgresValue] = [.integer(id), .integer(id + count)]
+            let span: [PostgresValue] = [.integer(id), .integer(id.adding(clamping: count))]
             result.removed += try db.run("DELETE FROM chapar.results WHERE id >= $1 AND id < $2", span).changed
             try db.run("DELETE FROM chapar.awaited WHERE delivery >= $1 AND delivery < $2", span)
             try db.run("DELETE FROM chapar.notifications WHERE id = $1", [.integer(id)])

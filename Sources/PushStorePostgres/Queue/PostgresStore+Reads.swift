@@ -25,7 +25,7 @@ extension PostgresStore {
                 SELECT state, false, false, false, count(*), max(changed) FROM chapar.results
                 WHERE id >= $1 AND id < $2 GROUP BY state
                 """,
-                [.integer(id.rawValue), .integer(id.rawValue + count), .integer(now)]
+                [.integer(id.rawValue), .integer(id.delivery(at: count)), .integer(now)]
             )
             var counts: [DeliveryState: Int] = [:]
             var changed: Int64 = .min
@@ -40,7 +40,7 @@ extension PostgresStore {
                         due: states.bool(row, 2) ? 1 : 0,
                         now: 0
                     )
-                counts[state, default: 0] += Int(states.integer(row, 4) ?? 0)
+                counts[state, default: 0] += Int(count: states.integer(row, 4) ?? 0)
                 changed = max(changed, code == 0 ? .max : states.integer(row, 5) ?? .min)
             }
             guard changed >= rows.integer(0, 6) ?? 0 else { return nil }  // It is over, and older than what is kept.
@@ -76,7 +76,7 @@ extension PostgresStore {
                 ) AS d JOIN chapar.notifications n ON n.id = $1 JOIN chapar.flows f ON f.number = d.flow
                 ORDER BY d.id LIMIT $3
                 """,
-                [.integer(id.rawValue), .integer(max(after ?? .min, id.rawValue - 1)), .integer(max(0, limit))]
+                [.integer(id.rawValue), .integer(max(after ?? .min, id.delivery(at: -1))), .integer(max(0, limit))]
             )
             return (0..<rows.count).compactMap { row in
                 guard let recipient = Recipient(storedForm: rows.text(row, 6) ?? "") else { return nil }
@@ -117,7 +117,7 @@ extension PostgresStore {
     /// Events above a number.
     public func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
-        let until = core.now + wait.boundedMilliseconds
+        let until = core.now.adding(clamping: wait.boundedMilliseconds)
         while true {
             let mark = core.events.mark
             do throws(PostgresError) {
@@ -128,7 +128,7 @@ extension PostgresStore {
             } catch {
                 throw error.storeError
             }
-            let left = until - core.now
+            let left = until.subtracting(clamping: core.now)
             guard left > 0, !Task.isCancelled else { return [] }
             await core.events.wait(after: mark, atMost: .milliseconds(min(left, Self.poll)), time)
         }

@@ -186,7 +186,7 @@ struct SimpleEnds: Sendable {
             .integers(messages), .integers(tokens), .integer(now), .integers(owners),
         ]
         return try await connection.single(Self.statement, parameters) { (rows) throws(PostgresError) in
-            Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int($0) - 1 } })
+            Set((0..<rows.count).compactMap { rows.integer($0, 0).map { Int(count: $0) - 1 } })
         }
     }
 

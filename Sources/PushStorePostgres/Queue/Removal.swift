@@ -41,14 +41,14 @@ struct Removal {
         let days = try await core.keeper.session { (db) throws(PostgresError) in
             try Partitions.days(of: .notifications, db)
         }
-        for day in days where (day + 1) * Partitions.milliseconds <= before {
+        for day in days where Partitions.end(of: day) <= before {
             let isOver = try await core.keeper.session { (db) throws(PostgresError) in
                 // What waits is asked first: until that has ended it may note a bound.
                 let isDone = try db.run(
                     "SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)",
                     [
                         .integer(Partitions.Table.notifications.start(of: day)),
-                        .integer(Partitions.Table.notifications.start(of: day + 1)),
+                        .integer(Partitions.Table.notifications.start(of: day.adding(clamping: 1))),
                     ]
                 ).bool(0, 0)
                 guard isDone else { return false }
@@ -67,7 +67,7 @@ struct Removal {
     private func detachEvents(_ before: Int64) async throws(PostgresError) -> Bool {
         let newest = try await EventLog.number(on: core.keeper, core.numbering)
         let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
-        for day in days where (day + 1) * Partitions.milliseconds <= before {
+        for day in days where Partitions.end(of: day) <= before {
             let hasNewest = try await core.keeper.session { (db) throws(PostgresError) in
                 try Self.hasNewest(of: newest, in: day, db)
             }

@@ -25,7 +25,7 @@ struct TakeOver {
 
         init() {}
         init(mark: Int64) { (page, hasSkipped) = (mark / 2, mark % 2 == 1) }
-        var mark: Int64 { page * 2 + (hasSkipped ? 1 : 0) }
+        var mark: Int64 { page.multiplied(clamping: 2).adding(clamping: hasSkipped ? 1 : 0) }
     }
 
     /// Dead nodes that have been looked for equally far, by number, and the names of their marks.

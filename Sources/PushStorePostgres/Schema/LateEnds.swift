@@ -42,7 +42,7 @@ final class LateEnds: Sendable {
         let today = Partitions.day(now)
         let start = Partitions.Table.results.start(of: today)
         var bounds: [Int64: Int64] = [:]
-        for id in ids where id < start { bounds[Partitions.day(ofNumber: id)] = (today + 1) * Partitions.milliseconds }
+        for id in ids where id < start { bounds[Partitions.day(ofNumber: id)] = Partitions.end(of: today) }
         return bounds
     }
 

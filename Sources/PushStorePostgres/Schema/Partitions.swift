@@ -14,7 +14,7 @@ final class Partitions: Sendable {
 
         /// The first value of a day.
         func start(of day: Int64) -> Int64 {
-            let moment = Date(millisecondsSince1970: day * Partitions.milliseconds)
+            let moment = Date(millisecondsSince1970: day.multiplied(clamping: Partitions.milliseconds))
             return self == .events ? moment.millisecondsSince1970 : NotificationID(firstAt: moment).rawValue
         }
 
@@ -27,8 +27,12 @@ final class Partitions: Sendable {
 
     /// The day that a time lies in, since 1970.
     static func day(_ milliseconds: Int64) -> Int64 {
-        milliseconds >= 0 ? milliseconds / Self.milliseconds : (milliseconds + 1) / Self.milliseconds - 1
+        let days = milliseconds / Self.milliseconds
+        return milliseconds % Self.milliseconds < 0 ? days.subtracting(clamping: 1) : days
     }
+
+    /// The first millisecond after a day.
+    static func end(of day: Int64) -> Int64 { day.adding(clamping: 1).multiplied(clamping: milliseconds) }
 
     /// The day of a number.
     static func day(ofNumber number: Int64) -> Int64 {
@@ -54,7 +58,7 @@ final class Partitions: Sendable {
                         """
                         CREATE TABLE IF NOT EXISTS chapar.\(name) (LIKE chapar.\(table.rawValue) INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
                         ALTER TABLE chapar.\(table.rawValue) ATTACH PARTITION chapar.\(name)
-                            FOR VALUES FROM (\(table.start(of: day))) TO (\(table.start(of: day + 1)))
+                            FOR VALUES FROM (\(table.start(of: day))) TO (\(table.start(of: day.adding(clamping: 1))))
                         """
                     )
                 }
@@ -101,7 +105,7 @@ final class Partitions: Sendable {
             let days = try await connection.session { (db) throws(PostgresError) in
                 try Self.detachedDays(of: table, db)
             }
-            for day in days where (day + 1) * Self.milliseconds <= mark(table) {
+            for day in days where Self.end(of: day) <= mark(table) {
                 // Whoever reads such a table by its own name delays it.
                 _ = try await Self.briefly(on: connection) { (db) throws(PostgresError) in
                     guard try !Self.isAttached(table, day, db) else { return false }

@@ -216,8 +216,8 @@ enum Schema {
             "SELECT max(number), max(coalesce(oldest_reader, number)) FILTER (WHERE number > $1) FROM chapar.schema_steps",
             [.integer(steps.count)]
         )
-        let newest = Int(rows.integer(0, 0) ?? 0)
-        guard Int(rows.integer(0, 1) ?? 0) <= steps.count else {
+        let newest = Int(count: rows.integer(0, 0) ?? 0)
+        guard Int(count: rows.integer(0, 1) ?? 0) <= steps.count else {
             throw .declined(
                 .newer(
                     """

@@ -37,8 +37,9 @@ struct ClockShift {
     func begin(to ahead: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
         let lease = core.options.nodeLease
         let jump = try await connection.transaction { (db) throws(PostgresError) -> Int64? in
-            let jump = ahead - (try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0)
-            guard abs(jump) >= StoreCore.smallestJump else { return 0 }
+            let before = try db.run("SELECT ahead FROM chapar.clock FOR UPDATE").integer(0, 0) ?? 0
+            guard ahead.distance(clamping: before) >= StoreCore.smallestJump else { return 0 }
+            let jump = ahead.subtracting(clamping: before)
             guard try !Self.isUnderWay(db) else { return nil }
             try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
             // Of nodes that died before the clock was set back: else they would be dead only when it is there again.
@@ -141,6 +142,6 @@ struct ClockShift {
             """,
             [.integer(after), .integer(end), .integer(jump), .integer(now)]
         )
-        return Int(moved.integer(0, 0) ?? 0)
+        return Int(count: moved.integer(0, 0) ?? 0)
     }
 }

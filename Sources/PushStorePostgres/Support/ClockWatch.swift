@@ -1,3 +1,5 @@
+internal import PushCore
+
 /// Judges whether the database's clock was set, by readings of it.
 ///
 /// One node alone says so and moves the time of day that all go by (``ClockShift``): a machine that stood still sees the same as when the
@@ -38,10 +40,10 @@ struct ClockWatch {
     ) -> Verdict {
         let begin = isMoving ? now : since ?? now
         since = nil
-        guard abs(jump) >= StoreCore.smallestJump else { return .follow }
-        if isFirst { return .shift(to: ahead + jump) }
+        guard jump.magnitude >= StoreCore.smallestJump else { return .follow }
+        if isFirst { return .shift(to: ahead.adding(clamping: jump)) }
         // Who took a step for the time is apart by just that.
-        let tookStep = abs(jump + noted) < StoreCore.smallestJump
+        let tookStep = jump.adding(clamping: noted).magnitude < StoreCore.smallestJump
         guard !tookStep, begin.duration(to: now) < patience else { return .follow }
         since = begin
         return .wait

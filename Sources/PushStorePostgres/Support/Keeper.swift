@@ -154,7 +154,7 @@ struct Keeper {
 
     private func makePartitions() async throws(PostgresError) {
         let today = Partitions.day(core.now)
-        let missing = core.partitions.missing(Set(today...today + Self.daysAhead))
+        let missing = core.partitions.missing(Set(today...today.adding(clamping: Self.daysAhead)))
         if !missing.isEmpty { try await core.partitions.make(missing, on: core.keeper) }
     }
 }

@@ -173,8 +173,9 @@ struct NodeLease {
         let instant = before + before.duration(to: after) / 2
         let known = time.steady(at: instant).millisecondsSince1970
         // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
-        if abs(wall - known - core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
-        let jump = wall - ahead - known
+        let apart = wall.subtracting(clamping: known)
+        if apart.distance(clamping: core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
+        let jump = apart.subtracting(clamping: ahead)
         let verdict =
             isNew
             ? .follow
@@ -182,7 +183,7 @@ struct NodeLease {
                 jump: jump,
                 ahead: ahead,
                 isFirst: isFirst,
-                noted: ahead - core.ahead,
+                noted: ahead.subtracting(clamping: core.ahead),
                 isMoving: isMoving,
                 patience: lease * Self.leasesOfPatience
             )

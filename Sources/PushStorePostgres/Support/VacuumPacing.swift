@@ -28,14 +28,16 @@ enum VacuumPacing {
 
         /// The threshold that the table should have.
         var wanted: Int64 {
-            if isAfterVacuum { return dead < many ? usual : dead + dead / 4 }
+            if isAfterVacuum { return dead < many ? usual : dead.adding(clamping: dead / 4) }
             if isOverdue { return usual }
             // The dead were counted anew: after a crash of the server, or for a table that was emptied.
             return dead < threshold / 2 ? usual : threshold
         }
 
         /// Whether the threshold is so far off that it should be changed, which makes sessions plan their statements anew.
-        var isWrong: Bool { wanted == usual ? threshold != usual : abs(wanted - threshold) > threshold / 10 }
+        var isWrong: Bool {
+            wanted == usual ? threshold != usual : wanted.distance(clamping: threshold) > threshold / 10
+        }
     }
 
     /// Looks at the table and sets its threshold where it is wrong; the next look tries again where that would have to wait.

@@ -93,7 +93,7 @@ package struct StoreBackup: Sendable {
             // The first look fixes the moment that is copied.
             let pages = try Int64.fetchOne(source, sql: "PRAGMA page_count") ?? 0
             let pageBytes = try Int64.fetchOne(source, sql: "PRAGMA page_size") ?? 0
-            try checkFreeBytes(for: pages * pageBytes)
+            try checkFreeBytes(for: pages.multiplied(clamping: pageBytes))
             try to.writeWithoutTransaction { target in
                 try source.backup(to: target, pagesPerStep: pagesPerStep) { step in
                     if isCancelled() { throw StoreFileError.cancelled }
@@ -117,8 +117,8 @@ package struct StoreBackup: Sendable {
 
     /// Keeps a copy on the gateway's own disk from taking the room that the gateway needs.
     private func checkFreeBytes(for bytes: Int64) throws(StoreFileError) {
-        guard let free = DiskGuard.freeBytes(at: StagedFile.folder(of: target)) else { return }
-        guard free - bytes >= minimumFreeBytes else {
+        guard let free = FileSystemSpace.freeBytes(at: StagedFile.folder(of: target)) else { return }
+        guard free.subtracting(clamping: bytes) >= minimumFreeBytes else {
             throw .failed(
                 "the copy takes \(bytes >> 20) MiB and \(free >> 20) MiB are free there, of which "
                     + "\(minimumFreeBytes >> 20) MiB are to stay free: name a file on another disk"
@@ -128,7 +128,7 @@ package struct StoreBackup: Sendable {
 
     private func checkLog() throws(StoreFileError) {
         var log = stat()
-        guard stat(source + "-wal", &log) == 0, Int64(log.st_size) > largestLogBytes else { return }
+        guard stat(source + "-wal", &log) == 0, Int64(clamping: log.st_size) > largestLogBytes else { return }
         throw .failed(
             "more was written meanwhile than the store's log may hold (\(largestLogBytes >> 20) MiB): make the copy on a "
                 + "faster disk or at a quieter time"

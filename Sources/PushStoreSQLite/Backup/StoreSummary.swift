@@ -68,7 +68,7 @@ package struct StoreSummary: Sendable, Hashable {
         let (pages, pageBytes) = (
             try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0, try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
         )
-        bytes = pages * pageBytes
+        bytes = pages.multiplied(clamping: pageBytes)
         devices = try count("SELECT count(*) FROM devices", since: "2 devices")
         operations =
             try count("SELECT count(*) FROM \(Schema.entryTable(steps))", since: "5 operations")

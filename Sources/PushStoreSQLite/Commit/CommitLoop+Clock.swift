@@ -11,18 +11,18 @@ extension CommitLoop {
     /// How far the wall clock is ahead of the steady one, in milliseconds.
     var wallOffset: Int64 {
         let (wall, steady) = core.time.reading
-        return wall.millisecondsSince1970 - steady.millisecondsSince1970
+        return wall.millisecondsSince1970.subtracting(clamping: steady.millisecondsSince1970)
     }
 
     /// Notes the clocks now and then, for the next process.
     func writeClock() throws(StoreError) {
         // After a jump the difference before it would be noted, and the jump be taken for another one.
-        guard !pending.areClocksSaved, clock.savedAt == .min || now - clock.savedAt >= Self.saveInterval else { return }
+        guard !pending.areClocksSaved, now.subtracting(clamping: clock.savedAt) >= Self.saveInterval else { return }
         try saveClocks(clock.offset)
     }
 
     private func saveClocks(_ offset: Int64) throws(StoreError) {
-        for (name, value) in [("steady", now), ("wall", now + offset)] {
+        for (name, value) in [("steady", now), ("wall", now.adding(clamping: offset))] {
             sql.saveMark.bind(1, name)
             sql.saveMark.bind(2, value)
             try sql.saveMark.run()
@@ -37,8 +37,8 @@ extension CommitLoop {
     /// Moves what was asked to go out at a time of day, when the wall clock was set.
     func followWallClock() throws(StoreError) {
         let offset = wallOffset
-        let jump = offset - clock.offset
-        guard abs(jump) >= Self.smallestJump else { return }
+        let jump = offset.subtracting(clamping: clock.offset)
+        guard jump.magnitude >= Self.smallestJump else { return }
         try begin()
         // What is read again has to be there, and what comes in this transaction too.
         try writeOutAll()

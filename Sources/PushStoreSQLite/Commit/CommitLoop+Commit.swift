@@ -21,7 +21,7 @@ extension CommitLoop {
         }
         queueIndex.expiryFloor = min(queueIndex.expiryFloor, pending.newExpiry)
         expiryRound.lowest = min(expiryRound.lowest, pending.newExpiry)
-        lastEvent += Int64(pending.events.count)
+        lastEvent = lastEvent.adding(clamping: Int64(pending.events.count))
         notifyObservers()
         core.feed.append(pending.events)
         for assignment in pending.assignments {

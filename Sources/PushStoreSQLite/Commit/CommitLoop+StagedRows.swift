@@ -58,7 +58,8 @@ extension CommitLoop {
 
     /// Gives rows to what may have expired, so that the search for it finds it.
     func writeOutForSearch() throws(StoreError) {
-        for staged in queueIndex.staged where staged.at + StagedRows.oldest <= now || staged.earliestExpiry <= now {
+        for staged in queueIndex.staged
+        where staged.at <= now.subtracting(clamping: StagedRows.oldest) || staged.earliestExpiry <= now {
             try writeOut(staged)
         }
     }

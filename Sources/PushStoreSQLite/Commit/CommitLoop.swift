@@ -253,7 +253,7 @@ final class CommitLoop {
         try begin()
         let packed = EventPacking.pack(pending.events)
         let statement = sql.insertEvents
-        statement.bind(1, lastEvent + 1)
+        statement.bind(1, lastEvent.adding(clamping: 1))
         statement.bind(2, pending.events.count)
         statement.bind(3, now)
         try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in

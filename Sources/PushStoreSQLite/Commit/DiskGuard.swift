@@ -22,6 +22,9 @@ final class DiskGuard: Sendable {
         var at: Int64 = .min
         var usage = Usage()
         var usageAt: Int64 = .min
+
+        /// The bytes in use, those of the write-ahead log included.
+        var used: Int64 { usage.used.adding(clamping: log) }
     }
 
     /// How long a look is good for, in milliseconds.
@@ -34,7 +37,7 @@ final class DiskGuard: Sendable {
 
     /// Whether the writer is to say what is in the file.
     func wantsUsage(now: Int64) -> Bool {
-        last.withLock { $0.usageAt == .min || abs(now - $0.usageAt) >= Self.interval }
+        last.withLock { now.distance(clamping: $0.usageAt) >= Self.interval }
     }
 
     func note(_ usage: Usage, now: Int64) {
@@ -48,14 +51,11 @@ final class DiskGuard: Sendable {
     func free(now: Int64) -> Int64? { reading(now: now).free }
 
     /// The bytes in use, those of the write-ahead log included.
-    func used(now: Int64) -> Int64 {
-        let reading = reading(now: now)
-        return reading.usage.used + reading.log
-    }
+    func used(now: Int64) -> Int64 { reading(now: now).used }
 
     private func reading(now: Int64) -> Reading {
         last.withLock { last in
-            if last.at == .min || abs(now - last.at) >= Self.interval {
+            if now.distance(clamping: last.at) >= Self.interval {
                 last.free = options.freeBytes(options.path)
                 last.log = Self.bytes(of: options.path + "-wal")
                 last.at = now
@@ -67,9 +67,9 @@ final class DiskGuard: Sendable {
     /// Why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
-        if options.maximumBytes > 0, reading.usage.used + reading.log >= options.maximumBytes {
+        if options.maximumBytes > 0, reading.used >= options.maximumBytes {
             return
-                "the store uses \((reading.usage.used + reading.log) >> 20) MiB of the \(options.maximumBytes >> 20) MiB "
+                "the store uses \(reading.used >> 20) MiB of the \(options.maximumBytes >> 20) MiB "
                 + "of max_bytes; wait until older notifications are removed, shorten retention or raise max_bytes"
         }
         if reading.log >= options.largestLogBytes {
@@ -77,21 +77,32 @@ final class DiskGuard: Sendable {
         }
         guard let free = reading.free, free < options.minimumFreeBytes else { return nil }
         // Rows fit into free pages of the file; what is written first, the log, needs some room outside.
-        if free >= options.minimumFreeBytes / 4, free + reading.usage.free >= options.minimumFreeBytes { return nil }
+        let room = free.adding(clamping: reading.usage.free)
+        if free >= options.minimumFreeBytes / 4, room >= options.minimumFreeBytes { return nil }
         return
             "the disk of \(options.path) has \(free >> 20) MiB left, below the \(options.minimumFreeBytes >> 20) MiB "
             + "that are kept back; make room or lower min_free_bytes"
     }
 
-    /// What the file system says.
-    @Sendable static func freeBytes(at path: String) -> Int64? {
-        var status = statvfs()
-        guard statvfs(path, &status) == 0 else { return nil }
-        return Int64(status.f_bavail) * Int64(status.f_frsize)
-    }
-
     private static func bytes(of path: String) -> Int64 {
         var status = stat()
-        return stat(path, &status) == 0 ? Int64(status.st_size) : 0
+        return stat(path, &status) == 0 ? Int64(clamping: status.st_size) : 0
+    }
+}
+
+/// What a file system says of its space.
+package enum FileSystemSpace {
+    /// The free bytes of the file system that holds a path; nil when they cannot be known.
+    @Sendable package static func freeBytes(at path: String) -> Int64? {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        return freeBytes(of: status)
+    }
+
+    /// The free bytes in an answer of `statvfs`; nil when it has none: some file systems of networks and of user space say that they
+    /// have no blocks at all.
+    static func freeBytes(of status: statvfs) -> Int64? {
+        guard status.f_blocks > 0 else { return nil }
+        return Int64(clamping: status.f_bavail).multiplied(clamping: Int64(clamping: status.f_frsize))
     }
 }

@@ -19,7 +19,7 @@ struct GroupCommit {
     /// The rows of the last commit.
     var lastRows = 0
 
-    init(longest: Duration) { looks = longest.boundedMicroseconds / Int64(Self.pause) }
+    init(longest: Duration) { looks = Int64(clamping: min(max(0, longest.inSeconds), 1) * 1e6) / Int64(Self.pause) }
 
     /// Adds to `commands` what arrives in a moment, when that is worth it.
     func gather(_ commands: inout [StoreCommand], from inbox: Inbox) {
@@ -31,13 +31,5 @@ struct GroupCommit {
             rows += more.reduce(0) { $0 + $1.rows }
             commands.append(contentsOf: more)
         }
-    }
-}
-
-extension Duration {
-    /// Whole microseconds between none and a second.
-    fileprivate var boundedMicroseconds: Int64 {
-        let span = min(max(self, .zero), .seconds(1))
-        return span.components.seconds * 1_000_000 + span.components.attoseconds / 1_000_000_000_000
     }
 }

@@ -35,7 +35,7 @@ final class WakeTimer: Sendable {
             state.sleeper = Task { [previous = state.sleeper, time, wake] in
                 previous?.cancel()
                 await previous?.value
-                let end = min(moment, time.steady.millisecondsSince1970 + Self.longestSleep)
+                let end = min(moment, time.steady.millisecondsSince1970.adding(clamping: Self.longestSleep))
                 try? await time.sleep(until: Date(millisecondsSince1970: end))
                 guard !Task.isCancelled else { return }
                 self.state.withLock { if $0.moment == moment { $0.moment = nil } }

@@ -44,7 +44,7 @@ package final class SQLiteCopyStore: CopyStore {
             let marks = try SQLStatement(db, "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
             var values: [String: Int64] = [:]
             while try marks.next() { values[marks.text(0)] = marks.integer(1) }
-            let ahead = values["wall"].flatMap { wall in values["steady"].map { wall - $0 } } ?? 0
+            let ahead = values["wall"].flatMap { wall in values["steady"].map { wall.subtracting(clamping: $0) } } ?? 0
             let last = try SQLStatement(db, "SELECT first + count - 1 FROM events ORDER BY first DESC LIMIT 1")
             let lastEvent = try last.next() ? last.integer(0) : 0
             last.reset()
@@ -60,7 +60,7 @@ package final class SQLiteCopyStore: CopyStore {
             if kind.hasArchive { sql = "SELECT (\(sql)) + 100 * (SELECT count(*) FROM archive)" }
             let rows = try SQLStatement(db, sql)
             defer { rows.reset() }
-            return try rows.next() ? Int(rows.integer(0)) : 0
+            return try rows.next() ? Int(count: rows.integer(0)) : 0
         }
     }
 
@@ -183,7 +183,7 @@ package final class SQLiteCopyStore: CopyStore {
                 "INSERT OR REPLACE INTO marks (name, value) VALUES ('wall', ?1), ('steady', ?2)"
             )
             clock.bind(1, wall)
-            clock.bind(2, wall - header.ahead)
+            clock.bind(2, wall.subtracting(clamping: header.ahead))
             try clock.run()
             try Self.save(mark, db)
         }

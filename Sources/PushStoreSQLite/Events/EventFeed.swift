@@ -21,8 +21,16 @@ final class EventFeed: Sendable {
         var nextWaiter: UInt64 = 0
         var isClosed = false
 
+        /// The number of the event at a place of ``events``.
+        func number(at place: Int) -> Int64 { first.adding(clamping: Int64(place - start)) }
+
+        /// The place of an event in ``events``; beyond them for a number that is none of theirs.
+        func place(of number: Int64) -> Int {
+            Int(count: number.subtracting(clamping: first).adding(clamping: Int64(start)))
+        }
+
         /// The number of the oldest event in memory.
-        var first: Int64 { last - Int64(events.count - start) + 1 }
+        var first: Int64 { last.subtracting(clamping: Int64(events.count - start)).adding(clamping: 1) }
     }
 
     private let capacity: Int
@@ -40,7 +48,7 @@ final class EventFeed: Sendable {
     func append(_ events: [[UInt8]]) {
         guard !events.isEmpty else { return }
         let woken = contents.withLock { contents -> [Waiter] in
-            contents.last += Int64(events.count)
+            contents.last = contents.last.adding(clamping: Int64(events.count))
             contents.events.append(contentsOf: events)
             contents.start = max(contents.start, contents.events.count - capacity)
             if contents.start > capacity {
@@ -57,11 +65,10 @@ final class EventFeed: Sendable {
     func read(after: Int64, limit: Int) -> [StoredEvent]? {
         contents.withLock { contents in
             if after >= contents.last { return [] }
-            guard after + 1 >= contents.first else { return nil }
-            let start = contents.start + Int(after + 1 - contents.first)
-            let end = min(contents.events.count, start + max(0, limit))
-            return (start..<end).map {
-                StoredEvent(number: contents.first + Int64($0 - contents.start), json: contents.events[$0])
+            let next = after.adding(clamping: 1)
+            guard next >= contents.first else { return nil }
+            return contents.events[contents.place(of: next)...].prefix(max(0, limit)).indices.map {
+                StoredEvent(number: contents.number(at: $0), json: contents.events[$0])
             }
         }
     }
@@ -70,7 +77,7 @@ final class EventFeed: Sendable {
     func newest() -> [StoredEvent] {
         contents.withLock { contents in
             contents.events.indices.dropFirst(contents.start).map {
-                StoredEvent(number: contents.first + Int64($0 - contents.start), json: contents.events[$0])
+                StoredEvent(number: contents.number(at: $0), json: contents.events[$0])
             }
         }
     }
@@ -79,7 +86,7 @@ final class EventFeed: Sendable {
     func replace(_ others: [Int64: [UInt8]]) {
         contents.withLock { contents in
             for (number, event) in others where number >= contents.first && number <= contents.last {
-                contents.events[contents.start + Int(number - contents.first)] = event
+                contents.events[contents.place(of: number)] = event
             }
             // Those that memory has let go of are still in the array until it is cleared.
             for index in 0..<contents.start { contents.events[index] = [] }

@@ -62,7 +62,7 @@ final class OutboxChangeTable {
     func backlog() throws(StoreError) -> Int {
         guard try span.next() else { return 0 }
         defer { span.reset() }
-        return Int(span.integer(0))
+        return Int(count: span.integer(0))
     }
 
     /// Whether a change of a device waits.

@@ -218,7 +218,7 @@ struct OutboxEntryRow {
             body: body?.objectValue ?? JSONObject(),
             at: Date(millisecondsSince1970: row.integer(7))
         )
-        attempts = Int(row.integer(8))
+        attempts = Int(count: row.integer(8))
         due = row.optional(9).map { Date(millisecondsSince1970: $0) }
     }
 }

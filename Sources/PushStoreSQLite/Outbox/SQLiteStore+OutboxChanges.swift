@@ -8,7 +8,7 @@ extension SQLiteStore {
     /// The oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
         while !Task.isCancelled {
             let mark = outboxSignal.mark(OutboxChangeTable.signal)
             let found = try await readConnection { (connection) throws(StoreError) in
@@ -30,7 +30,7 @@ extension SQLiteStore {
             if let device { rows.bind(1, device) }
             guard try rows.next() else { return 0 }
             defer { rows.reset() }
-            return Int(rows.integer(0))
+            return Int(count: rows.integer(0))
         }
     }
 

@@ -35,14 +35,14 @@ extension SQLiteStore: OutboxStore {
         wait: Duration
     ) async throws(StoreError) -> [ClaimedEntry] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
         while !Task.isCancelled {
             let mark = outboxSignal.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
                 try writer.entryTable().claim(
                     of: backend,
                     limit: limit,
-                    until: writer.now + lease.boundedMilliseconds,
+                    until: writer.now.adding(clamping: lease.boundedMilliseconds),
                     now: writer.now
                 )
             }
@@ -125,7 +125,7 @@ extension SQLiteStore: OutboxStore {
             var found: [String: OutboxDepth] = [:]
             while try rows.next() {
                 let oldest = rows.optional(2).map { Date(millisecondsSince1970: $0) }
-                found[rows.text(0)] = OutboxDepth(waiting: Int(rows.integer(1)), oldest: oldest)
+                found[rows.text(0)] = OutboxDepth(waiting: Int(count: rows.integer(1)), oldest: oldest)
             }
             return found
         }

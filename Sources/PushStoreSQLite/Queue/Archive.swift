@@ -60,7 +60,7 @@ final class Archive {
         while start < gathered.count {
             var end = start
             while end < gathered.count, end - start < Self.largestBlock,
-                gathered[end].id - gathered[start].id <= Self.widestBlock
+                gathered[end].id.subtracting(clamping: gathered[start].id) <= Self.widestBlock
             { end += 1 }
             try write(gathered[start..<end], now: now)
             start = end
@@ -91,7 +91,7 @@ final class Archive {
     func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
         find.bind(1, id)
         find.bind(2, id)
-        find.bind(3, id + Self.widestBlock)
+        find.bind(3, id.adding(clamping: Self.widestBlock))
         while try find.next() {
             guard let found = ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
             find.reset()
@@ -187,7 +187,8 @@ struct ArchivedDelivery: Equatable {
         scheduled = numbers[5] == Self.none ? nil : numbers[5]
         let (digits, whole) = (numbers[6], numbers[7])
         guard digits >= 0, digits <= whole, let head = input.unpackText(digits),
-            let tail = input.unpackText((whole - digits) / 2), let plan = input.unpackText(numbers[8]),
+            let tail = input.unpackText(whole.subtracting(clamping: digits) / 2),
+            let plan = input.unpackText(numbers[8]),
             let caller = input.unpackText(numbers[9]), let content = input.unpackText(numbers[10])
         else { return nil }
         recipient = head + HexDigits.unpack(tail)

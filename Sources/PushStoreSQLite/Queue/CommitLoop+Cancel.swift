@@ -12,12 +12,12 @@ extension CommitLoop {
             pending.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
             return
         }
-        let count = Int(sql.countOf.integer(0))
+        let count = Int(count: sql.countOf.integer(0))
         sql.countOf.reset()
         let limit = core.options.rowsPerCommit
         let waiting = sql.waitingOf
         waiting.bind(1, step.after)
-        waiting.bind(2, step.id.rawValue + Int64(count))
+        waiting.bind(2, step.id.delivery(at: count))
         waiting.bind(3, limit)
         var numbers: [Int64] = []
         while try waiting.next() { numbers.append(waiting.integer(0)) }

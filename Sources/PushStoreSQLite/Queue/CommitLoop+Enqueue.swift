@@ -55,7 +55,7 @@ extension CommitLoop {
     }
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
-        if let reason = core.disk.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
+        if let reason = core.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
         let rows = batch.deliveries
         guard queueIndex.waiting + pending.added + rows > core.options.maximumWaiting else { return nil }
         return .full(
@@ -88,7 +88,7 @@ extension CommitLoop {
             bindShared(of: new, accepted: accepted, scheduled: scheduled)
         }
         for (index, recipient) in new.pointee.recipients.enumerated() {
-            let id = new.pointee.id.rawValue + Int64(index)
+            let id = new.pointee.id.delivery(at: index)
             var way = first
             if !others.isEmpty, new.pointee.planOf[index] != new.pointee.planOf[0] {
                 let number = Int(new.pointee.planOf[index])

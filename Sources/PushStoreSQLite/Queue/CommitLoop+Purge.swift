@@ -52,7 +52,7 @@ extension CommitLoop {
         let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
         guard free > max(pages / Self.spareShare, Self.sparePages), givesPagesBack else { return false }
         while try sql.vacuum.next() {}
-        return free - Self.vacuumedPages > max(pages / Self.spareShare, Self.sparePages)
+        return free.subtracting(clamping: Self.vacuumedPages) > max(pages / Self.spareShare, Self.sparePages)
     }
 
     /// Gives free pages back until none is left, a part at a time; returns whether there are more.
@@ -71,7 +71,8 @@ extension CommitLoop {
         do throws(StoreError) {
             let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
             let size = Int64(pageBytes)
-            core.disk.note(DiskGuard.Usage(used: (pages - free) * size, free: free * size), now: now)
+            let used = pages.subtracting(clamping: free).multiplied(clamping: size)
+            core.disk.note(DiskGuard.Usage(used: used, free: free.multiplied(clamping: size)), now: now)
         } catch {
             core.status.record(error, now: now)
         }
@@ -111,7 +112,7 @@ extension CommitLoop {
         for id in Set(heads) {
             sql.countOf.bind(1, id)
             guard try sql.countOf.next() else { continue }
-            let end = id + sql.countOf.integer(0)
+            let end = id.adding(clamping: sql.countOf.integer(0))
             sql.countOf.reset()
             guard try isFinished(id, end, before: before) else { continue }
             sql.deleteRange.bind(1, id)

@@ -92,7 +92,7 @@ final class QueueIndex {
     }
 
     private func makeFlow(in queue: BackendQueue, _ isUrgent: Bool, _ caller: String) -> Flow {
-        highestFlow += 1
+        highestFlow = highestFlow.adding(clamping: 1)
         let flow = Flow(number: highestFlow, in: queue, isUrgent: isUrgent, caller: caller, budget: budget)
         queue.add(flow)
         flowsByNumber[flow.number] = flow
@@ -120,7 +120,7 @@ final class QueueIndex {
 
     /// Begins a row of new deliveries; ``keep(_:)`` follows when it was committed.
     func makeStagedRows(at moment: Int64) -> StagedRows {
-        lastStagedRows += 1
+        lastStagedRows = lastStagedRows.adding(clamping: 1)
         return StagedRows(number: lastStagedRows, at: moment)
     }
 
@@ -144,7 +144,7 @@ final class QueueIndex {
     // MARK: Claims
 
     func makeLease() -> Lease {
-        lastLease += 1
+        lastLease = lastLease.adding(clamping: 1)
         return Lease(number: lastLease)
     }
 

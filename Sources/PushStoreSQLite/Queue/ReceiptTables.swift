@@ -85,7 +85,7 @@ final class ReceiptTables {
         isAwaited.bind(2, last)
         guard try isAwaited.next() else { return }
         isAwaited.reset()
-        for id in try archive.numbers(inBlock: number) { try forget(from: id, to: id + 1) }
+        for id in try archive.numbers(inBlock: number) { try forget(from: id, to: id.adding(clamping: 1)) }
     }
 
     /// Expects nothing more for deliveries of a range.

@@ -94,7 +94,7 @@ extension SQLiteStore: TraceStore {
                 for row in rows {
                     let (first, packed): (Int64, Data) = (row["first"], row["packed"])
                     let events = EventPacking.unpack(Array(packed)).enumerated()
-                    if events.contains(where: { redact(first + Int64($0.offset), $0.element) != nil }) {
+                    if events.contains(where: { redact(first.adding(clamping: Int64($0.offset)), $0.element) != nil }) {
                         found.append(first)
                     }
                 }
@@ -243,7 +243,7 @@ extension CommitLoop {
                 redact.bind(1, number)
                 redact.bind(2, Recipient.erasedForm)
                 try redact.run()
-                try receiptTables().forget(from: number, to: number + 1)
+                try receiptTables().forget(from: number, to: number.adding(clamping: 1))
                 result.anonymised += 1
             }
         }
@@ -254,7 +254,7 @@ extension CommitLoop {
     private func end(ofOwn head: Int64, _ recipients: Set<String>) throws(StoreError) -> Int64? {
         sql.countOf.bind(1, head)
         guard try sql.countOf.next() else { return nil }
-        let end = head + sql.countOf.integer(0)
+        let end = head.adding(clamping: sql.countOf.integer(0))
         sql.countOf.reset()
         let rows = try SQLStatement(
             connection,
@@ -293,7 +293,7 @@ extension CommitLoop {
                 kept.append(record)
                 continue
             }
-            try receiptTables().forget(from: delivery.id, to: delivery.id + 1)
+            try receiptTables().forget(from: delivery.id, to: delivery.id.adding(clamping: 1))
             result.removed += 1
             result.notifications.insert(delivery.id)
         }
@@ -316,7 +316,7 @@ extension CommitLoop {
         find.reset()
         var count = 0
         for index in events.indices {
-            guard let other = redact(first + Int64(index), events[index]) else { continue }
+            guard let other = redact(first.adding(clamping: Int64(index)), events[index]) else { continue }
             events[index] = other
             count += 1
         }

@@ -29,7 +29,7 @@ extension SQLiteStore {
             let blocks = try Row.fetchCursor(
                 db,
                 sql: Archive.search,
-                arguments: [id.rawValue, id.rawValue, id.rawValue + Archive.widestBlock]
+                arguments: [id.rawValue, id.rawValue, id.rawValue.adding(clamping: Archive.widestBlock)]
             )
             while let block = try blocks.next() {
                 guard let delivery = ArchivedDelivery.find(id.rawValue, in: block.bytes("packed")) else { continue }
@@ -94,7 +94,7 @@ extension SQLiteStore {
             let rows = try Row.fetchCursor(
                 db,
                 sql: "SELECT id, state, attempts, due FROM deliveries WHERE id >= ? AND id < ?",
-                arguments: [id.rawValue, id.rawValue + count]
+                arguments: [id.rawValue, id.rawValue.adding(clamping: count)]
             )
             var counts: [DeliveryState: Int] = [:]
             var waiting: [(Int64, DeliveryState)] = []
@@ -153,7 +153,7 @@ extension SQLiteStore {
                     AND d.id < :id + (SELECT count FROM deliveries WHERE id = :id AND head IS NULL)
                     ORDER BY d.id LIMIT :limit
                     """,
-                arguments: ["id": id.rawValue, "after": after ?? id.rawValue - 1, "limit": max(0, limit)]
+                arguments: ["id": id.rawValue, "after": after ?? id.delivery(at: -1), "limit": max(0, limit)]
             ).compactMap { row in
                 guard let recipient = Recipient(storedForm: row["recipient"]) else { return nil }
                 let state = DeliveryState(code: row["state"], attempts: row["attempts"], due: row["due"], now: now)
@@ -173,7 +173,7 @@ extension SQLiteStore {
     /// Events above a number, from memory when they are new, else from the file.
     public func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
-        let until = time.steady.millisecondsSince1970 + wait.boundedMilliseconds
+        let until = time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
         while true {
             guard !isClosed else { throw .closed }
             guard let recent = feed.read(after: after, limit: limit) else {
@@ -205,14 +205,14 @@ extension SQLiteStore {
                     SELECT first, packed FROM events
                     WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= :next), 0) ORDER BY first
                     """,
-                arguments: ["next": after + 1]
+                arguments: ["next": after.adding(clamping: 1)]
             )
             var events: [StoredEvent] = []
             while events.count < limit, let row = try rows.next() {
                 let first: Int64 = row["first"]
-                for (index, json) in EventPacking.unpack(row.bytes("packed")).enumerated()
-                where first + Int64(index) > after && events.count < limit {
-                    events.append(StoredEvent(number: first + Int64(index), json: json))
+                for (index, json) in EventPacking.unpack(row.bytes("packed")).enumerated() where events.count < limit {
+                    let number = first.adding(clamping: Int64(index))
+                    if number > after { events.append(StoredEvent(number: number, json: json)) }
                 }
             }
             return events

@@ -190,7 +190,7 @@ extension ReceiptEntry {
 }
 
 extension ReceiptResult {
-    fileprivate var word: String {
+    var word: String {
         switch self {
         case .unknown: "unknown"
         case .repeated: "repeated"

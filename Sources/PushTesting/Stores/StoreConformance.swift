@@ -25,7 +25,7 @@ public struct StoreConformance {
         (expiry, "NotificationStore.claimExpired(limit:)"),
         (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
         (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"),
-        (receipts, "NotificationStore.record(_:)"),
+        (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

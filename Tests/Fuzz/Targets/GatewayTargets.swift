@@ -33,7 +33,7 @@ extension FuzzTarget {
             let value = fields[name] ?? ""
             let reply = try await gateway.ask(.get, "/v1/events", [], fields)
             try FuzzGateway.check(reply)
-            let isNumber = Int64(value).map { $0 >= 0 } ?? false
+            let isNumber = Int64(value).map { (0...NotificationID.highest).contains($0) } ?? false
             let isGood = value.isEmpty || isNumber
             try require(reply.status == (isGood ? 200 : 400), "a number is taken: \(value) gives \(reply.status)")
         }

@@ -1,6 +1,8 @@
 import Foundation
 import PushCore
 import PushQueue
+import PushStoreSQLite
+import PushTesting
 
 extension FuzzTarget {
     /// JSON text: a value survives being written and read, and skipping accepts what reading accepts.
@@ -20,8 +22,44 @@ extension FuzzTarget {
         )
     }
 
-    /// Cursors and ids of the API: every number survives, and so does every text but for its case.
-    static let cursor = FuzzTarget("cursor") { bytes in
+    /// Cursors and ids of the API: every number survives, so does every text but for its case, and a store bears all of them.
+    static let cursor = FuzzTarget.prepared("cursor") { body in
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-fuzz-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let options = SQLiteStoreOptions(path: folder.appending(path: "store.db").path)
+        let store = try SQLiteStore(options, logger: .silent)
+        do {
+            try await body { bytes in
+                try readCursor(bytes)
+                let number = bytes.prefix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
+                try await look(for: number, in: store)
+                if let id = NotificationID(String(decoding: bytes, as: UTF8.self)) {
+                    try await look(for: id.rawValue, in: store)
+                }
+            }
+        } catch {
+            await store.close()
+            throw error
+        }
+        await store.close()
+    }
+
+    /// Asks a store that is empty for what has a number.
+    private static func look(for number: Int64, in store: SQLiteStore) async throws {
+        let id = NotificationID(rawValue: number)
+        try require(try await store.notification(id) == nil, "nothing has the number \(number)")
+        try require(try await store.deliveries(of: id, after: number, limit: 3).isEmpty, "it has no deliveries")
+        try require(try await store.cancel(id) { _, _ in [] } == nil, "it cannot be cancelled")
+        try require(try await store.events(after: number, limit: 3, wait: .zero).isEmpty, "it has no events")
+        _ = try await store.list(DeviceQuery(), after: DeviceCursor(rawValue: number), limit: 3)
+        let receipt = ReceiptEntry(ReceiptAddress(delivery: number), state: .opened, logEntry: [49]) { _ in [1] }
+        if case .recorded = try await store.record([receipt])[0] {
+            throw Violation("a receipt finds the number \(number)")
+        }
+    }
+
+    private static func readCursor(_ bytes: [UInt8]) throws {
         let number = bytes.prefix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) } & .max
         let id = NotificationID(rawValue: number)
         try require(NotificationID(id.description) == id, "an id that was written and read is the same")
@@ -30,7 +68,7 @@ extension FuzzTarget {
         try require(DeviceCursor(cursor.description) == cursor, "a cursor that was written and read is the same")
         let text = String(decoding: bytes, as: UTF8.self)
         guard let read = DeviceCursor(text) else { return }
-        try require(read.rawValue >= 0, "a cursor is not negative")
+        try require((0...NotificationID.highest).contains(read.rawValue), "a cursor is a number that an id can have")
         try require(read.description == text.uppercased(), "a cursor is written as it was read")
         try require(NotificationID(text)?.rawValue == read.rawValue, "cursors have the form of ids")
     }

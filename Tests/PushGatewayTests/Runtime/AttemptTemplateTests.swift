@@ -28,7 +28,7 @@ struct AttemptTemplateTests {
     private static let claims = [
         claim(token("00ff")), claim(token(String(repeating: "ab", count: 100)), place: 1_234_567),
         claim(token("a \"quoted\" \\ one\n")), claim(token("")), claim(token("ü{0}")), claim(.topic("news")),
-        claim(.device("d1")), claim(token("00ff"), plan: ["other"]),
+        claim(.device("d1")), claim(token("00ff"), plan: ["other"]), claim(token("00ff"), plan: []),
     ]
 
     private static let acceptances = [

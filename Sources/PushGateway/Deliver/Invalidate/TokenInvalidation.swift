@@ -408,8 +408,8 @@ extension InvalidationGuard.Trip {
         else { return nil }
         self.at = Date(millisecondsSince1970: at)
         self.since = Date(millisecondsSince1970: since)
-        answers = Int(value["answers"]?.integerValue ?? 0)
-        dead = Int(value["dead"]?.integerValue ?? 0)
-        certain = Int(value["certain"]?.integerValue ?? 0)
+        answers = Int(count: value["answers"]?.integerValue ?? 0)
+        dead = Int(count: value["dead"]?.integerValue ?? 0)
+        certain = Int(count: value["certain"]?.integerValue ?? 0)
     }
 }

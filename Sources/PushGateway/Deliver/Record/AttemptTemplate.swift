@@ -79,10 +79,10 @@ struct AttemptTemplate {
     /// The event of a delivery that was accepted.
     func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
-            claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)] == backend
+            claim.plan.backend(at: claim.step) == backend
         else { return general(claim, attempt, moment.time) }
         var id = claim.notificationID.description
-        var number = String(claim.id - claim.notificationID.rawValue)
+        var number = String(claim.notificationID.place(of: claim.id))
         var service = token.service.rawValue
         var value = token.value
         var caller = claim.caller

@@ -103,7 +103,9 @@ struct Problem: Error, Sendable {
     }
 
     /// The number of a request, by which its trouble is found in the log.
-    static func newRequestID() -> String { NotificationID(rawValue: .random(in: 0 ... .max)).description }
+    static func newRequestID() -> String {
+        NotificationID(rawValue: .random(in: 0...NotificationID.highest)).description
+    }
 }
 
 extension Problem {

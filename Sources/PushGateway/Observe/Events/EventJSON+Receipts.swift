@@ -33,7 +33,7 @@ extension EventJSON {
         writer.beginObject()
         begin(&writer, "delivery." + (changesState ? delivery.state.rawValue : "receipt"), time)
         writer.field("notification", delivery.notificationID.description)
-        writer.field("delivery", delivery.id - delivery.notificationID.rawValue)
+        writer.field("delivery", delivery.notificationID.place(of: delivery.id))
         writer.field("recipient", delivery.recipient.storedForm)
         sender(delivery.caller, to: &writer)
         writer.field("backend", backend)

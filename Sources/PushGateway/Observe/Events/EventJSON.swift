@@ -44,10 +44,10 @@ package enum EventJSON {
         writer.beginObject()
         begin(&writer, "delivery." + state.rawValue, time)
         writer.field("notification", claim.notificationID.description)
-        writer.field("delivery", claim.id - claim.notificationID.rawValue)
+        writer.field("delivery", claim.notificationID.place(of: claim.id))
         writer.field("recipient", claim.recipient.storedForm)
         sender(claim.caller, to: &writer)
-        writer.field("backend", claim.plan.backends[min(claim.step, claim.plan.backends.count - 1)])
+        writer.field("backend", claim.plan.backend(at: claim.step))
         writer.field("state", state.rawValue)
         writer.field("reason", reason)
         if let attempt {

@@ -64,7 +64,7 @@ struct EventStream: Sendable {
             let events = try await next(after: position, wait: max(.zero, ContinuousClock.now.duration(to: wake)))
             let view = EventView(caller)
             for event in events {
-                if isFirst, event.number > position + 1 { frames.gap(from: position, to: event.number) }
+                if isFirst, event.number > position.adding(clamping: 1) { frames.gap(from: position, to: event.number) }
                 isFirst = false
                 position = event.number
                 let type = EventJSON.type(of: event.json)

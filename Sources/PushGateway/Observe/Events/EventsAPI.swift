@@ -29,7 +29,7 @@ struct EventsAPI: Sendable {
         var after = resumed ?? 0
         if resumed == nil {
             do throws(StoreError) {
-                after = max(0, try await state.store.lastEvent() - last)
+                after = max(0, try await state.store.lastEvent().subtracting(clamping: last))
             } catch {
                 throw Problem(error)
             }
@@ -60,15 +60,17 @@ struct EventsAPI: Sendable {
     }
 
     /// Where the client wants to go on: the field that browsers send, or the parameter for everybody else.
+    ///
+    /// Events have numbers up to that of the highest id.
     private static func position(_ scope: RequestScope) throws(Problem) -> Int64? {
         if let field = scope.fields[.lastEventID], !field.isEmpty {
-            guard let number = Int64(field), number >= 0 else {
+            guard let number = Int64(field), (0...NotificationID.highest).contains(number) else {
                 throw .badParameter("Last-Event-ID", "must be the id of an event of this stream.")
             }
             return number
         }
         guard scope.parameter("after") != nil else { return nil }
-        return Int64(try scope.number("after", in: 0...Int.max, default: 0))
+        return Int64(try scope.number("after", in: 0...Int(NotificationID.highest), default: 0))
     }
 
     private func workersEvent(_ caller: Caller) async -> [UInt8] {

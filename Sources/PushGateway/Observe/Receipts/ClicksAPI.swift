@@ -107,7 +107,7 @@ extension JSONWriter {
     mutating func delivery(_ delivery: ReceivedDelivery) {
         beginObject()
         field("notification", delivery.notificationID.description)
-        field("delivery", delivery.id - delivery.notificationID.rawValue)
+        field("delivery", delivery.notificationID.place(of: delivery.id))
         field("state", delivery.state.rawValue)
         endObject()
     }

@@ -27,11 +27,14 @@ final class FCMPartialPauses: Sendable {
 
     private let pauses = Mutex<[Part: Hold]>([:])
 
-    /// Begins a pause.
+    /// Begins a pause; one that lasts longer stays in force.
     func hold(_ part: Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
         guard case .refused(let refusal) = outcome else { return }
         let until = now.addingTimeInterval(span.inSeconds)
-        pauses.withLock { $0[part] = Hold(until: until, refusal: refusal) }
+        pauses.withLock { pauses in
+            if let known = pauses[part], known.until >= until { return }
+            pauses[part] = Hold(until: until, refusal: refusal)
+        }
     }
 
     /// The refusal of a message to `target`, with the rest of the pause; nil when it may go out.

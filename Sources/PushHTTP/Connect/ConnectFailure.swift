@@ -9,23 +9,32 @@ extension HTTPFailure {
         switch error {
         case let failure as HTTPFailure:
             self = failure
-        case let error as NIOSSLError:
-            self.init(tls: error, endpoint)
-        case let error as NIOSSLExtraError:
-            self.init(.notProcessed, .tls, "\(endpoint): \(error)")
-        case let error as BoringSSLError:
-            self.init(.notProcessed, .tls, "\(endpoint): \(error)")
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError:
+            self.init(tls: "\(error)", endpoint)
         case let error as NIOConnectionError:
-            let causes = error.connectionErrors.map { "\($0.target): \($0.error)" }
-            let names = [error.dnsAError, error.dnsAAAAError].compactMap { $0 }.map { "name resolution: \($0)" }
+            let causes = error.connectionErrors.map { "\($0.target): \(Self.sentence($0.error))" }
+            let names = [error.dnsAError, error.dnsAAAAError].compactMap { $0 }.map {
+                "name resolution: \(Self.sentence($0))"
+            }
             self.init(.notProcessed, .connect, "\(endpoint): \((causes + names).joined(separator: "; "))")
         default:
-            self.init(.notProcessed, .connect, "\(endpoint): \(error)")
+            self.init(.notProcessed, .connect, "\(endpoint): \(Self.sentence(error))")
         }
     }
 
-    private init(tls error: NIOSSLError, _ endpoint: HTTPEndpoint) {
-        let text = "\(error)"
+    /// An error in the words of the operating system, where it comes from there: NIO calls any error of a socket that was set while it
+    /// connected a reset.
+    static func sentence(_ error: any Error) -> String {
+        guard let known = error as? IOError, "\(known)".hasPrefix("connection reset (error set)") else {
+            return "\(error)"
+        }
+        return "\(IOError(errnoCode: known.errnoCode, reason: "the connection failed"))"
+    }
+
+    /// What a peer says that does not take our certificate, or wants one.
+    private static let refusals = ["CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED"]
+
+    private init(tls text: String, _ endpoint: HTTPEndpoint) {
         if text.contains("NO_APPLICATION_PROTOCOL") {
             self = .noHTTP2(endpoint)
         } else if text.contains("CERTIFICATE_VERIFY_FAILED") {
@@ -34,6 +43,12 @@ extension HTTPFailure {
                 .tls,
                 "\(endpoint): the peer's certificate is not trusted: unknown authority, expired or not yet valid"
             )
+        } else if text.contains("ALERT") || text.contains("CERTIFICATE_REQUIRED"),
+            Self.refusals.contains(where: text.contains)
+        {
+            let sentence =
+                "the peer refuses the client certificate: it is revoked, has expired, or is unknown there; renew it"
+            self.init(.notProcessed, .tls, "\(endpoint): \(sentence) (\(text))")
         } else {
             self.init(.notProcessed, .tls, "\(endpoint): \(text)")
         }

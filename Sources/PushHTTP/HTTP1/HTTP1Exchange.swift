@@ -86,10 +86,10 @@
             case is HTTPParserError:
                 return HTTPFailure(stage, .badAnswer, "the answer broke the protocol: \(error)")
             case let error as HTTPClientError:
-                return HTTPFailure(stage, cause(error), "\(endpoint): \(error)")
+                return HTTPFailure(stage, cause(error), "\(endpoint): \(HTTPFailure.sentence(error))")
             default:
                 guard isHeadSent else { return HTTPFailure(connecting: error, to: endpoint) }
-                return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(error)")
+                return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(HTTPFailure.sentence(error))")
             }
         }
 

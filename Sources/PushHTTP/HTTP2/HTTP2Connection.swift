@@ -227,7 +227,7 @@ final class HTTP2Connection: ChannelInboundHandler {
             reason =
                 phase == .connecting || phase == .greeting
                 ? HTTPFailure(connecting: error, to: endpoint)
-                : HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(error)")
+                : HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(HTTPFailure.sentence(error))")
         }
         context.close(promise: nil)
     }

@@ -16,9 +16,10 @@ struct RecipientPauses: Sendable {
     /// Whether nothing is remembered, which is the usual case and spares the look-ups.
     var isEmpty: Bool { until.isEmpty }
 
-    /// Leaves a recipient alone until then.
+    /// Leaves a recipient alone until then, or for longer where that was asked for before.
     mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
         while let first = ends.first, first.time <= now { removeFirst() }
+        if let known = until[recipient], known >= time { return }
         until[recipient] = time
         ends.append((time, recipient))
         rise(from: ends.count - 1)

@@ -582,6 +582,7 @@ let package = Package(
             name: "ChaparTests",
             dependencies: [
                 "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
+                "PushComposition",
                 "PushTesting", .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Logging", package: "swift-log"),

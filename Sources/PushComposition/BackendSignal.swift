@@ -11,8 +11,18 @@ public enum BackendSignal: Sendable, Hashable {
     case fails(reason: String)
     /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
+    /// The platform asked to be left alone and did not say for how long: single messages find out.
+    case slow(reason: String, detail: String?)
     /// An operator must act.
     case park(reason: String, detail: String?)
+
+    /// The wait before the first single message after ``slow(reason:detail:)`` or ``park(reason:detail:)``; it doubles with each
+    /// that is refused.
+    package static let firstWait = Duration.seconds(1)
+    /// The longest such wait while the platform only asked for a pause.
+    package static let longestSlowWait = Duration.seconds(60)
+    /// The longest such wait while an operator must act.
+    package static let longestParkedWait = Duration.seconds(900)
 }
 
 /// The reasons for which Chapar itself, and not a platform, refuses a message.
@@ -46,24 +56,28 @@ public enum GatewayReason {
 }
 
 extension DeliveryOutcome {
-    /// What the outcome tells of its backend.
-    ///
-    /// - Parameter defaultPause: The span for a platform that asks for a pause without saying how long.
-    /// - Returns: The signal; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
-    public func signal(defaultPause: Duration = .seconds(5)) -> BackendSignal {
+    /// What the outcome tells of its backend; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
+    public var signal: BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works
-        case .refused(let refusal): refusal.signal(defaultPause)
+        case .refused(let refusal): refusal.signal
         case .unknown(let unknown):
             GatewayReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
         }
     }
+
+    /// What the outcome tells of its backend, by the name of before.
+    @available(*, deprecated, message: "Use signal: a pause without a length is a signal of its own.")
+    public func signal(defaultPause: Duration) -> BackendSignal {
+        if case .slow(let reason, _) = signal { .pause(defaultPause, reason: reason) } else { signal }
+    }
 }
 
 extension Refusal {
-    fileprivate func signal(_ defaultPause: Duration) -> BackendSignal {
+    fileprivate var signal: BackendSignal {
         switch advice {
-        case .slowBackend(let after): return .pause(after ?? defaultPause, reason: reason)
+        case .slowBackend(let after?): return .pause(after, reason: reason)
+        case .slowBackend(nil): return .slow(reason: reason, detail: detail)
         case .parkBackend: return .park(reason: reason, detail: detail)
         case .never, .retry, .slowRecipient: break
         }

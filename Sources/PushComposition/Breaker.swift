@@ -42,6 +42,8 @@ public struct Breaker: Sendable {
     private var counts: RecentCounts
     /// How long the next opening lasts.
     public private(set) var nextCooldown: Duration
+    /// How long it stays open next for a platform that asks for a pause without saying how long.
+    private var nextRest = BackendSignal.firstWait
 
     /// Makes a closed breaker.
     public init(_ settings: Settings = Settings()) {
@@ -94,6 +96,10 @@ public struct Breaker: Sendable {
             }
         case .pause(let span, let reason):
             return rest(.pause, until: now.addingTimeInterval(span.inSeconds), reason)
+        case .slow(let reason, _):
+            if case .open = state { return nil }
+            defer { nextRest = min(nextRest * 2, BackendSignal.longestSlowWait) }
+            return rest(.slow, until: now.addingTimeInterval(nextRest.inSeconds), reason)
         case .park(let reason, _):
             if case .open = state { return nil }
             return open(.park, reason, at: now)
@@ -145,6 +151,7 @@ public struct Breaker: Sendable {
 
     private mutating func close(_ event: BreakerEvent) -> Change? {
         nextCooldown = settings.cooldown
+        nextRest = BackendSignal.firstWait
         counts = RecentCounts(window: settings.window)
         guard state != .closed else { return nil }
         move(event, to: .closed)

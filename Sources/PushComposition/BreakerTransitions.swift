@@ -8,7 +8,7 @@ package enum BreakerStatus: String, Sendable, CaseIterable {
 
 /// What moves a ``Breaker`` from one state to another.
 package enum BreakerEvent: String, Sendable, CaseIterable {
-    case fail, pause, park, trip, probe, abandon, work, reset, restore
+    case fail, pause, slow, park, trip, probe, abandon, work, reset, restore
 }
 
 extension Breaker {
@@ -18,6 +18,12 @@ extension Breaker {
         .init(.fail, from: [.closed], to: [.open], "enough failures in the window, in number and share"),
         .init(.fail, from: [.halfOpen], to: [.open], "the probe failed: for twice as long as before"),
         .init(.pause, from: [.closed, .halfOpen, .open], to: [.open], "the platform asked for a pause"),
+        .init(
+            .slow,
+            from: [.closed, .halfOpen],
+            to: [.open],
+            "the platform asked for a pause and did not say how long: for a second, each time for longer"
+        ),
         .init(.park, from: [.closed, .halfOpen], to: [.open], "the platform refuses the account"),
         .init(.trip, from: [.closed, .halfOpen, .open], to: [.open], "an operator, or code"),
         .init(.probe, from: [.open, .halfOpen], to: [.halfOpen], "its time is over: one message goes alone"),

@@ -5,7 +5,7 @@ public import PushCore
 /// Stops using a backend that fails, for a while, so that callers get an answer at once instead of a deadline each.
 ///
 /// While it is open every message is refused with `breaker_open` and the time of the next probe as retry advice. Failures
-/// are those of ``PushCore/DeliveryOutcome/signal(defaultPause:)``: a dead token is the platform at work.
+/// are those of ``PushCore/DeliveryOutcome/signal``: a dead token is the platform at work.
 public struct CircuitBreakingBackend: BackendWrapper {
     /// The backend that is watched.
     public let wrapped: any PushBackend
@@ -87,7 +87,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
         await batch.send(through: wrapped) { answers in
             let now = time.steady
             let changes = core.breaker.withLock { breaker in
-                answers.compactMap { breaker.record($0.outcome.signal(), at: now) }
+                answers.compactMap { breaker.record($0.outcome.signal, at: now) }
             }
             report(answers.map { $0.index.report($0.outcome) })
             if let observe { changes.forEach(observe) }

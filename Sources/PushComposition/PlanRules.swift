@@ -16,7 +16,7 @@ public struct PlanRules: Sendable, Hashable {
     public var fallbackDelay: Duration
     /// Whether a message waits at its last step, until its time ends, for an operator to mend the backend.
     public var waitsForOperator: Bool
-    /// The pause of a backend whose platform asks for one without saying how long.
+    /// How long a message waits at least whose platform asks for a pause of the backend without saying how long.
     public var defaultPause: Duration
 
     /// Makes rules.
@@ -42,7 +42,7 @@ public struct PlanRules: Sendable, Hashable {
         switch event {
         case .answered(let outcome):
             var verdict = decide(position, outcome, at: now, random: random())
-            verdict.signal = outcome.signal(defaultPause: defaultPause)
+            verdict.signal = outcome.signal
             return verdict
         case .skipped:
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .failed))
@@ -75,7 +75,7 @@ public struct PlanRules: Sendable, Hashable {
             return again(position, floor: after ?? defaultPause, at: now, random: random)
         case .parkBackend:
             if let next = next(position, at: now) { return next }
-            guard waitsForOperator else { return refused(position) }
+            guard waitsForOperator, !position.isNowOrNever else { return refused(position) }
             return again(position, floor: nil, at: now, random: random, isCounted: false)
         }
     }
@@ -130,6 +130,8 @@ public struct PlanRules: Sendable, Hashable {
     }
 
     /// Another attempt at this step; or the next step, or the end, when there is no time or no attempt left for it.
+    ///
+    /// A message that is for now or never has no second attempt at any step.
     private func again(
         _ position: PlanPosition,
         floor: Duration?,
@@ -140,7 +142,8 @@ public struct PlanRules: Sendable, Hashable {
     ) -> PlanVerdict {
         let attempt = position.attempts + 1
         let time = retry.time(after: attempt, floor: floor, at: now, random: random)
-        let isExhausted = isCounted && attempt >= min(retry.maximumAttempts, limit?.attempts ?? .max)
+        let isExhausted =
+            position.isNowOrNever || isCounted && attempt >= min(retry.maximumAttempts, limit?.attempts ?? .max)
         let isTooLate = limit.map { time > position.startedAt.addingTimeInterval($0.span.inSeconds) } ?? false
         if isExhausted || isTooLate {
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .failed))

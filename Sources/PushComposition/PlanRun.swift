@@ -12,7 +12,7 @@ final class PlanRun: Sendable {
         /// Whom each step addresses; nil where it cannot.
         let addresses: [Recipient?]
         let expiresAt: Date
-        let isOneShot: Bool
+        let isNowOrNever: Bool
         var step = 0
         var attempts = 0
         /// The last attempt without an answer.
@@ -85,7 +85,7 @@ final class PlanRun: Sendable {
                                 ?? (plan.skipsForeign ? nil : addressee.recipient)
                         },
                         expiresAt: end,
-                        isOneShot: request.expiration == .immediately
+                        isNowOrNever: request.expiration == .immediately
                     )
                 )
             }
@@ -260,9 +260,8 @@ final class PlanRun: Sendable {
             mayHaveBeenSent: job.silence != nil
         )
         position.nextStep = nextStep(job, event)
-        var rules = plan.rules
-        if job.isOneShot { rules.retry.maximumAttempts = 1 }
-        return rules.decide(position, event, at: now, random: plan.random())
+        position.isNowOrNever = job.isNowOrNever
+        return plan.rules.decide(position, event, at: now, random: plan.random())
     }
 
     /// The next step that can address the recipient: not with a token that is dead for certain, and in the other environment

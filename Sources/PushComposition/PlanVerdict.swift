@@ -18,6 +18,8 @@ public struct PlanPosition: Sendable, Hashable {
     public var expiresAt: Date?
     /// Whether an earlier attempt may have been delivered.
     public var mayHaveBeenSent: Bool
+    /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and none is waited for.
+    public var isNowOrNever = false
 
     /// Makes a position; the next step is the one that follows in the plan.
     public init(

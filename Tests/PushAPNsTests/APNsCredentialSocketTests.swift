@@ -108,17 +108,23 @@ struct APNsCredentialSocketTests {
         }
     }
 
-    @Test("Tokens changed too often by somebody else: the lane pauses, nothing is minted")
+    @Test("Tokens changed too often, once: the message goes out with the same token on another connection")
     func tooMany() async throws {
         try await SocketHarness.run { harness in
             harness.simulator.register(tokens: [goodToken])
             harness.simulator.add(
                 FaultRule(match: FaultMatch(count: 1), .answer(FaultAnswer(429, "TooManyProviderTokenUpdates")))
             )
-            #expect(await harness.send().refusal?.advice == .slowBackend(after: .seconds(1200)))
+            #expect(await harness.send().acceptance != nil)
             #expect(harness.backend.tokens?.generation == 1)
-            #expect(await harness.send().acceptance != nil, "a probe on a fresh connection goes through")
             #expect(harness.simulator.counters.connectionsOpened == 2)
+            #expect(harness.backend.health.detail?.contains("too often") == true, "doctor and health say so")
+            harness.simulator.add(
+                FaultRule(match: FaultMatch(count: 2), .answer(FaultAnswer(429, "TooManyProviderTokenUpdates")))
+            )
+            #expect(await harness.send().refusal?.advice == .slowBackend(after: nil), "refused there, too")
+            #expect(await harness.send().acceptance != nil, "a probe with the same token goes through")
+            #expect(harness.backend.tokens?.generation == 1)
         }
     }
 
@@ -203,6 +209,24 @@ struct APNsCredentialSocketTests {
                 let end = try #require(health.credentialExpiries["client_certificate"])
                 #expect(abs(end.timeIntervalSince(issued + 365 * 86_400)) < 2)
             }
+        }
+    }
+
+    @Test("A client certificate that Apple does not take in the handshake parks the backend, with what to do")
+    func refusedCertificate() async throws {
+        let stranger = try SandboxCertificateAuthority()
+        let identity = try stranger.providerIdentity(
+            APNsProviderCertificate(topics: [bundleID], environments: [.development, .production])
+        )
+        let credential = APNsOptions.Credential.certificate(
+            try APNsCertificate(chainPEM: identity.certificatePEM, keyPEM: Secret(identity.privateKeyPEM))
+        )
+        try await SocketHarness.run(Self.asking, credential: { _ in credential }) { harness in
+            let refusal = try #require(await harness.send().refusal)
+            #expect(refusal.kind == .account && refusal.reason == "tls_failed")
+            #expect(refusal.advice == .parkBackend)
+            #expect(refusal.detail?.contains("renew it") == true, "\(refusal.detail ?? "")")
+            #expect(harness.simulator.counters.requests == 0)
         }
     }
 

@@ -50,7 +50,7 @@ struct APNsRejectionsTests {
             status: 429,
             reason: "TooManyProviderTokenUpdates",
             kind: .account,
-            advice: .slowBackend(after: .seconds(1200))
+            advice: .slowBackend(after: nil)
         ),
         Row(status: 429, reason: "TooManyRequests", kind: .token, advice: .slowRecipient(after: .seconds(60))),
         Row(status: 500, reason: "InternalServerError", kind: .platform, advice: .retry(after: nil)),
@@ -115,6 +115,17 @@ struct APNsRejectionsTests {
         #expect(otherwise.refusal?.advice == .parkBackend)
     }
 
+    @Test("Too many token updates ask for one replay, then for single messages")
+    func tooManyUpdates() {
+        let answer = HTTPAnswer.apns(429, "TooManyProviderTokenUpdates")
+        guard case .replay(let otherwise) = APNsRejections.verdict(on: answer, Self.context(second: false)) else {
+            Issue.record("the first refusal is not final")
+            return
+        }
+        #expect(otherwise.refusal?.advice == .slowBackend(after: nil))
+        #expect(otherwise.refusal?.detail?.contains("one token for 30 minutes") == true, "what to do")
+    }
+
     @Test("A topic of the caller's own is the caller's mistake", arguments: ["BadTopic", "TopicDisallowed"])
     func callersTopic(reason: String) throws {
         let refusal = try Self.refusal(.apns(400, reason), Self.context(own: false))
@@ -137,7 +148,8 @@ struct APNsRejectionsTests {
         }
         var limit = HTTPAnswer.apns(429, "TooManyProviderTokenUpdates")
         limit.headers = [HTTPHeader("retry-after", "5")]
-        #expect(try Self.refusal(limit).advice == .slowBackend(after: .seconds(1200)), "never below 20 minutes")
+        #expect(try Self.refusal(limit).advice == .slowBackend(after: .seconds(5)))
+        #expect(try Self.refusal(limit, Self.context(second: false)).advice == .slowBackend(after: .seconds(5)))
     }
 
     static let oddBodies: [(status: Int, body: String, kind: Refusal.Kind, reason: String)] = [

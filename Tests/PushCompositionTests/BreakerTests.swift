@@ -104,16 +104,36 @@ struct BreakerTests {
         ] as [(PlanAnswer, BackendSignal)]
     )
     func signals(answer: PlanAnswer, signal: BackendSignal) {
-        #expect(answer.outcome.signal() == signal)
+        #expect(answer.outcome.signal == signal)
+    }
+
+    @Test("A pause without a length is a second, each time for longer, until something works")
+    func slow() {
+        let asked = Refusal(.platform, reason: "Busy", detail: "Later.", advice: .slowBackend(after: nil))
+        let signal = DeliveryOutcome.refused(asked).signal
+        #expect(signal == .slow(reason: "Busy", detail: "Later."))
+        var breaker = Breaker()
+        var now = 0.0
+        for wait in [1.0, 2, 4, 8, 16, 32, 60, 60] {
+            #expect(breaker.record(signal, at: Self.at(now)) == .opened(until: Self.at(now + wait), reason: "Busy"))
+            #expect(
+                breaker.record(signal, at: Self.at(now)) == nil,
+                "those that were sent together are refused together"
+            )
+            now += wait
+            #expect(breaker.admit(at: Self.at(now)) == .probe)
+        }
+        #expect(breaker.record(.works, at: Self.at(now)) == .closed)
+        #expect(breaker.record(signal, at: Self.at(now)) == .opened(until: Self.at(now + 1), reason: "Busy"))
     }
 
     @Test("What Chapar itself refuses tells nothing of a backend")
     func ownRefusals() {
         for reason in ["cancelled", "breaker_open", "bulkhead_full", "rate_limited", "no_token", "not_addressable"] {
             let outcome = DeliveryOutcome.refused(Refusal(.platform, reason: reason, advice: .retry(after: nil)))
-            #expect(outcome.signal() == .nothing)
+            #expect(outcome.signal == .nothing)
         }
-        #expect(DeliveryOutcome.accepted(Acceptance(isDryRun: true)).signal() == .nothing)
+        #expect(DeliveryOutcome.accepted(Acceptance(isDryRun: true)).signal == .nothing)
     }
 
     @Test("A broken backend is left alone until a probe finds it well; then the rest of the batch goes at once")

@@ -19,12 +19,17 @@ struct PlanInterpreterTests {
             unknownWait: one.plan.unknownWait,
             fallbackDelay: one.plan.fallbackDelay ?? .zero,
             retry: PlanCase.retry,
-            deadline: one.timeToLive,
+            deadline: one.timeToLive > .zero ? one.timeToLive : .seconds(3600),
             resolver: RecipientResolver { _ in ["device-1": one.deviceTokens] },
             time: time,
             observe: { entry in entries.withLock { $0.append(entry) } }
         )
-        let outcome = await chain.send(PushNotification(title: "Case"), to: [one.recipient])[0]
+        let request = PushRequest(
+            PushNotification(title: "Case"),
+            to: [Addressee(one.recipient)],
+            expiration: one.timeToLive > .zero ? nil : .immediately
+        )
+        let outcome = await chain.send([request])[0][0]
         let all = entries.withLock { $0 }
         let attempts = all.compactMap { entry -> String? in
             if case .answered = entry.event { entry.backend } else { nil }

@@ -24,7 +24,8 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
             return .retire
         case "TooManyProviderTokenUpdates":
             tokens?.tooManyUpdates()
-            return pauses.verdict(reason, for: connection, pause: .seconds(60))
+            // Each single probe of a backend that is slowed gets two connections, no more.
+            return pauses.verdict(reason, for: connection, pause: .seconds(1))
         case "UnrelatedKeyIdInToken":
             return pauses.verdict(reason, for: connection, pause: .seconds(60))
         case "Shutdown", "IdleTimeout":

@@ -7,7 +7,9 @@ import Synchronization
 ///
 /// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is minted
 /// when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes old, and nothing
-/// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes.
+/// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes. When Apple
+/// says that tokens change too often, none is minted for 20 minutes, but for one in the place of a token of 55 minutes: minting
+/// waits, sending does not.
 /// Signing takes microseconds, so it happens under the lock: a thousand refusals at once find the one new token.
 ///
 /// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
@@ -134,17 +136,11 @@ public final class APNsTokenSource: Sendable {
             return .failure(HTTPFailure(.notProcessed, .credentials, state.alert?.text ?? Self.clockHint))
         }
         let age = now.subtracting(clamping: newest.issuedAt)
-        let mayMint = age.magnitude >= Rule.leastBetweenMints && now >= state.noMintBefore
+        let mayMint =
+            age.magnitude >= Rule.leastBetweenMints && (now >= state.noMintBefore || age >= Rule.neverOlderThan)
         // A token far from the future was minted before the clock was set back: it is as good as expired.
         let isDue = age >= Rule.newTokenAfter || age < 0 || state.suspectSince != nil
-        if isDue, mayMint { return mint(&state, now) }
-        guard age < Rule.neverOlderThan else {
-            let wait = state.noMintBefore.subtracting(clamping: now)
-            return .failure(
-                HTTPFailure(.notProcessed, .credentials, "no new provider token may be made for another \(wait) s")
-            )
-        }
-        return .success(newest)
+        return isDue && mayMint ? mint(&state, now) : .success(newest)
     }
 
     private func mint(_ state: inout State, _ now: Int64) -> Result<APNsProviderToken, HTTPFailure> {
@@ -272,7 +268,8 @@ public final class APNsTokenSource: Sendable {
         let now = now
         let isDue = state.withLock { state in
             guard state.isRestored, !state.isUnsaved, let newest = state.newest else { return true }
-            return now.subtracting(clamping: newest.issuedAt) >= Rule.newTokenAfter && now >= state.noMintBefore
+            let age = now.subtracting(clamping: newest.issuedAt)
+            return age >= Rule.newTokenAfter && now >= state.noMintBefore || age >= Rule.neverOlderThan
         }
         guard isDue else { return }
         await restore()

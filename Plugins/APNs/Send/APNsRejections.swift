@@ -18,10 +18,10 @@ enum APNsRejections {
         case topic
         /// Send once more on another connection; after that `configuration`.
         case replay
+        /// Send once more on another connection with the same token; after that single messages find out when Apple takes one again.
+        case slow
         /// This recipient gets too much.
         case slowRecipient
-        /// The whole backend must pause.
-        case slowBackend
         /// Nobody but time helps.
         case retry
         /// The channel does not exist any more.
@@ -122,7 +122,7 @@ enum APNsRejections {
                 + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
         ),
         "PayloadTooLarge": Rule(.drop, "The payload is too large."),
-        "TooManyProviderTokenUpdates": Rule(.slowBackend, APNsTokenSource.tooManyHint),
+        "TooManyProviderTokenUpdates": Rule(.slow, APNsTokenSource.tooManyHint),
         "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),
         "InternalServerError": Rule(.retry, "Apple's service has a problem."),
         "ServiceUnavailable": Rule(.retry, "Apple's service is not available."),
@@ -208,7 +208,11 @@ extension APNsRejections {
             let outcome = refused(.account, .parkBackend)
             return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
         case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
-        case .slowBackend: return .final(refused(.account, .slowBackend(after: max(wait ?? .zero, .seconds(1200)))))
+        case .slow:
+            // More often the connection's fault than the key's: messages with the same token are taken on the next. Making tokens
+            // waits 20 minutes (APNsTokenSource), sending does not, unless Apple says so.
+            let outcome = refused(.account, .slowBackend(after: wait))
+            return context.isSecondTry || wait != nil ? .final(outcome) : .replay(otherwise: outcome)
         case .retry: return .final(refused(.platform, .retry(after: wait)))
         case .channelGone: return .final(refused(.token, .never))
         }
@@ -242,13 +246,24 @@ extension APNsRejections {
         )
         // Apple gives a time with 410 only.
         let gone: Set<String> = ["Unregistered", "ExpiredToken"]
-        return known.keys.sorted().map { reason in
-            let body: JSONValue =
-                gone.contains(reason) ? ["reason": .string(reason), "timestamp": 1] : ["reason": .string(reason)]
-            let answer = HTTPAnswer(status: gone.contains(reason) ? 410 : 400, body: body.bytes)
-            switch verdict(on: answer, context) {
-            case .final(let outcome), .replay(let outcome): return outcome
-            }
+        let dates = ["certificate_expired", "certificate_not_yet_valid"].map {
+            DeliveryOutcome.refused(
+                Refusal(
+                    .account,
+                    reason: $0,
+                    detail: "The dates of the client certificate, or this machine's clock, keep it from being used.",
+                    advice: .parkBackend
+                )
+            )
         }
+        return dates
+            + known.keys.sorted().map { reason in
+                let body: JSONValue =
+                    gone.contains(reason) ? ["reason": .string(reason), "timestamp": 1] : ["reason": .string(reason)]
+                let answer = HTTPAnswer(status: gone.contains(reason) ? 410 : 400, body: body.bytes)
+                switch verdict(on: answer, context) {
+                case .final(let outcome), .replay(let outcome): return outcome
+                }
+            }
     }
 }

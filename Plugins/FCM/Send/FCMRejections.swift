@@ -216,7 +216,7 @@ extension FCMRejections {
                 isOurs ? .account : .platform,
                 reason: error.reason.flatMap(\.asReasonLabel) ?? error.code.rawValue,
                 detail: error.message,
-                advice: isOurs ? .parkBackend : .slowBackend(after: error.retryAfter ?? .seconds(5))
+                advice: isOurs ? .parkBackend : .slowBackend(after: error.retryAfter)
             )
         )
     }

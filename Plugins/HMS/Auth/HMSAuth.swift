@@ -126,7 +126,7 @@ struct HMSTokenEndpoint: Sendable {
                 .rateLimited,
                 "Huawei's token endpoint limits the flow",
                 reason: "oauth_503",
-                retryAfter: answer.retryAfter(now: now) ?? .seconds(5)
+                retryAfter: answer.retryAfter(now: now)
             )
         case 500..., 429:
             throw PushError(

@@ -79,8 +79,8 @@ struct HMSOutcomes {
         if error.code == .credentialsRefused {
             return .refused(Refusal(.account, reason: reason, detail: error.message, advice: .parkBackend))
         }
-        let pause = error.retryAfter ?? .seconds(2)
-        return .refused(Refusal(.platform, reason: reason, detail: error.message, advice: .slowBackend(after: pause)))
+        let advice = Refusal.Advice.slowBackend(after: error.retryAfter)
+        return .refused(Refusal(.platform, reason: reason, detail: error.message, advice: advice))
     }
 
     // MARK: Parts

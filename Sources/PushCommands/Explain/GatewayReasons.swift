@@ -115,14 +115,14 @@ enum GatewayReasons {
             "backend_parked",
             "waiting",
             "The backend is parked: the platform refused its credentials or configuration.",
-            "One waiting message probes after 15 s, then at growing intervals; a reload probes at once.",
+            "One waiting message probes after 1 s, then at growing intervals of up to 15 minutes; a reload probes at once.",
             "Mend the backend's section, run doctor, and reload."
         ),
         guide(
             "backend_paused",
             "waiting",
             "The platform asked for a pause of the whole backend.",
-            "Goes on when the pause is over.",
+            "Goes on when the pause is over; where no time was named, one message at a time goes out until one is taken.",
             "Nothing; if it lasts, lower rate_limit."
         ),
         guide(

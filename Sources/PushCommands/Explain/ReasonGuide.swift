@@ -142,11 +142,14 @@ struct ReasonGuide: Sendable {
                 "Tries this delivery again\(Self.pause(after)), while its time to live and retry allow, then \(next)."
             case .slowRecipient(let after):
                 "Tries again later, and sends nothing else to this recipient until then\(Self.pause(after))."
-            case .slowBackend(let after):
+            case .slowBackend(let after?):
                 "Pauses the whole backend\(Self.pause(after)), then goes on; messages wait, none is lost."
+            case .slowBackend(nil):
+                "Sends one message at a time, after 1 s and at growing intervals of up to a minute, until the platform takes one; the "
+                    + "others wait, none is lost. Where the platform names a time, it pauses for that."
             case .parkBackend:
-                "Parks the backend: it \(next), else the message waits. One waiting message probes after 15 s, then at growing "
-                    + "intervals; a reload probes at once."
+                "Parks the backend: it \(next), else the message waits. One waiting message probes after 1 s, then at growing "
+                    + "intervals of up to 15 minutes; a reload probes at once."
             }
         guard let invalidation = refusal.invalidation else { return advice }
         return advice

@@ -76,8 +76,12 @@ public struct Refusal: Sendable, Hashable {
         /// Try again later, and send nothing else to this recipient until then.
         case slowRecipient(after: Duration?)
         /// Try again later, and send nothing through this backend until then.
+        ///
+        /// The span is what the platform asked for; with nil, single messages find out when it takes one again, from a second to a minute
+        /// apart. A span that a plugin makes up stops all messages for one that may have had bad luck: give nil.
         case slowBackend(after: Duration?)
-        /// An operator must mend the backend. It is parked, and probed now and then; the message waits.
+        /// An operator must mend the backend. It is parked, and single messages find out when it is mended, from a second to 15 minutes
+        /// apart; the message waits.
         case parkBackend
     }
 

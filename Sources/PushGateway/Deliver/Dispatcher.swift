@@ -192,14 +192,15 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Waits for the workers; those that do not end in time are made to.
     private func drain(_ group: inout TaskGroup<Void>, _ workers: [DeliveryWorker], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
-            deadline.addTask { [time] in
-                do {
-                    try await time.sleep(for: span)
-                    for worker in workers { await worker.cancel() }
-                    try await time.sleep(for: Self.cancelGrace)
-                } catch {
-                    return  // Everything ended in time.
+            // Each on its own: one that takes its time to close is no reason for the others to wait.
+            for worker in workers {
+                deadline.addTask { [time] in
+                    guard (try? await time.sleep(for: span)) != nil else { return }  // Everything ended in time.
+                    await worker.cancel()
                 }
+            }
+            deadline.addTask { [time] in
+                guard (try? await time.sleep(for: span + Self.cancelGrace)) != nil else { return }
                 for worker in workers { worker.abandon() }
             }
             await group.waitForAll()
@@ -240,6 +241,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
         flows.withLock { flows in
             for worker in new { flows[worker.name] = worker.flow }
         }
+        for worker in old { worker.flow.retire(true) }
+        for worker in new { worker.flow.retire(false) }
         for worker in old { worker.stop() }
         await forgetFlows()
         return new

@@ -88,7 +88,7 @@ package struct PlanCase: Sendable, CustomStringConvertible {
     package var answers: [String: [PlanAnswer]]
     /// What the backends' trackers know of a message that got no answer; nil for nothing.
     package var word: DeliveryState?
-    /// How long it is tried.
+    /// How long it is tried; zero is now or never.
     package var timeToLive = Duration.seconds(3600)
     /// The backends that must be asked, in order.
     package var expectedAttempts: [String]

@@ -5,7 +5,7 @@ internal import PushComposition
 /// rule at each step, and what happens between steps.
 package enum PlanCases {
     /// All of it.
-    package static let all = matrix + waits + skips + times + mixtures
+    package static let all = matrix + waits + skips + times + nowOrNever + mixtures
 
     /// All that one interpreter must pass.
     package static func cases(for interpreter: PlanCase.Interpreter) -> [PlanCase] {
@@ -177,6 +177,26 @@ package enum PlanCases {
     private static func lived(_ one: PlanCase) -> PlanCase {
         var one = one
         one.timeToLive = .seconds(20)
+        return one
+    }
+
+    // MARK: A time to live of 0
+
+    /// Each backend of the plan gets one attempt, and none is waited for.
+    private static let nowOrNever: [PlanCase] = [
+        (PlanAnswer.retry, 1, ["one"], DeliveryState.failed), (.retryLater, 1, ["one"], .failed),
+        (.slowBackend, 1, ["one"], .failed), (.slowRecipient, 1, ["one"], .failed), (.park, 1, ["one"], .failed),
+        (.silence, 1, ["one"], .unknown), (.silence, 2, ["one"], .unknown),
+        (.retry, 2, ["one", "two"], .acceptedByPlatform), (.slowBackend, 3, ["one", "two"], .acceptedByPlatform),
+    ].map { answer, steps, attempts, end in
+        var one = PlanCase(
+            "now or never: the first of \(steps) answers \(answer.rawValue)",
+            plan(steps, fallbackDelay: .seconds(600)),
+            answers: ["one": [answer]],
+            attempts: attempts,
+            end: end
+        )
+        one.timeToLive = .zero
         return one
     }
 

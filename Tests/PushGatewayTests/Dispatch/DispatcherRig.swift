@@ -82,7 +82,8 @@ final class DispatcherRig: Sendable {
         time: ManualTime = ManualTime(),
         folder: URL? = nil,
         nodes: (any NodeExchange)? = nil,
-        quotas: (any QuotaLedger)? = nil
+        quotas: (any QuotaLedger)? = nil,
+        logger: Logger = Logger(label: "test")
     ) async throws {
         self.time = time
         self.folder =
@@ -97,8 +98,12 @@ final class DispatcherRig: Sendable {
             nodes: nodes,
             quotas: quotas,
             time: store.time,
-            logger: Logger(label: "test")
-        ) { _ in PushNotification(title: "stored") }
+            logger: logger
+        ) { content in
+            var notification = PushNotification(title: "stored")
+            if content == Self.nowOrNever { notification.timeToLive = .zero }
+            return notification
+        }
     }
 
     /// Runs the dispatcher over named backends while `body` runs, then drains it and closes the store.
@@ -169,7 +174,9 @@ final class DispatcherRig: Sendable {
         try await accept(topics.map { .topic($0) }, plan: plan, lives: lives, dueIn: dueIn)
     }
 
-    /// Accepts one notification for recipients, as the API would.
+    private static let nowOrNever = Array(#"{"options":{"ttl":0}}"#.utf8)
+
+    /// Accepts one notification for recipients, as the API would; a life of zero is now or never.
     @discardableResult
     func accept(
         _ recipients: [Recipient],
@@ -180,16 +187,20 @@ final class DispatcherRig: Sendable {
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
+        var pushed = PushNotification(title: "t", activity: activity)
+        if lives == .zero { pushed.timeToLive = .zero }
+        let life = lives > .zero ? lives.inSeconds : NotificationIntake.graceForNowOrNever
+        let content = Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8)
         let notification = NewNotification(
             id: id,
-            notification: PushNotification(title: "t", activity: activity),
-            content: Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8),
+            notification: pushed,
+            content: lives > .zero ? content : Self.nowOrNever,
             recipients: recipients,
             plan: plan,
             caller: "",
             acceptedAt: now,
             dueAt: dueIn.map { now.addingTimeInterval($0.inSeconds) },
-            expiresAt: now.addingTimeInterval(lives.inSeconds),
+            expiresAt: now.addingTimeInterval(life),
             event: Array("{}".utf8)
         )
         _ = try await store.enqueue(EnqueueBatch([notification]))

@@ -84,6 +84,45 @@ struct FlowControlTests {
         }
     }
 
+    @Test("says nothing more of the backend before, once a reload has put another one in its place")
+    func silentAfterReload() async throws {
+        let crowd = Crowd()
+        defer { crowd.open() }
+        let log = RecordedLog()
+        let down = DeliveryOutcome.refused(Refusal(.platform, reason: "connect_failed", advice: .retry(after: nil)))
+        func snapshot(_ backend: any PushBackend, _ identity: String) -> GatewaySnapshot {
+            let configured = BackendRegistry.ConfiguredBackend(
+                name: "a",
+                backend: backend,
+                breaker: BreakerSettings(failures: 1),
+                identity: identity
+            )
+            return GatewaySnapshot(configuration: GatewayConfiguration(), backends: [configured])
+        }
+        let rig = try await DispatcherRig(logger: log.logger)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(snapshot(CrowdedBackend(crowd: crowd, outcome: down), "old")) {
+            let id = try await rig.accept(["slow"])
+            try await rig.until { crowd.inside == 1 }
+            rig.dispatcher.install(snapshot(ScriptedBackend { _, _ in Self.accepted }, "new"))
+            // The new one sends what comes now.
+            try await rig.until {
+                let other = try await rig.accept(["probe"])
+                try await Task.sleep(for: .milliseconds(5))
+                return try await rig.store.notification(other)?.counts == [.acceptedByPlatform: 1]
+            }
+            crowd.open()
+            try await rig.expect(id, [.retrying: 1])
+            try await rig.until {
+                rig.time.advance(by: .seconds(1))
+                return try await rig.store.notification(id)?.counts == [.acceptedByPlatform: 1]
+            }
+            #expect(try await !rig.eventTypes().contains("backend.breaker_opened"))
+        }
+        #expect(!log.lines.contains { $0.contains("breaker opened") }, "\(log.lines)")
+        await rig.store.close()
+    }
+
     @Test("lets another backend under the same name begin anew")
     func otherIdentity() async throws {
         let (before, after) = (Self.slow(1200), Self.slow(0))

@@ -60,18 +60,97 @@ struct FlowGateTests {
     @Test("A parked lane tries one delivery at a time, after waits that double, until one is taken")
     func park() throws {
         let state = Box(FlowGate.State())
-        let first = try #require(state({ $0.park(reason: "key", at: now) }))
-        #expect(first == now.addingTimeInterval(15))
-        #expect(state({ $0.park(reason: "key", at: now) }) == nil, "a thousand refusals at once are one piece of news")
+        let first = now.addingTimeInterval(1)
+        let second = first.addingTimeInterval(2)
+        #expect(
+            state({ $0.park(reason: "key", detail: "Mend it.", at: now) })
+                == .parked(until: first, reason: "key", detail: "Mend it.", isFirst: true)
+        )
+        #expect(
+            state({ $0.park(reason: "key", detail: nil, at: now) }) == nil,
+            "a thousand refusals at once are one piece of news"
+        )
+        #expect(state.value.blockDetail == ("key", "Mend it."))
         #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1))
         state.value.inFlight = 1
         #expect(state({ $0.step(window: 1000, at: first) }) == .wait(until: nil))
-        let second = try #require(state({ $0.park(reason: "key", at: first) }))
-        #expect(second == first.addingTimeInterval(30))
+        #expect(
+            state({ $0.park(reason: "key", detail: nil, at: first) })
+                == .parked(until: second, reason: "key", detail: nil, isFirst: false)
+        )
         state.value.inFlight = 0
-        #expect(state({ $0.works(1, at: first) }) == .resumed)
-        #expect(state({ $0.works(1, at: first) }) == nil)
-        #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1000))
+        #expect(state({ $0.works(1, at: first) }) == nil, "the answer of a message sent before")
+        #expect(state({ $0.works(1, at: second) }) == .resumed)
+        #expect(state({ $0.works(1, at: second) }) == nil)
+        #expect(state({ $0.step(window: 1000, at: second) }) == .claim(1000))
+    }
+
+    @Test(
+        "A platform that asks for a pause without a length gets single messages, from a second to a minute apart, until it takes one"
+    )
+    func slow() {
+        let state = Box(FlowGate.State())
+        let signal = BackendSignal.slow(reason: "busy", detail: nil)
+        var now = now
+        for wait in [1.0, 2, 4, 8, 16, 32, 60, 60] {
+            let until = now.addingTimeInterval(wait)
+            let isFirst = wait == 1
+            #expect(
+                state({ $0.apply(signal, at: now) }).0
+                    == .slowed(until: until, reason: "busy", detail: nil, isFirst: isFirst)
+            )
+            #expect(state({ $0.step(window: 1000, at: now) }) == .wait(until: until))
+            now = until
+            #expect(state({ $0.step(window: 1000, at: now) }) == .claim(1))
+            #expect(state.value.status == .paused)
+        }
+        #expect(state({ $0.works(1, at: now) }) == .resumed)
+        #expect(state({ $0.step(window: 1000, at: now) }) == .claim(1000))
+        #expect(state.value.status == .sending && state.value.blockDetail.reason == nil)
+    }
+
+    @Test("A platform that slows us again and again gets a second's pause each time, and one line in ten minutes")
+    func slowAgain() {
+        let state = Box(FlowGate.State())
+        var said: [Int] = []
+        for second in 0..<1_300 {
+            let time = now.addingTimeInterval(Double(second))
+            if case .slowed(_, _, _, true)? = state({ $0.apply(.slow(reason: "busy", detail: nil), at: time) }).0 {
+                said.append(second)
+            }
+            #expect(state({ $0.step(window: 10, at: time) }) == .wait(until: time.addingTimeInterval(1)))
+            let change = state { $0.works(1, at: time.addingTimeInterval(1)) }
+            #expect(change == (said.last == second ? .resumed : .resumedQuietly))
+        }
+        #expect(said == [0, 600, 1_200])
+    }
+
+    @Test("An answer that works ends what no platform gave a length, and not a pause of a length")
+    func pauseBesideProbes() {
+        let until = now.addingTimeInterval(60)
+        for signal in [BackendSignal.slow(reason: "busy", detail: nil), .park(reason: "key", detail: nil)] {
+            let state = Box(FlowGate.State())
+            _ = state { $0.apply(signal, at: now) }
+            _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
+            #expect(state({ $0.works(1, at: now) }) == nil, "the answer of a message sent before")
+            #expect(state({ $0.works(1, at: now.addingTimeInterval(1)) }) == .resumed)
+            #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
+            #expect(state.value.blockDetail.reason == "quota")
+            #expect(state({ $0.step(window: 10, at: until) }) == .claim(10))
+        }
+    }
+
+    @Test("A probe goes at once when an operator says so, but not before the time that the platform asked for")
+    func probeNow() {
+        let state = Box(FlowGate.State())
+        #expect(!state({ $0.probeNow() }))
+        _ = state { $0.apply(.park(reason: "key", detail: nil), at: now) }
+        #expect(state({ $0.probeNow() }))
+        #expect(state({ $0.step(window: 10, at: now) }) == .claim(1))
+        let until = now.addingTimeInterval(60)
+        _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
+        #expect(state({ $0.probeNow() }))
+        #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
     }
 
     @Test("A change is seen by every loop that waits, and by one that waits only afterwards")
@@ -209,6 +288,19 @@ struct LaneLimitTests {
         #expect(
             pauses.value.longest(3, at: now).map(\.recipient) == [.topic("t17999"), .topic("t17998"), .topic("t17997")]
         )
+    }
+
+    @Test("A shorter wish does not end a longer one")
+    func shorter() {
+        let pauses = Box(RecipientPauses())
+        let until = now.addingTimeInterval(600)
+        for seconds in [600.0, 60] {
+            pauses { $0.pause(.topic("a"), until: now.addingTimeInterval(seconds), at: now) }
+        }
+        #expect(pauses({ $0.pause(of: .topic("a"), at: now) }) == until)
+        #expect(pauses({ $0.pause(of: .topic("a"), at: now.addingTimeInterval(61)) }) == until)
+        pauses { $0.pause(.topic("a"), until: now.addingTimeInterval(900), at: now) }
+        #expect(pauses({ $0.pause(of: .topic("a"), at: until) }) == now.addingTimeInterval(900))
     }
 
     @Test("A recipient is left alone until its time, and the list of such is bounded")

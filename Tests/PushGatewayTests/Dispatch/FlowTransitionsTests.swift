@@ -32,7 +32,7 @@ struct FlowTransitionsTests {
         var seen: Set<Move> = []
         for _ in 0..<20_000 {
             let before = breaker.state
-            switch Int.random(in: 0..<9, using: &generator) {
+            switch Int.random(in: 0..<10, using: &generator) {
             case 0, 1: breaker.record(.fails(reason: "down"), at: now)
             case 2: breaker.record(.works, at: now)
             case 3: breaker.record(.pause(.seconds(20), reason: "busy"), at: now)
@@ -40,6 +40,7 @@ struct FlowTransitionsTests {
             case 5: breaker.trip(until: now.addingTimeInterval(30), reason: "hand")
             case 6: breaker.reset()
             case 7: breaker.abandonProbe()
+            case 8: breaker.record(.slow(reason: "busy", detail: nil), at: now)
             default: _ = breaker.admit(at: now)
             }
             now += TimeInterval.random(in: 0...8, using: &generator)
@@ -58,11 +59,12 @@ struct FlowTransitionsTests {
         var seen: Set<Move> = []
         for _ in 0..<20_000 {
             let before = state.status
-            switch Int.random(in: 0..<6, using: &generator) {
+            switch Int.random(in: 0..<8, using: &generator) {
             case 0: _ = state.apply(.pause(.seconds(20), reason: "busy"), at: now)
             case 1: _ = state.apply(.park(reason: "key", detail: nil), at: now)
             case 2: _ = state.apply(.works, at: now)
             case 3: _ = state.hold(Bool.random(using: &generator), at: now)
+            case 4: _ = state.apply(.slow(reason: "busy", detail: nil), at: now)
             default: _ = state.step(window: 10, at: now)
             }
             now += TimeInterval.random(in: 0...30, using: &generator)

@@ -25,6 +25,7 @@ final class FlowControl: Sendable {
     private let written = Mutex<FlowMemory?>(nil)
     /// The longest pause that other gateways were told of.
     private let told = Mutex(Date.distantPast)
+    private let retired = Atomic(false)
 
     private struct Quota {
         var pacing: Pacing?
@@ -83,6 +84,12 @@ final class FlowControl: Sendable {
             quota.bucket = configured.pacing.map { TokenBucket($0, at: now, fill: fill, ramp: ramp) }
         }
     }
+
+    /// Whether the backend is not in use any more: a reload has put another one under its name, or removed it.
+    var isRetired: Bool { retired.load(ordering: .relaxed) }
+
+    /// Says whether it is in use.
+    func retire(_ isRetired: Bool) { retired.store(isRetired, ordering: .relaxed) }
 
     /// What the quota lets go now.
     struct Allowance {
@@ -210,18 +217,21 @@ final class FlowControl: Sendable {
 extension FlowGate.State {
     /// Puts back what was in force when the gateway ended.
     fileprivate mutating func restore(_ memory: FlowMemory) {
-        pausedUntil = memory.pausedUntil
-        pauseReason = memory.pauseReason
-        isParked = memory.isParked
-        nextProbe = memory.nextProbe ?? Self.firstProbe
+        (isParked, isSlowed) = (memory.isParked, memory.isSlowed)
+        if isProbing {
+            (probeAt, probeReason) = (memory.pausedUntil, memory.pauseReason)
+        } else {
+            (pausedUntil, pauseReason) = (memory.pausedUntil, memory.pauseReason)
+        }
+        nextProbe = memory.nextProbe ?? BackendSignal.firstWait
         troubleSince = memory.troubleSince
     }
 
     fileprivate func write(to memory: inout FlowMemory, at now: Date) {
-        memory.pausedUntil = pausedUntil.flatMap { $0 > now || isParked ? $0 : nil }
-        memory.pauseReason = memory.pausedUntil == nil ? nil : pauseReason
-        memory.isParked = isParked
-        memory.nextProbe = nextProbe == Self.firstProbe ? nil : nextProbe
+        memory.pausedUntil = waitsUntil.flatMap { $0 > now || isProbing ? $0 : nil }
+        memory.pauseReason = memory.pausedUntil == nil ? nil : blockDetail.reason
+        (memory.isParked, memory.isSlowed) = (isParked, isSlowed)
+        memory.nextProbe = nextProbe == BackendSignal.firstWait ? nil : nextProbe
         memory.troubleSince = isHeld ? nil : troubleSince
         guard let breaker, breaker.state != .closed else { return }
         memory.breaker = breaker.state

@@ -5,8 +5,9 @@ internal import PushComposition
 extension FlowGate {
     /// The rules, without a lock.
     ///
-    /// Four things stop a worker: a pause that the platform asked for, an operator's work (parked), too many failures (the
-    /// breaker), and quarantined dead-token answers. Each ends by itself but the last, and none overrules another.
+    /// Four things stop a worker: a pause of the length that the platform asked for; single probes, while it asks for a pause
+    /// without a length (slowed) or an operator must act (parked); too many failures (the breaker); and quarantined dead-token
+    /// answers. Each ends by itself but the last, and none overrules another.
     struct State {
         /// With the backend now.
         var inFlight = 0
@@ -14,12 +15,25 @@ extension FlowGate {
         var reserved = 0
         /// The most that may be with it; brought up to date with every look.
         var window = 0
+        /// Until when the platform asked to be left alone.
         var pausedUntil: Date?
         var pauseReason: String?
         /// Set while an operator must mend the backend; then one delivery at a time is tried.
         var isParked = false
-        /// The wait after the next refusal while parked; doubles each time.
-        var nextProbe = State.firstProbe
+        /// Set while the platform asks to be left alone and does not say for how long; then one delivery at a time is tried.
+        var isSlowed = false
+        /// When the next of these may go; nil when one may go now.
+        var probeAt: Date?
+        /// Why it is parked or slowed.
+        var probeReason: String?
+        /// The same in a sentence with the fix; nil when there is none.
+        var probeDetail: String?
+        /// When a slowing was last said, and of what: one that comes and goes is said now and then only.
+        private var told: (reason: String, at: Date)?
+        /// Whether that which is in force was said.
+        private var isTold = false
+        /// The wait after the next refusal while parked or slowed; doubles each time.
+        var nextProbe = BackendSignal.firstWait
         /// Opens after too many failures; nil never does.
         var breaker: Breaker?
         /// When the breaker's last probe began.
@@ -33,10 +47,10 @@ extension FlowGate {
         /// When to look again for deliveries whose fallback delay has ended.
         private var nextPassOn = Date.distantPast
 
-        static let firstProbe = Duration.seconds(15)
-        static let longestProbe = Duration.seconds(900)
         /// How often a worker that stands still looks for such deliveries.
         static let passOnInterval = 0.25
+        /// A slowing that comes and goes for one reason is said once in so many seconds.
+        static let tellingInterval = 600.0
         /// The longest wait for the answer to a probe, in seconds, before a delivery is looked at again.
         static let longestWait = 2.0
 
@@ -51,11 +65,11 @@ extension FlowGate {
         mutating func step(window: Int, at now: Date) -> Step {
             self.window = window
             if isHeld { return standStill(until: nil, at: now) }
-            if let until = pausedUntil {
+            if let until = waitsUntil {
                 if now < until { return standStill(until: until, at: now) }
                 move(.pauseEnds) { state in
-                    state.pausedUntil = nil
-                    if !state.isParked { state.pauseReason = nil }
+                    (state.pausedUntil, state.pauseReason) = (nil, nil)
+                    state.probeAt = nil
                 }
             }
             switch breaker?.admit(at: now) ?? .pass {
@@ -65,8 +79,8 @@ extension FlowGate {
                 return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
-            let capacity = (isParked ? 1 : window) - inFlight - reserved
-            return capacity > 0 && (capacity >= leastClaim || isParked || inFlight == 0)
+            let capacity = (isProbing ? 1 : window) - inFlight - reserved
+            return capacity > 0 && (capacity >= leastClaim || isProbing || inFlight == 0)
                 ? .claim(capacity) : .wait(until: nil)
         }
 
@@ -86,13 +100,22 @@ extension FlowGate {
 
         /// How it stands, apart from the breaker.
         var status: FlowStatus {
-            isHeld ? .held : isParked ? .parked : pausedUntil == nil ? .sending : .paused
+            isHeld ? .held : isParked ? .parked : pausedUntil == nil && !isSlowed ? .sending : .paused
+        }
+
+        /// Whether one delivery at a time is tried.
+        var isProbing: Bool { isParked || isSlowed }
+
+        /// Until when nothing goes out, for what the platform asked for or for the next probe; nil without either.
+        var waitsUntil: Date? {
+            guard let pausedUntil, let probeAt else { return pausedUntil ?? probeAt }
+            return max(pausedUntil, probeAt)
         }
 
         /// When the worker may go on; nil when nobody knows.
         func blockedUntil(at now: Date) -> Date? {
             if isHeld { return nil }
-            if let pausedUntil, now < pausedUntil { return pausedUntil }
+            if let waitsUntil, now < waitsUntil { return waitsUntil }
             switch breaker?.state {
             case .open(let until, _)?: return until
             case .halfOpen(let until, _)?:
@@ -107,9 +130,14 @@ extension FlowGate {
         /// Whether nothing may be sent now.
         func standsStill(at now: Date) -> Bool {
             if isHeld { return true }
-            if let pausedUntil, now < pausedUntil { return true }
+            if let waitsUntil, now < waitsUntil { return true }
             if case .open(let until, _)? = breaker?.state { return now < until }
             return false
+        }
+
+        /// Why it is paused, slowed or parked, in the platform's word and in a sentence; nil when it flows.
+        var blockDetail: (reason: String?, sentence: String?) {
+            isProbing ? (probeReason, probeDetail) : (pauseReason, nil)
         }
 
         /// Why the worker stands still, as a reason of bounded variety.
@@ -136,7 +164,7 @@ extension FlowGate {
         mutating func finish(_ count: Int) -> Bool {
             inFlight -= count
             if inFlight == 0 { breaker?.abandonProbe() }
-            if isParked { return inFlight == 0 }
+            if isProbing { return inFlight == 0 }
             return window - inFlight >= leastClaim || inFlight == 0
         }
 
@@ -145,18 +173,20 @@ extension FlowGate {
         /// The platform took or judged so many messages: whatever was wrong before is over.
         mutating func works(_ count: Int, at now: Date) -> Change? {
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
-            let wasParked = isParked
-            move(.work) { if wasParked { $0.unpark() } }
+            // While the next probe is waited for it is an old message's answer.
+            let isOver = isProbing && probeAt.map { now >= $0 } ?? true
+            let isQuiet = !isParked && !isTold
+            move(.work) { if isOver { $0.endProbes() } }
             // One answer of a batch does not end what another one asked for.
             if breakerState.status != .open, !standsStill(at: now) { troubleSince = nil }
-            return wasParked ? .resumed : isClosing ? .closed : nil
+            return isOver ? isQuiet ? .resumedQuietly : .resumed : isClosing ? .closed : nil
         }
 
-        private mutating func unpark() {
-            isParked = false
-            pausedUntil = nil
-            pauseReason = nil
-            nextProbe = State.firstProbe
+        private mutating func endProbes() {
+            (isParked, isSlowed) = (false, false)
+            (probeAt, probeReason, probeDetail) = (nil, nil, nil)
+            nextProbe = BackendSignal.firstWait
+            isTold = false
         }
 
         /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when more may be sent.
@@ -177,10 +207,12 @@ extension FlowGate {
                 troubleSince = troubleSince ?? now
                 let until = now.addingTimeInterval(span.inSeconds)
                 return (pause(until: until, reason: reason) ? .paused(until: until, reason: reason) : nil, false)
+            case .slow(let reason, let detail):
+                troubleSince = troubleSince ?? now
+                return (slow(reason: reason, detail: detail, at: now), false)
             case .park(let reason, let detail):
                 troubleSince = troubleSince ?? now
-                guard let until = park(reason: reason, at: now) else { return (nil, false) }
-                return (.parked(until: until, reason: reason, detail: detail), false)
+                return (park(reason: reason, detail: detail, at: now), false)
             }
         }
 
@@ -201,22 +233,56 @@ extension FlowGate {
             let isNew = pausedUntil == nil
             move(.pause) { state in
                 state.pausedUntil = max(state.pausedUntil ?? until, until)
-                if !state.isParked { state.pauseReason = reason }
+                state.pauseReason = reason
             }
             return isNew
         }
 
-        /// Parks, or parks for longer; gives the time of the next probe when this is news.
-        mutating func park(reason: String, at now: Date) -> Date? {
-            guard pausedUntil.map({ now >= $0 }) ?? true else { return nil }
-            let until = now.addingTimeInterval(nextProbe.inSeconds)
-            nextProbe = min(nextProbe * 2, State.longestProbe)
-            move(.park) { state in
-                state.pausedUntil = until
-                state.pauseReason = reason
-                state.isParked = true
+        /// Leaves the backend alone but for single probes, or for longer; nil when this is no news.
+        ///
+        /// Of a parked one it changes nothing but the time: an operator must act all the same.
+        mutating func slow(reason: String, detail: String?, at now: Date) -> Change? {
+            if isParked { return park(reason: probeReason ?? reason, detail: probeDetail ?? detail, at: now) }
+            let isNew = !isSlowed || probeReason != reason
+            guard let until = nextProbeTime(atMost: BackendSignal.longestSlowWait, at: now) else { return nil }
+            let isOld =
+                told.map { $0.reason == reason && now < $0.at.addingTimeInterval(State.tellingInterval) } ?? false
+            let isFirst = isNew && !isOld
+            if isFirst { (told, isTold) = ((reason, now), true) }
+            move(.slow) { state in
+                state.isSlowed = true
+                (state.probeAt, state.probeReason, state.probeDetail) = (until, reason, detail)
             }
-            return until
+            return .slowed(until: until, reason: reason, detail: detail, isFirst: isFirst)
+        }
+
+        /// Parks, or parks for longer; nil when this is no news.
+        mutating func park(reason: String, detail: String?, at now: Date) -> Change? {
+            let isFirst = !isParked || probeReason != reason
+            guard let until = nextProbeTime(atMost: BackendSignal.longestParkedWait, at: now) else { return nil }
+            move(.park) { state in
+                (state.isParked, state.isSlowed) = (true, false)
+                (state.probeAt, state.probeReason, state.probeDetail) = (until, reason, detail)
+            }
+            return .parked(until: until, reason: reason, detail: detail, isFirst: isFirst)
+        }
+
+        /// When to probe next after a refusal; nil while none is waited for, since a thousand refusals at once are one.
+        private mutating func nextProbeTime(atMost longest: Duration, at now: Date) -> Date? {
+            guard waitsUntil.map({ now >= $0 }) ?? true else { return nil }
+            let wait = min(nextProbe, longest)
+            nextProbe = min(nextProbe * 2, longest)
+            return now.addingTimeInterval(wait.inSeconds)
+        }
+
+        /// Lets a probe go now, since an operator says that what was wrong is mended.
+        ///
+        /// A pause of the length that the platform asked for stays in force. True when there is something to look at.
+        mutating func probeNow() -> Bool {
+            guard isProbing else { return false }
+            probeAt = nil
+            nextProbe = BackendSignal.firstWait
+            return true
         }
 
         /// The one place that changes what ``status`` shows, but for ``restore(_:)``.

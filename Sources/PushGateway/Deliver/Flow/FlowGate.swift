@@ -23,12 +23,17 @@ final class FlowGate: Sendable {
 
     /// What happened to a worker, for the log and the events.
     enum Change: Equatable {
-        /// A parked worker works again.
+        /// A parked or slowed worker works again.
         case resumed
+        /// The same of one of which nothing was said.
+        case resumedQuietly
         /// The platform asked for a pause.
         case paused(until: Date, reason: String)
-        /// An operator must act.
-        case parked(until: Date, reason: String, detail: String?)
+        /// The platform asked for a pause without saying how long; `isFirst` unless it goes on asking, or asks again soon, for the same
+        /// reason.
+        case slowed(until: Date, reason: String, detail: String?, isFirst: Bool)
+        /// An operator must act; `isFirst` unless that is known, for the same reason.
+        case parked(until: Date, reason: String, detail: String?, isFirst: Bool)
         /// Too many messages failed.
         case opened(until: Date, reason: String)
         /// A probe was taken.

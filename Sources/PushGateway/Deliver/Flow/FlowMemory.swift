@@ -16,7 +16,8 @@ struct FlowMemory: Sendable {
     var pausedUntil: Date?
     var pauseReason: String?
     var isParked = false
-    /// The next wait while parked; nil is the first.
+    var isSlowed = false
+    /// The next wait while parked or slowed; nil is the first.
     var nextProbe: Duration?
     var troubleSince: Date?
     /// How the breaker stands; nil is closed.
@@ -36,7 +37,8 @@ struct FlowMemory: Sendable {
 
     /// Whether nothing but a backend in order is to be remembered.
     var isEmpty: Bool {
-        pausedUntil == nil && !isParked && nextProbe == nil && troubleSince == nil && breaker == nil && fill ?? 1 >= 1
+        pausedUntil == nil && !isParked && !isSlowed && nextProbe == nil && troubleSince == nil && breaker == nil
+            && fill ?? 1 >= 1
             && ramp ?? 0 <= 0 && recipients.isEmpty
     }
 
@@ -44,7 +46,8 @@ struct FlowMemory: Sendable {
     func isLike(_ other: FlowMemory?, comparingQuota: Bool) -> Bool {
         let other = other ?? FlowMemory(identity: identity, at: at)
         guard identity == other.identity, pausedUntil == other.pausedUntil, pauseReason == other.pauseReason,
-            isParked == other.isParked, nextProbe == other.nextProbe, troubleSince == other.troubleSince,
+            isParked == other.isParked, isSlowed == other.isSlowed, nextProbe == other.nextProbe,
+            troubleSince == other.troubleSince,
             breaker == other.breaker, cooldown == other.cooldown
         else { return false }
         guard recipients.elementsEqual(other.recipients, by: { $0 == $1 }) else { return false }
@@ -64,6 +67,7 @@ struct FlowMemory: Sendable {
         if let pausedUntil { object["paused_until"] = span(pausedUntil) }
         if let pauseReason { object["pause_reason"] = .string(pauseReason) }
         if isParked { object["parked"] = .bool(true) }
+        if isSlowed { object["slowed"] = .bool(true) }
         if let nextProbe { object["next_probe"] = .integer(nextProbe.inMilliseconds) }
         if let troubleSince { object["trouble_since"] = span(troubleSince) }
         switch breaker {
@@ -104,6 +108,7 @@ struct FlowMemory: Sendable {
         pausedUntil = time("paused_until", in: value)
         pauseReason = value["pause_reason"]?.stringValue
         isParked = value["parked"]?.boolValue ?? false
+        isSlowed = value["slowed"]?.boolValue ?? false
         nextProbe = value["next_probe"]?.integerValue.map { .milliseconds($0) }
         troubleSince = time("trouble_since", in: value).map { min($0, now.steady) }
         if let until = time("breaker_until", in: value) {

@@ -2,6 +2,8 @@ internal import PushComposition
 internal import PushCore
 
 /// How a backend's flow control stands, apart from its breaker: `held` hides what is beneath it, and `parked` a pause.
+///
+/// `paused` is for a time that the platform named, or but for single probes.
 enum FlowStatus: String, Sendable, CaseIterable {
     case sending, paused, parked, held
 }
@@ -10,7 +12,7 @@ enum FlowStatus: String, Sendable, CaseIterable {
 enum FlowEvent: String, Sendable, CaseIterable {
     case pause
     case pauseEnds = "pause ends"
-    case park, work, hold, release, restore
+    case slow, park, work, hold, release, restore
 }
 
 extension FlowGate {
@@ -20,7 +22,20 @@ extension FlowGate {
         .init(.pause, from: [.sending, .paused], to: [.paused], "the platform asked for it: the longest pause counts"),
         .init(.pause, from: [.parked], to: [.parked], "the same while an operator must act"),
         .init(.pause, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(
+            .slow,
+            from: [.sending, .paused],
+            to: [.paused],
+            "the platform asked for it and did not say for how long; each time for longer"
+        ),
+        .init(.slow, from: [.held], to: [.held], "the answer of a message sent before"),
         .init(.pauseEnds, from: [.paused], to: [.sending], "its time is over"),
+        .init(
+            .pauseEnds,
+            from: [.paused],
+            to: [.paused],
+            "no time was asked for: one delivery at a time goes out, to see"
+        ),
         .init(.pauseEnds, from: [.parked], to: [.parked], "one delivery at a time goes out, to see"),
         .init(
             .park,
@@ -29,8 +44,9 @@ extension FlowGate {
             "the platform refuses the account; each time for longer"
         ),
         .init(.park, from: [.held], to: [.held], "the answer of a message sent before"),
-        .init(.work, from: [.parked, .sending], to: [.sending], "an answer shows that the platform works"),
-        .init(.work, from: [.paused], to: [.paused], "a pause ends by its time only"),
+        .init(.work, from: [.parked, .paused, .sending], to: [.sending], "an answer shows that the platform works"),
+        .init(.work, from: [.paused, .parked], to: [.paused], "a pause for a time ends by that only"),
+        .init(.work, from: [.parked], to: [.parked], "the answer of a message sent before"),
         .init(.work, from: [.held], to: [.held], "the answer of a message sent before"),
         .init(.hold, from: [.sending, .paused, .parked], to: [.held], "the guard against mass invalidation tripped"),
         .init(.release, from: [.held], to: [.sending, .paused, .parked], "an operator resolved it"),

@@ -272,6 +272,7 @@ extension DeliveryWorker {
         _ aftermath: inout BatchResult
     ) -> Resolution {
         var position = claim.position(at: now, after: outcome)
+        position.isNowOrNever = claim.isNowOrNever(dependencies.decode)
         let deadToken = tokenRefusal(outcome, of: claim, batch, at: now)
         position.nextStep = batch.addresses.nextStep(
             of: claim,
@@ -376,9 +377,12 @@ extension DeliveryWorker {
     }
 
     /// Logs a change of the worker's state; returns its event.
-    private func announce(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
+    ///
+    /// Nothing is said of a backend that a reload has replaced by another one, or removed: what still comes in of it is about the old.
+    func announce(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
+        guard !flow.isRetired else { return nil }
         switch change {
-        case nil:
+        case nil, .resumedQuietly?:
             return nil
         case .resumed?:
             dependencies.logger.notice("backend works again", metadata: ["backend": "\(name)"])
@@ -396,8 +400,17 @@ extension DeliveryWorker {
         case .paused(let until, let reason)?:
             gate.endLooks()
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
-        case .parked(let until, let reason, let detail)?:
+        case .slowed(let until, let reason, let detail, let isFirst)?:
             gate.endLooks()
+            guard isFirst else { return nil }
+            dependencies.logger.warning(
+                "the platform slows the backend: one message at a time until it takes one",
+                metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]
+            )
+            return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
+        case .parked(let until, let reason, let detail, let isFirst)?:
+            gate.endLooks()
+            guard isFirst else { return nil }
             dependencies.logger.error(
                 "backend is parked, an operator must act",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "detail": "\(detail ?? "")"]

@@ -119,9 +119,11 @@ final class DeliveryWorker: Sendable {
             backend: name,
             inFlight: state.inFlight,
             window: state.window,
-            pausedUntil: state.pausedUntil.map(now.wall),
-            pauseReason: state.pauseReason,
+            pausedUntil: state.waitsUntil.map(now.wall),
+            pauseReason: state.blockDetail.reason,
+            pauseDetail: state.blockDetail.sentence,
             isParked: state.isParked,
+            isSlowed: state.isSlowed,
             breaker: breaker,
             areInvalidationsHeld: state.isHeld
         )

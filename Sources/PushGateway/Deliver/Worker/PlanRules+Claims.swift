@@ -38,6 +38,14 @@ extension ClaimedDelivery {
         )
     }
 
+    /// Whether its time to live is 0; the content is not read where its time tells already.
+    func isNowOrNever(_ decode: ([UInt8]) throws -> PushNotification) -> Bool {
+        guard expiresAt.timeIntervalSince(acceptedAt) < NotificationIntake.graceForNowOrNever + 0.1 else {
+            return false
+        }
+        return notification(decode)?.timeToLive == .zero
+    }
+
     /// What is to be sent; nil when it cannot be read any more.
     func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
         switch content {

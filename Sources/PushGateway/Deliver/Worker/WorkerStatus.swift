@@ -1,5 +1,6 @@
-import PushComposition
 package import Foundation
+import PushComposition
+package import PushCore
 
 /// How a worker is doing, for `GET /v1/backends`, metrics and the dashboard.
 package struct WorkerStatus: Sendable, Hashable {
@@ -9,12 +10,16 @@ package struct WorkerStatus: Sendable, Hashable {
     package var inFlight: Int
     /// The most messages that may be with the backend now.
     package var window: Int
-    /// Nothing is sent until then, because the platform asked for it; nil without a pause.
+    /// Nothing is sent until then, because the platform asked for it, or but for a probe; nil without a pause.
     package var pausedUntil: Date?
     /// Why it is paused or parked; nil when it flows.
     package var pauseReason: String?
+    /// The same in a sentence with the fix; nil when there is none.
+    package var pauseDetail: String?
     /// Whether an operator must mend the backend.
     package var isParked: Bool
+    /// Whether the platform asks to be left alone without saying for how long, so that one message at a time is tried.
+    package var isSlowed: Bool
     /// Whether too many failures keep messages away from the backend.
     package var breaker: Breaker
     /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
@@ -27,7 +32,9 @@ package struct WorkerStatus: Sendable, Hashable {
         window: Int = 0,
         pausedUntil: Date? = nil,
         pauseReason: String? = nil,
+        pauseDetail: String? = nil,
         isParked: Bool = false,
+        isSlowed: Bool = false,
         breaker: Breaker = Breaker(.closed),
         areInvalidationsHeld: Bool = false
     ) {
@@ -36,9 +43,21 @@ package struct WorkerStatus: Sendable, Hashable {
         self.window = window
         self.pausedUntil = pausedUntil
         self.pauseReason = pauseReason
+        self.pauseDetail = pauseDetail
         self.isParked = isParked
+        self.isSlowed = isSlowed
         self.breaker = breaker
         self.areInvalidationsHeld = areInvalidationsHeld
+    }
+
+    /// How the backend is, seen from here: `own` is what it knows of itself, which may be nothing of a refused account.
+    package func health(_ own: BackendHealth) -> BackendHealth {
+        guard isParked || isSlowed else { return own }
+        var health = own
+        if health.status != .down { health.status = isParked ? .down : .degraded }
+        let words = [pauseReason, pauseDetail].compactMap(\.self).joined(separator: ": ")
+        health.detail = own.detail ?? "\(isParked ? "parked" : "slowed")\(words.isEmpty ? "" : ", ")\(words)"
+        return health
     }
 
     /// How a worker's circuit breaker stands.

@@ -1,0 +1,92 @@
+import Foundation
+import PushComposition
+import PushCore
+import PushTesting
+import Testing
+
+@testable import PushGateway
+@testable import chapar
+
+/// What if an answer comes once, among a thousand good ones? It stops the other 999 for no longer than 2 s, unless it says for how long
+/// (`Retry-After`), or the platform's own documents ask for a pause of the project, the account or the lane.
+///
+/// Every row of every platform's rejections is tried, and every failure below HTTP. Pauses of a part of a project are not seen here:
+/// FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, its quota of topics stops topics, HMS's 80100017 stops one topic.
+@Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
+struct StrayAnswerTests {
+    /// The rows that stop a backend for longer, each with the document that asks for it.
+    static let pausing: [String: String] = [
+        "fcm QUOTA_EXCEEDED": "Firebase, Best practices for sending at scale: after a 429 without Retry-After wait 60 s"
+    ]
+
+    /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.
+    ///
+    /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works.
+    private static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
+        let time = ManualTime()
+        let end = time.steady.addingTimeInterval(2)
+        let gate = FlowGate(breaker: Breaker())
+        var (next, ended) = (0, 0)
+        while time.steady <= end {
+            var sent: Range<Int> = next..<next
+            if case .claim(let capacity) = gate.step(window: 50, at: time.steady).step {
+                sent = next..<min(1_000, next + capacity)
+                gate.release(reserved: capacity, claimed: sent.count, isLast: false)
+                next = sent.upperBound
+            }
+            time.advance(by: .milliseconds(20))
+            let isOdd = sent.contains(place)
+            let good = sent.count - (isOdd ? 1 : 0)
+            ended += good
+            gate.update { state in
+                if good > 0 { _ = state.works(good, at: time.steady) }
+                if isOdd { _ = state.apply(outcome.signal, at: time.steady) }
+                return ((), wakes: state.finish(sent.count))
+            }
+        }
+        return ended
+    }
+
+    private static var rows: [(name: String, outcome: DeliveryOutcome)] {
+        let causes: [HTTPFailure.Cause] = [
+            .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(2), .connectionLost,
+            .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .invalidCall,
+        ]
+        let failures = causes.flatMap { cause in
+            ["a certificate", "words"].flatMap { detail in
+                [HTTPFailure.Stage.notProcessed, .unknown].map { HTTPFailure($0, cause, detail).outcome() }
+            }
+        }
+        let all = Plugins.program.backends.map { ($0.kind.rawValue, $0.reasons) } + [("http", failures)]
+        return all.flatMap { kind, outcomes in
+            outcomes.map { outcome in
+                let reason =
+                    switch outcome {
+                    case .accepted: "accepted"
+                    case .refused(let refusal): refusal.reason
+                    case .unknown(let unknown): unknown.reason
+                    }
+                return ("\(kind) \(reason)", outcome)
+            }
+        }
+    }
+
+    @Test("Every row of every platform's rejections lets the other 999 end within 2 s, but for those that say why not")
+    func rows() {
+        let rows = Self.rows
+        #expect(rows.count > 150)
+        var stopping: Set<String> = []
+        for (name, outcome) in rows where Self.ended(beside: outcome, at: 499) < 999 { stopping.insert(name) }
+        let known = Self.pausing.keys.filter { name in
+            Platforms.registered.contains(String(name.split(separator: " ")[0]))
+        }
+        #expect(stopping == Set(known))
+    }
+
+    @Test("A row that names a time stops the backend for it, which this table would see")
+    func named() {
+        let asked = Refusal(.platform, reason: "r", advice: .slowBackend(after: .seconds(5)))
+        #expect(Self.ended(beside: .refused(asked), at: 499) < 999)
+        #expect(Self.ended(beside: .accepted(Acceptance()), at: 499) == 999)
+    }
+}

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 internal import Logging
 public import PushCore
 import Synchronization
@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The dispatcher, or a caller's own code, sends through it; everything Apple's rules ask for on the way (provider tokens,
 /// push types, limits, the meaning of refusals) happens here. It does not queue and does not retry, with one exception: a
-/// message refused because a credential had just run out is sent once more on a new connection within the same `send`.
+/// message refused for its connection's credential is sent once more on another connection within the same `send`.
 /// Source of all rules: Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
 public final class APNsBackend: PushBackend {
     /// The word after `kind:` in configuration files.
@@ -89,6 +89,10 @@ public final class APNsBackend: PushBackend {
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }
+        if let problem = credentialProblem(at: batch.started) {
+            let outcome = DeliveryOutcome.refused(problem)
+            return report((batch.deviceCalls.slots + batch.channelCalls.slots).map { $0.report(outcome) })
+        }
         await run(batch.deviceCalls, on: pool, started: batch.started, report: report)
         await run(batch.channelCalls, on: broadcastPool, started: batch.started, report: report)
     }
@@ -241,6 +245,12 @@ public final class APNsBackend: PushBackend {
 
     /// The sum of the stream limits that Apple grants now; at least 1, so that a first message opens a connection.
     public var window: Int? { max(1, pool.status.streamLimit) }
+
+    /// Why nothing can be sent, for the dates of the client certificate; nil with a key.
+    public func credentialProblem(at now: Date) -> Refusal? {
+        guard case .certificate(let certificate) = options.credential else { return nil }
+        return certificate.problem(at: now)
+    }
 
     /// Connections, credential, and what Apple complained about.
     public var health: BackendHealth {

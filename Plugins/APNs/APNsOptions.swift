@@ -94,7 +94,6 @@ extension APNsOptions {
     /// `auth` makes what the key `auth` asks for in the place of Apple's credentials, given what every backend takes.
     public init?(
         _ section: ConfigSection,
-        now: Date,
         auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
     ) {
         let before = section.report.issues.count
@@ -110,7 +109,7 @@ extension APNsOptions {
         {
             if endpoint?.scheme == .http { section.reject(key, "APNs speaks TLS only", fix: "Write https://…") }
         }
-        let credential = Self.credential(section, now: now) { auth(section, common) }
+        let credential = Self.credential(section) { auth(section, common) }
         if section.has("auth"), common.baseURL == nil {
             section.reject(
                 "auth",
@@ -134,6 +133,16 @@ extension APNsOptions {
         managementEndpoint = management ?? (common.baseURL == nil ? Self.management(environment) : nil)
     }
 
+    /// Reads a section as before: `now` is not looked at, since dates are no mistake of a section.
+    @available(*, deprecated, message: "Leave now out.")
+    public init?(
+        _ section: ConfigSection,
+        now: Date,
+        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
+    ) {
+        self.init(section, auth: auth)
+    }
+
     private enum Word: String, CaseIterable {
         case production
         case development
@@ -151,7 +160,6 @@ extension APNsOptions {
 
     private static func credential(
         _ section: ConfigSection,
-        now: Date,
         auth: () -> (any AuthStrategy)?
     ) -> Credential? {
         let tokenKeys = ["key_file", "key", "key_id", "team_id"].filter(section.has)
@@ -172,7 +180,7 @@ extension APNsOptions {
                 fix: "Apple ignores the token when there is a certificate: keep one of the two."
             )
         }
-        let certificate = certificate(section, isWanted: wantsCertificate, now: now)
+        let certificate = certificate(section, isWanted: wantsCertificate)
         let key = key(section, isWanted: !wantsCertificate)
         return wantsCertificate ? certificate : key
     }
@@ -220,7 +228,7 @@ extension APNsOptions {
         return id
     }
 
-    private static func certificate(_ section: ConfigSection, isWanted: Bool, now: Date) -> Credential? {
+    private static func certificate(_ section: ConfigSection, isWanted: Bool) -> Credential? {
         let chain = section.file("certificate_file").map { String(decoding: $0, as: UTF8.self) }
         let keyFile = section.file("certificate_key_file").map { String(decoding: $0, as: UTF8.self) }
         guard isWanted else { return nil }
@@ -236,10 +244,7 @@ extension APNsOptions {
         }
         guard let key else { return nil }
         do throws(APNsCertificate.Mistake) {
-            let certificate = try APNsCertificate(chainPEM: chain, keyPEM: Secret(key))
-            let validity = certificate.validity(at: now)
-            if validity.verdict == .failure { section.reject("certificate_file", validity.finding, fix: validity.fix) }
-            return .certificate(certificate)
+            return .certificate(try APNsCertificate(chainPEM: chain, keyPEM: Secret(key)))
         } catch {
             let isKey = error.part == .key && keyFile != nil
             section.reject(isKey ? "certificate_key_file" : "certificate_file", error.problem, fix: error.fix)

@@ -19,7 +19,7 @@ extension BackendFactory {
         summary: "Apple Push Notification service",
         reasons: APNsRejections.outcomes
     ) { section, context in
-        let options = APNsOptions(section, now: context.time.now) { section, common in
+        let options = APNsOptions(section) { section, common in
             let base = HTTPBaseURL(common.baseURL ?? APNsOptions.host(.production, 443))
             return section.auth(for: AuthContext(base: base, common: common, context: context))
         }

@@ -1,3 +1,4 @@
+public import Foundation
 public import PushCore
 
 /// A backend around another one, which changes when or how often it is used and nothing else.
@@ -47,6 +48,8 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var operationPolicy: RetrySchedule { wrapped.operationPolicy }
 
+    /// Asks the wrapped backend.
+    public func credentialProblem(at now: Date) -> Refusal? { wrapped.credentialProblem(at: now) }
     /// Asks the wrapped backend.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         wrapped.check(notification, for: recipient)

@@ -187,14 +187,13 @@ struct APNsOptionsTests {
     static func read(
         _ identity: SandboxCertificateAuthority.Identity,
         _ changes: [(String, String)] = [],
-        files: [String: String] = [:],
-        now: Date = Date()
+        files: [String: String] = [:]
     ) -> (options: APNsOptions?, issues: [String]) {
         var values = [("certificate_file", "c.pem"), ("certificate_key_file", "k.pem"), ("topic", bundleID)]
         values.removeAll { pair in changes.contains { $0.0 == pair.0 } }
         let all = ["c.pem": identity.certificatePEM, "k.pem": identity.privateKeyPEM].merging(files) { $1 }
         let kept = (values + changes).filter { !$0.1.isEmpty }
-        return SampleConfiguration(values: kept, files: all).read(now: now)
+        return SampleConfiguration(values: kept, files: all).read()
     }
 
     @Test("A certificate brings its topics, dates and environments along")
@@ -235,10 +234,6 @@ struct APNsOptionsTests {
         #expect(missing.hasPrefix("certificate_key_file: is missing"))
         let alone = issue(Self.read(identity, [("certificate_file", "")]))
         #expect(alone.hasPrefix("certificate_file: is missing"))
-        let expired = issue(Self.read(identity, now: Date(timeIntervalSinceNow: 20 * 365 * 86400)))
-        #expect(expired.contains("expired on") && expired.contains("Renew"))
-        let early = issue(Self.read(identity, now: Date(timeIntervalSinceNow: -20 * 365 * 86400)))
-        #expect(early.contains("clock"))
         let development = try Self.identity(environments: [.development])
         #expect(issue(Self.read(development)).contains("not good for production"))
         #expect(Self.read(development, [("environment", "sandbox")]).issues.isEmpty)
@@ -246,6 +241,28 @@ struct APNsOptionsTests {
             Self.read(identity, files: ["c.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"])
         )
         #expect(damaged.contains("damaged"))
+    }
+
+    @Test("Dates are no mistake of the file: they stop the sending, and say what to do")
+    func dates() async throws {
+        let options = try #require(Self.read(try Self.identity()).options)
+        for (years, reason, fix) in [
+            (20.0, "certificate_expired", "Renew"), (-20.0, "certificate_not_yet_valid", "clock"),
+        ] {
+            let transport = ScriptedTransport()
+            let time = ManualTime(Date(timeIntervalSinceNow: years * 365 * 86400))
+            let backend = try APNsBackend.scripted(transport, options: options, time: time)
+            let problem = try #require(backend.credentialProblem(at: time.now))
+            #expect(problem.reason == reason && problem.advice == .parkBackend)
+            #expect(problem.detail?.contains(fix) == true)
+            #expect(await backend.send(PushNotification(title: "x"), to: [recipient()]) == [.refused(problem)])
+            #expect(transport.calls.isEmpty, "nothing leaves")
+            #expect(backend.health.status == .down)
+            #expect(await backend.diagnose().contains { $0.check == "certificate" && $0.verdict == .failure })
+        }
+        let now = try APNsBackend.scripted(ScriptedTransport(), options: options, time: ManualTime(Date()))
+        #expect(now.credentialProblem(at: Date()) == nil)
+        #expect(await now.send(PushNotification(title: "x"), to: [recipient()])[0].acceptance != nil)
     }
 
     @Test("One file may hold certificate and key")

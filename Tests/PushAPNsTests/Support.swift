@@ -92,14 +92,14 @@ struct SampleConfiguration: ConfigFileReader {
     }
 
     /// Reads the section the way the registry does, and gives back every issue as `key: problem. fix`.
-    func read(now: Date = Date()) -> (options: APNsOptions?, issues: [String]) {
+    func read() -> (options: APNsOptions?, issues: [String]) {
         let origin = ConfigOrigin(file: "chapar.yaml", line: 1, column: 1)
         let entries = values.map {
             ConfigNode.Entry(key: $0.0, keyOrigin: origin, node: ConfigNode(.scalar($0.1), origin: origin))
         }
         let report = ConfigReport()
         let section = ConfigSection(ConfigNode(.map(entries), origin: origin), report: report, files: self)
-        let options = APNsOptions(section, now: now)
+        let options = APNsOptions(section)
         section.finish()
         return (
             options,

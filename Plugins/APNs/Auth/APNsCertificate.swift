@@ -5,7 +5,7 @@ import X509
 
 /// A client certificate for APNs with its key: what it may send to, and until when.
 ///
-/// Read when the configuration is, so that a wrong topic or an expired certificate is found before Apple finds it.
+/// Read when the configuration is, so that a wrong topic is found before Apple finds it; its dates are no part of that.
 public struct APNsCertificate: Sendable {
     /// The topics it names, in its order.
     public let topics: [String]
@@ -67,15 +67,23 @@ public struct APNsCertificate: Sendable {
     /// Whether it may send to the app's topic, or to nothing that it tells.
     func allows(_ topic: String) -> Bool { topics.isEmpty || topics.contains(topic) }
 
+    private static let name = "The client certificate"
+    private static let renewal = "Renew it on Apple's developer site and replace certificate_file."
+
     /// How it stands with its dates.
     func validity(at now: Date) -> Diagnosis {
         Diagnosis.certificate(
-            "The client certificate",
+            Self.name,
             notBefore: notBefore,
             notAfter: notAfter,
             at: now,
-            renew: "Renew it on Apple's developer site and replace certificate_file."
+            renew: Self.renewal
         )
+    }
+
+    /// Why nothing can be sent with it, for its dates; nil while it is good.
+    func problem(at now: Date) -> Refusal? {
+        .outOfDate(Self.name, notBefore: notBefore, notAfter: notAfter, at: now, renew: Self.renewal)
     }
 
     private static func certificate(in text: String) throws(Mistake) -> Certificate {

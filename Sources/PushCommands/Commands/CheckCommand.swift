@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import PushCore
 import PushGateway
 
@@ -7,7 +8,10 @@ struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
         abstract: "Check a configuration file and name every mistake at once.",
-        discussion: "Exit code 0 when the file is good, 3 when it has mistakes. The network is not touched; see doctor."
+        discussion: """
+            Exit code 0 when the file is good, 3 when it has mistakes. What depends on the date, such as a certificate that has \
+            expired, is no mistake of the file: it is a warning. The network is not touched; see doctor.
+            """
     )
 
     @OptionGroup var file: ConfigOption
@@ -16,9 +20,14 @@ struct CheckCommand: AsyncParsableCommand {
     func run() async throws {
         do {
             let loaded = try file.load()
-            form.isJSON ? Shell.print(report(loaded, [])) : Shell.print(summary(loaded))
+            let warnings = Self.warnings(loaded, at: Date())
+            guard !form.isJSON else { return Shell.print(report(loaded, [], warnings)) }
+            Shell.print(summary(loaded))
+            for warning in warnings {
+                Shell.print("\(Shell.paint("warning", .yellow)) \(warning.path): \(warning.problem)")
+            }
         } catch let error as ConfigurationError where form.isJSON {
-            Shell.print(report(nil, error.issues))
+            Shell.print(report(nil, error.issues, []))
             throw ExitStatus.configuration
         }
     }
@@ -30,12 +39,37 @@ struct CheckCommand: AsyncParsableCommand {
         return "\(file.path) is good: \(all); \(routes) route\(routes == 1 ? "" : "s")."
     }
 
-    private func report(_ loaded: LoadedConfiguration?, _ issues: [ConfigIssue]) -> JSONValue {
+    /// A part that the date keeps from working: the gateway starts without it.
+    struct Warning: Equatable {
+        var path: String
+        var problem: String
+    }
+
+    /// The credentials that have ended, or not begun.
+    static func warnings(_ loaded: LoadedConfiguration, at now: Date) -> [Warning] {
+        var warnings = loaded.backends.compactMap { configured -> Warning? in
+            guard let problem = configured.backend.credentialProblem(at: now) else { return nil }
+            let words = problem.detail ?? problem.reason
+            return Warning(path: "backends.\(configured.name)", problem: "\(words) Until then the backend is parked.")
+        }
+        if let server = HostChecks.certificate(loaded.configuration.tls, at: now), server.verdict == .failure {
+            let words = [server.finding, server.fix].compactMap(\.self).joined(separator: " ")
+            warnings.append(Warning(path: "server.tls.certificate_file", problem: words))
+        }
+        return warnings
+    }
+
+    private func report(
+        _ loaded: LoadedConfiguration?,
+        _ issues: [ConfigIssue],
+        _ warnings: [Warning]
+    ) -> JSONValue {
         let backends: [JSONValue] = (loaded?.backends ?? [])
             .map { ["name": .string($0.name), "kind": .string($0.backend.kind.rawValue)] }
         return [
             "file": .string(file.path), "ok": .bool(issues.isEmpty), "backends": .array(backends),
             "issues": .array(issues.map(Self.json)),
+            "warnings": .array(warnings.map { ["path": .string($0.path), "problem": .string($0.problem)] }),
         ]
     }
 

@@ -13,14 +13,14 @@ enum HostChecks {
         let store =
             configuration.store.kind == .sqlite ? file(configuration.store) : await database(configuration.store)
         return store + [clock(Date()), descriptors(), port(configuration.server)]
-            + certificate(configuration.tls, at: Date())
+            + [certificate(configuration.tls, at: Date())].compactMap(\.self)
     }
 
-    /// The certificate with which the API speaks TLS.
-    private static func certificate(_ tls: GatewayConfiguration.TLS?, at now: Date) -> [Diagnosis] {
-        guard let end = tls?.notAfter else { return [] }
+    /// How the certificate stands with its dates with which the API speaks TLS; nil without one.
+    static func certificate(_ tls: GatewayConfiguration.TLS?, at now: Date) -> Diagnosis? {
+        guard let end = tls?.notAfter else { return nil }
         let renew = "Renew it, replace server.tls.certificate_file and send the gateway SIGHUP."
-        return [.certificate("The server's certificate", notAfter: end, at: now, renew: renew)]
+        return .certificate("The server's certificate", notAfter: end, at: now, renew: renew)
     }
 
     /// A PostgreSQL store: whether it can be reached and used, and who keeps it from cleaning up.

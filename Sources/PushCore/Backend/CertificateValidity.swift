@@ -32,3 +32,35 @@ extension Diagnosis {
         return Diagnosis("certificate", .ok, "\(name) is valid until \(until).")
     }
 }
+
+extension Refusal {
+    /// Why a backend must not send with a certificate now, for its dates alone: it ended, or has not begun; nil while it is good.
+    ///
+    /// What depends on the date is no mistake of a configuration, which is as good as on the day it was written. So reading one never
+    /// looks at dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend is parked
+    /// (``PushBackend/credentialProblem(at:)``) until another certificate or the clock mends it.
+    ///
+    /// - Parameters:
+    ///   - name: What begins the sentence: `The client certificate`.
+    ///   - notBefore: From when on it is good.
+    ///   - notAfter: When it ends.
+    ///   - now: The time.
+    ///   - renew: How it is renewed.
+    /// - Returns: The refusal of whatever would be sent with it, with the fix.
+    package static func outOfDate(
+        _ name: String,
+        notBefore: Date,
+        notAfter: Date,
+        at now: Date,
+        renew: String
+    ) -> Refusal? {
+        guard now >= notAfter || now < notBefore else { return nil }
+        let finding = Diagnosis.certificate(name, notBefore: notBefore, notAfter: notAfter, at: now, renew: renew)
+        return Refusal(
+            .account,
+            reason: now >= notAfter ? "certificate_expired" : "certificate_not_yet_valid",
+            detail: finding.fix.map { "\(finding.finding) \($0)" } ?? finding.finding,
+            advice: .parkBackend
+        )
+    }
+}

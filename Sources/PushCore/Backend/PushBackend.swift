@@ -67,6 +67,12 @@ public protocol PushBackend: Sendable {
     /// The backend's own state, without a request to the platform.
     var health: BackendHealth { get }
 
+    /// Why the platform would take nothing at a time, for the dates of the backend's credential alone: it has ended, or not begun.
+    ///
+    /// Nil while it is good, and where credentials have no dates. Asked without a request to the platform: a gateway parks such a
+    /// backend from its start on, and `chapar check` warns. ``send(_:report:)`` refuses by itself what it is given nevertheless.
+    func credentialProblem(at now: Date) -> Refusal?
+
     /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
     func diagnose() async -> [Diagnosis]
 
@@ -115,6 +121,8 @@ extension PushBackend {
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         PayloadCheck()
     }
+    /// None: the credential has no dates.
+    public func credentialProblem(at now: Date) -> Refusal? { nil }
     /// A second copy is a nuisance, no more.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
     /// The app's own token; none for a Live Activity.

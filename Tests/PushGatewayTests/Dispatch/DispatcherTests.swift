@@ -122,6 +122,162 @@ struct DispatcherTests {
         }
     }
 
+    /// A platform that stands still for one message gives the others back within 2 s: see `StrayAnswerTests` for the rows.
+    @Test(
+        "One odd answer among a thousand stops no other message for longer than 2 s",
+        arguments: [Refusal.Advice.slowBackend(after: nil), .parkBackend]
+    )
+    func strayAnswer(advice: Refusal.Advice) async throws {
+        let backend = ScriptedBackend { addressee, attempt in
+            addressee.recipient == .topic("t7") && attempt == 1 ? Self.refused(advice, .account) : Self.accepted
+        }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let narrow = BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 8)
+        try await rig.run(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [narrow])) {
+            let id = try await rig.accept((0..<1_000).map { "t\($0)" })
+            try await rig.until { backend.attempts(.topic("t7")).count == 1 }
+            var counts: [DeliveryState: Int]?
+            let end = rig.time.steady.addingTimeInterval(2)
+            while rig.time.steady < end {
+                rig.time.advance(by: .milliseconds(100))
+                for _ in 0..<20 where counts?[.acceptedByPlatform] ?? 0 < 999 {
+                    counts = try await rig.store.notification(id)?.counts
+                    try await Task.sleep(for: .milliseconds(1))
+                }
+            }
+            try await rig.until { try await rig.store.notification(id)?.counts[.acceptedByPlatform] ?? 0 >= 999 }
+        }
+        await rig.store.close()
+    }
+
+    /// A backend whose credential has ended by its dates.
+    private struct DatedBackend: BackendWrapper {
+        let wrapped: any PushBackend
+        static let problem = Refusal(
+            .account,
+            reason: "certificate_expired",
+            detail: "It expired. Renew it.",
+            advice: .parkBackend
+        )
+
+        func credentialProblem(at now: Date) -> Refusal? { Self.problem }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            for (row, request) in requests.enumerated() {
+                report(
+                    request.recipients.indices.map {
+                        DeliveryReport(request: row, recipient: $0, outcome: .refused(Self.problem))
+                    }
+                )
+            }
+        }
+    }
+
+    @Test("A backend whose credential has ended is parked from the start on, says so once, and stops no other")
+    func outOfDate() async throws {
+        let log = RecordedLog()
+        let rig = try await DispatcherRig(logger: log.logger)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let expired = DatedBackend(wrapped: ScriptedBackend { _, _ in Self.accepted })
+        try await rig.run(["a": expired, "b": ScriptedBackend { _, _ in Self.accepted }]) {
+            try await rig.until { rig.dispatcher.workers.first?.isParked == true }
+            let worker = try #require(rig.dispatcher.workers.first)
+            #expect(worker.pauseReason == "certificate_expired")
+            #expect(worker.health(BackendHealth()).status == .down)
+            #expect(worker.health(BackendHealth()).detail?.contains("Renew it.") == true)
+            let waiting = try await rig.accept(["x"])
+            let sent = try await rig.accept(["y"], plan: DeliveryPlan(["b"]))
+            try await rig.expect(sent, [.acceptedByPlatform: 1])
+            try await rig.until {
+                rig.time.advance(by: .milliseconds(100))
+                return try await rig.store.notification(waiting)?.counts == [.retrying: 1]
+            }
+            try await rig.until { try await rig.eventTypes().contains("backend.parked") }
+        }
+        #expect(log.lines.count { $0.contains("backend is parked") && $0.contains("Renew it.") } == 1)
+        await rig.store.close()
+    }
+
+    /// A platform that answers nothing, and is shut down only together with another one.
+    private final class PairedBackend: PushBackend {
+        let kind: BackendKind = "paired"
+        let audience = BackendAudience(forms: [.topic])
+        private let pair: Pair
+
+        final class Pair: Sendable {
+            private let waiting = Mutex<[CheckedContinuation<Void, Never>]>([])
+
+            func meet() async {
+                await withCheckedContinuation { continuation in
+                    let all = waiting.withLock { waiting in
+                        waiting.append(continuation)
+                        guard waiting.count == 2 else { return [CheckedContinuation<Void, Never>]() }
+                        defer { waiting = [] }
+                        return waiting
+                    }
+                    for one in all { one.resume() }
+                }
+            }
+
+            var count: Int { waiting.withLock { $0.count } }
+
+            func letGo() {
+                for one in waiting.withLock({ waiting in
+                    defer { waiting = [] }
+                    return waiting
+                }) { one.resume() }
+            }
+        }
+
+        let calls = Mutex(0)
+        private let isShut = Atomic(false)
+
+        init(_ pair: Pair) { self.pair = pair }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            calls.withLock { $0 += 1 }
+            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(2)) }
+        }
+
+        func shutdown(grace: Duration) async {
+            guard grace == .zero, !isShut.exchange(true, ordering: .sequentiallyConsistent) else { return }
+            await pair.meet()
+        }
+    }
+
+    @Test("A drain closes its backends side by side: one that takes its time keeps no other waiting")
+    func drainTogether() async throws {
+        let pair = PairedBackend.Pair()
+        let (one, two) = (PairedBackend(pair), PairedBackend(pair))
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let running = Task { try await rig.dispatcher.run(DispatcherRig.snapshot(["a": one, "b": two])) }
+        for name in ["a", "b"] { try await rig.accept(plan: DeliveryPlan([name], onUnknown: .stop)) }
+        try await rig.until { one.calls.withLock { $0 } == 1 && two.calls.withLock { $0 } == 1 }
+        rig.dispatcher.stop()
+        let ended = Mutex(false)
+        async let end: Void = {
+            try await running.value
+            ended.withLock { $0 = true }
+        }()
+        do {
+            try await rig.until {
+                rig.time.advance(by: .seconds(1))
+                return ended.withLock { $0 }
+            }
+        } catch {
+            while !ended.withLock({ $0 }) {  // Else this test would wait for them as well.
+                pair.letGo()
+                rig.time.advance(by: .seconds(1))
+                try? await Task.sleep(for: .milliseconds(2))
+            }
+            throw error
+        }
+        try await end
+        await rig.store.close()
+    }
+
     @Test("A message is sent at its time and ends at its time, wherever it waits")
     func times() async throws {
         let backend = ScriptedBackend { addressee, _ in

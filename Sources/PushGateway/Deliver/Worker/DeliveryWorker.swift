@@ -131,6 +131,7 @@ final class DeliveryWorker: Sendable {
 
     /// Works until ``stop()``, then waits for what is under way; the backend is left running.
     func run() async {
+        parkIfOutOfDate()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [backend] in await backend.watch() }
             group.addTask { await self.giveUpHangingBatches() }
@@ -146,6 +147,16 @@ final class DeliveryWorker: Sendable {
             }
             group.cancelAll()
         }
+    }
+
+    /// Parks a backend before its first message, when the dates of its credential say that none would be taken.
+    private func parkIfOutOfDate() {
+        let now = dependencies.clock.reading
+        guard let problem = backend.credentialProblem(at: now.wall) else { return }
+        let signal = BackendSignal.park(reason: problem.reason, detail: problem.detail)
+        let change = gate.update { $0.apply(signal, at: now.steady) }
+        guard let event = announce(change, at: now) else { return }
+        dependencies.outcomeWriter.append([], events: [event])
     }
 
     /// What the loop starts.

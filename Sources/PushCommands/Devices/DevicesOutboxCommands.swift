@@ -108,7 +108,10 @@ struct DevicesOperationsCommand: AsyncParsableCommand {
             for item in items {
                 let words = [item["backend"], item["kind"], item["at"]].map { $0?.stringValue ?? "" }
                 let due = item["due"]?.stringValue.map { "due \($0)" } ?? "after the one before"
-                Shell.print("\(words.joined(separator: "  "))  tried \(item["attempts"]?.text ?? "0") times, \(due)")
+                let why = item["reason"]?.stringValue.map { ", \($0)" } ?? ""
+                Shell.print(
+                    "\(words.joined(separator: "  "))  tried \(item["attempts"]?.text ?? "0") times, \(due)\(why)"
+                )
             }
         }
     }

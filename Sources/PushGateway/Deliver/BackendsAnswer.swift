@@ -16,6 +16,8 @@ struct BackendsAnswer {
     let operations: [String: OutboxDepth]
     /// Who gets to see it.
     let caller: Caller
+    /// Why entries of the outbox wait.
+    let troubles: OutboxTroubles
     /// When the gateway's own credentials end, as far as the caller gets to see it.
     let expiries: [String: Date]
     let now: TimeReading
@@ -35,6 +37,7 @@ struct BackendsAnswer {
         self.operations = operations
         self.expiries = expiries
         self.caller = caller
+        troubles = state.outcomes.troubles
         backends = state.snapshot.backends.filter { caller.mayUse(backend: $0.name) }
         self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
@@ -47,6 +50,7 @@ struct BackendsAnswer {
         writer.beginArray()
         for backend in backends {
             writer.beginObject()
+            let own = backend.backend.health
             writer.field("name", backend.name)
             writer.field("kind", backend.backend.kind.rawValue)
             write(audience: backend.backend.audience, to: &writer)
@@ -54,7 +58,7 @@ struct BackendsAnswer {
             writer.beginArray()
             for ability in ["send"] + backend.backend.abilityNames { writer.string(ability) }
             writer.endArray()
-            write(health: backend.backend.health, to: &writer)
+            write(health: troubles.health(of: backend.name, workers[backend.name]?.health(own) ?? own), to: &writer)
             write(worker: backend.name, to: &writer)
             write(operations: backend.name, to: &writer)
             writer.endObject()

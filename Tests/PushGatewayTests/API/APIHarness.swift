@@ -280,6 +280,12 @@ struct StubBackend: PushBackend {
 struct StubWorkers: WorkerObserver {
     var invalidations: TokenInvalidation?
     let workers = [
-        WorkerStatus(backend: "ios", inFlight: 3, window: 1000), WorkerStatus(backend: "android", isParked: true),
+        WorkerStatus(backend: "ios", inFlight: 3, window: 1000),
+        WorkerStatus(
+            backend: "android",
+            pauseReason: "invalid_grant",
+            pauseDetail: "Log in again.",
+            isParked: true
+        ),
     ]
 }

@@ -75,6 +75,7 @@ struct APIMetricsTests {
             (#"chapar_queue_oldest_age_seconds{backend="ios"}"#, 60), (#"chapar_inflight{backend="ios"}"#, 3),
             (#"chapar_window{backend="ios"}"#, 1000), (#"chapar_lane_paused{backend="android"}"#, 2),
             (#"chapar_backend_up{backend="ios",kind="apns",app="default"}"#, 1),
+            (#"chapar_backend_up{backend="android",kind="fcm",app="default"}"#, 0),
             (
                 #"chapar_credential_expiry_timestamp_seconds{backend="ios",credential="client_certificate"}"#,
                 1_900_000_000

@@ -118,6 +118,8 @@ struct APIOperationsTests {
         #expect(backends[0]["lane"]?["waiting"] == 1)
         #expect(backends[0]["lane"]?["oldest_age"]?.text == "90.0")
         #expect(backends[1]["lane"]?["parked"] == true)
+        #expect(backends[1]["health"]?["status"] == "down", "a backend that nothing goes through is not well")
+        #expect(backends[1]["health"]?["detail"] == "parked, invalid_grant: Log in again.")
         #expect(reply.json["credential_expiries"] == [:])
         #expect(reply.json["credential_warning_days"] == 30)
     }

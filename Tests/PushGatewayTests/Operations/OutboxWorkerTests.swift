@@ -53,6 +53,44 @@ struct OperationLaneTests {
         }
     }
 
+    @Test("What waits says why: what it was told itself, or what keeps its backend from being asked")
+    func whyItWaits() async throws {
+        try await OperationRig.run { rig in
+            let isUp = Mutex(false)
+            let busy = PushError(.rateLimited, "One request a day.", reason: "quota", retryAfter: .seconds(3_600))
+            let platform = ScriptedPlatform(
+                policy: RetrySchedule(delays: [.seconds(60)], sweep: .seconds(60), maximumAttempts: 9, jitter: 0)
+            ) {
+                _,
+                _ throws(PushError) in if !isUp.withLock({ $0 }) { throw busy }
+            }
+            _ = try await rig.store.put([rig.device("a"), rig.device("b")])
+            try await rig.store.enqueue([rig.subscription("a")])
+            try await rig.run(["crm": platform], registers: false) { state, _ in
+                let responder = rig.api(state).responder
+                func first(_ device: String) async throws -> JSONValue? {
+                    let reply = try await APIHarness.send(responder, .get, "/v1/devices/\(device)/operations")
+                    return reply.json["items"]?.arrayValue?.first
+                }
+                try await rig.until("the refusal") { try await first("a")?["attempts"] == 1 }
+                #expect(try await first("a")?["reason"] == "quota")
+                #expect(try await first("a")?["message"] == "One request a day.")
+                try await rig.store.enqueue([rig.subscription("b")])
+                #expect(try await first("b")?["attempts"] == 0, "the backend is paused")
+                #expect(try await first("b")?["reason"] == "quota")
+                let health = try await APIHarness.send(responder, .get, "/v1/backends").json["backends"]?.arrayValue?
+                    .first?["health"]
+                #expect(health?["status"] == "degraded")
+                #expect(health?["detail"]?.stringValue?.contains("quota: One request a day.") == true)
+                isUp.withLock { $0 = true }
+                try await rig.until(by: .seconds(30)) { try await rig.store.outboxDepths().isEmpty }
+                let after = try await APIHarness.send(responder, .get, "/v1/backends").json["backends"]?.arrayValue?
+                    .first?["health"]
+                #expect(after?["status"] == "ok")
+            }
+        }
+    }
+
     @Test("A subscription that a log-out overtakes is asked for once more, as a former user's")
     func overtaken() async throws {
         try await OperationRig.run { rig in

@@ -32,6 +32,8 @@ final class OutboxOutcomes: Sendable {
         fileprivate let over: AsyncSignal
     }
 
+    /// Why those wait that are not over.
+    let troubles = OutboxTroubles()
     private let contents = Mutex(Contents())
     /// The other gateways that share the store; nil when none can.
     private let nodes: (any NodeExchange)?
@@ -71,6 +73,7 @@ final class OutboxOutcomes: Sendable {
     /// Where none waits here, one of another gateway may: of the operations that a caller can wait for, while it still can, all gateways
     /// are told.
     func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
+        troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }
         switch operation.kind {
         case .register, .remove: break

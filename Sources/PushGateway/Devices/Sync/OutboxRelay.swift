@@ -107,6 +107,7 @@ package final class OutboxRelay: Sendable {
             return workers.current
         }
         for worker in old { worker.stop() }
+        state.outcomes.troubles.beginAnew()
         let registrars = needed.filter { $0.registersDevices && $0.backend.devices != nil }
         await backfill.keep(Set(registrars.map(\.name)))
         for worker in new {

@@ -208,6 +208,7 @@ final class OutboxWorker: Sendable {
         switch answer {
         case .success(.done(let detail)):
             state.withLock { $0.pause.recordAnswer() }
+            dependencies.outcomes.troubles.works(name)
             report = OperationReport(.done, detail: detail)
         case .success(.moot(let reason)):
             report = OperationReport(.done, reason: reason)
@@ -228,7 +229,8 @@ final class OutboxWorker: Sendable {
         await write(OutboxResult(claim, ending, event: event))
         dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
-        case (.retry, _): break
+        case (.retry, .failure(let error)): dependencies.outcomes.troubles.waits(claim.operation.id, for: error)
+        case (.retry, .success): break
         case (.failed, .failure(let error)): dependencies.outcomes.report(claim.operation, .failed(error), at: now)
         default: dependencies.outcomes.report(claim.operation, .done(report.detail), at: now)
         }
@@ -250,6 +252,7 @@ final class OutboxWorker: Sendable {
         let now = dependencies.time.steady
         let (isPaused, look) = state.withLock { state in (state.pause.recordFailure(error, at: now), state.look) }
         guard isPaused else { return }
+        dependencies.outcomes.troubles.pauses(name, for: error)
         look?.cancel()
         if error.code == .credentialsRefused {
             dependencies.logger.warning(

@@ -178,7 +178,10 @@ struct SubscriptionAPI: Sendable {
             writer.field("unplanned", unplanned)
             writer.name("items")
             writer.beginArray()
-            for one in waiting { Self.write(one, endpoint.state.time, to: &writer) }
+            let troubles = endpoint.state.outcomes.troubles
+            for one in waiting {
+                Self.write(one, endpoint.state.time, troubles.reason(of: one.operation), to: &writer)
+            }
             writer.endArray()
         }
     }
@@ -194,7 +197,13 @@ struct SubscriptionAPI: Sendable {
         return try await store.unplannedCount(ofDevice: device)
     }
 
-    private static func write(_ waiting: WaitingEntry, _ time: any TimeSource, to writer: inout JSONWriter) {
+    /// `error` is why it waits, as far as this gateway knows.
+    private static func write(
+        _ waiting: WaitingEntry,
+        _ time: any TimeSource,
+        _ error: PushError?,
+        to writer: inout JSONWriter
+    ) {
         let operation = waiting.operation
         writer.beginObject()
         writer.field("id", operation.id.uuidString.lowercased())
@@ -206,6 +215,8 @@ struct SubscriptionAPI: Sendable {
         writer.field("attempts", waiting.attempts)
         writer.name("due")
         if let due = waiting.due { RFC3339.write(time.wall(due), to: &writer) } else { writer.null() }
+        writer.field("reason", error.map { $0.reason ?? $0.code.rawValue })
+        writer.field("message", error?.message)
         writer.endObject()
     }
 }

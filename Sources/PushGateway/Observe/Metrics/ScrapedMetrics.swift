@@ -93,7 +93,7 @@ struct ScrapedMetrics {
         for worker in workers { text.sample(.window, [worker.backend], Double(worker.window)) }
         text.begin(.lanePaused)
         for worker in workers {
-            let isPaused = worker.pausedUntil.map { $0 > now.wall } ?? false
+            let isPaused = worker.isSlowed || worker.pausedUntil.map { $0 > now.wall } ?? false
             text.sample(.lanePaused, [worker.backend], worker.isParked ? 2 : isPaused ? 1 : 0)
         }
         text.begin(.breakerState)
@@ -114,7 +114,11 @@ struct ScrapedMetrics {
 
     private func writeBackends(to text: inout PrometheusText) {
         guard !backends.isEmpty else { return }
-        let health = backends.map { ($0.name, $0.backend.kind.rawValue, $0.backend.health) }
+        let known = Dictionary(workers.map { ($0.backend, $0) }) { first, _ in first }
+        let health = backends.map { backend in
+            let own = backend.backend.health
+            return (backend.name, backend.backend.kind.rawValue, known[backend.name]?.health(own) ?? own)
+        }
         let apps = backends.map(\.app)
         text.begin(.backendUp)
         for ((name, kind, health), app) in zip(health, apps) {

@@ -217,21 +217,29 @@ struct OpenedStore: Sendable {
 
     /// So long an absence counts at most, in milliseconds: what waits has expired by then, or nothing waits.
     ///
-    /// So a clock that is decades ahead at a start lifts numbers and times by no more than this.
+    /// So a clock that is decades ahead at a start of the machine lifts numbers and times by no more than this.
     private static let longestAbsence: Int64 = 400 * 86_400_000
 
-    /// Lets the steady time go on where it was, by the time of day that has passed since; it never goes back.
+    /// Lets the steady time go on where it was, by what has passed since; it never goes back.
     ///
-    /// So a machine that starts with a clock that is behind lifts no numbers and holds nothing up: what its clock is off by is
-    /// no time that has passed.
+    /// As long as the machine has not been started again its own count of time says what has passed, whatever the clock was set to
+    /// meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts as no time that has passed.
+    /// So a clock that is wrong holds nothing up and, set on the same machine, ends nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
         let wall = time.now.millisecondsSince1970
-        let marks = try Row.fetchAll(db, sql: "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
+        let marks = try Row.fetchAll(db, sql: "SELECT name, value FROM marks")
         let saved = Dictionary(marks.map { ($0["name"] as String, $0["value"] as Int64) }) { $1 }
         var steady = wall
         if let savedSteady = saved["steady"], let savedWall = saved["wall"] {
-            let absence = min(max(0, wall.subtracting(clamping: savedWall)), Self.longestAbsence)
-            steady = try Self.plausible(savedSteady, "its time", in: Self.times).adding(clamping: absence)
+            let time = time as? any BootTimeSource
+            var absence = max(0, wall.subtracting(clamping: savedWall))
+            if let boot = time?.bootTime, boot.boot == saved["boot"], let uptime = saved["uptime"], boot.uptime >= uptime,
+                saved["counted"] == savedSteady
+            {
+                absence = boot.uptime.subtracting(clamping: uptime)
+            }
+            steady = try Self.plausible(savedSteady, "its time", in: Self.times)
+                .adding(clamping: min(absence, Self.longestAbsence))
             wallOffset = try Self.plausible(savedWall, "a time of day", in: Self.times).subtracting(
                 clamping: savedSteady
             )

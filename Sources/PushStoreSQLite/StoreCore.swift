@@ -11,7 +11,7 @@ import Synchronization
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
     /// The clock whose steady time goes on over restarts.
-    let time: any TimeSource
+    let time: StoreTime
     let observers = StoreObservers()
     let inbox: Inbox
     let ports = StorePorts()
@@ -65,12 +65,13 @@ final class StoreCore: Sendable {
 }
 
 /// A clock whose steady time is shifted, so that it goes on where it was in the process before.
-struct StoreTime: TimeSource {
+struct StoreTime: BootTimeSource {
     let base: any TimeSource
     /// In milliseconds.
     let shift: Int64
 
     var now: Date { base.now }
+    var bootTime: BootTime? { (base as? any BootTimeSource)?.bootTime }
     var steady: Date { base.steady.addingTimeInterval(Double(shift) / 1000) }
     func sleep(for duration: Duration) async throws { try await base.sleep(for: duration) }
     func sleep(until steady: Date) async throws {

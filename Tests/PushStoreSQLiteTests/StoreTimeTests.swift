@@ -20,6 +20,41 @@ struct StoreTimeTests {
         try await wait
     }
 
+    @Test("goes by what the machine has counted, however far its clock was set before the start", arguments: [1, -1])
+    func setAhead(direction: TimeInterval) async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let time = MachineTime(boot: 7)
+            let store = try SQLiteStore(options, time: time)
+            let id = try await store.accept(time.manual)
+            await store.close()
+            time.manual.advance(by: .seconds(600))
+            time.manual.set(time.manual.now.addingTimeInterval(direction * 20 * 365 * 86_400))
+            let again = try SQLiteStore(options, time: time)
+            let expired = try await again.claimExpired(limit: 10)
+            #expect(expired.isEmpty, "it lives for an hour, of which ten minutes have passed")
+            #expect(abs(again.time.steady.timeIntervalSince(store.time.steady)) < 1)
+            time.manual.advance(by: .seconds(3_001))
+            #expect(try await again.claimExpired(limit: 10).map(\.notificationID) == [id])
+            await again.close()
+        }
+    }
+
+    @Test("goes by the time of day after the machine was started again")
+    func otherBoot() async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let (time, later) = (MachineTime(boot: 7), MachineTime(boot: 8))
+            let store = try SQLiteStore(options, time: time)
+            try await store.accept(time.manual)
+            await store.close()
+            later.manual.advance(by: .seconds(3_601))
+            let again = try SQLiteStore(options, time: later)
+            #expect(try await again.claimExpired(limit: 10).count == 1)
+            await again.close()
+        }
+    }
+
     @Test("does not wait until a time that passed between the look at the clock and the wait")
     func passed() async throws {
         let base = ManualTime()
@@ -30,4 +65,16 @@ struct StoreTimeTests {
         await signal.wait(after: signal.mark, until: end, time)
         #expect(base.sleeping == 0)
     }
+}
+
+/// A machine of which a test sets the clock; what it counts itself goes on.
+private struct MachineTime: BootTimeSource {
+    let manual = ManualTime()
+    let boot: Int64
+
+    var now: Date { manual.now }
+    var steady: Date { manual.steady }
+    var bootTime: BootTime? { BootTime(boot: boot, uptime: manual.steady.millisecondsSince1970 - 1_700_000_000_000) }
+    func sleep(for duration: Duration) async throws { try await manual.sleep(for: duration) }
+    func sleep(until steady: Date) async throws { try await manual.sleep(until: steady) }
 }

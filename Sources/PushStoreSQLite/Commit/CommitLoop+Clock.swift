@@ -22,7 +22,14 @@ extension CommitLoop {
     }
 
     private func saveClocks(_ offset: Int64) throws(StoreError) {
-        for (name, value) in [("steady", now), ("wall", now.adding(clamping: offset))] {
+        var marks = [("steady", now), ("wall", now.adding(clamping: offset))]
+        if let boot = core.time.bootTime {
+            // As of the moment of the transaction, which began a little earlier.
+            let passed = core.time.steady.millisecondsSince1970.subtracting(clamping: now)
+            // `counted` says of which steady time, since an older program keeps that alone.
+            marks += [("boot", boot.boot), ("uptime", boot.uptime.subtracting(clamping: passed)), ("counted", now)]
+        }
+        for (name, value) in marks {
             sql.saveMark.bind(1, name)
             sql.saveMark.bind(2, value)
             try sql.saveMark.run()

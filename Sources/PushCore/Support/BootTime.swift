@@ -1,0 +1,37 @@
+internal import Foundation
+
+/// How long the machine has been up, which setting its clock does not change: the measure for the time between two processes.
+package struct BootTime: Sendable, Hashable {
+    /// Which start of the machine it counts from.
+    package var boot: Int64
+    /// What has passed since then, in milliseconds, time asleep included.
+    package var uptime: Int64
+
+    /// Makes a time.
+    package init(boot: Int64, uptime: Int64) { (self.boot, self.uptime) = (boot, uptime) }
+
+    /// The machine's own; nil where the system does not tell its starts apart (`proc_sys_kernel(5)`, random/boot_id).
+    static var current: BootTime? {
+        #if os(Linux)
+            guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8) else {
+                return nil
+            }
+            var time = timespec()
+            guard clock_gettime(CLOCK_BOOTTIME, &time) == 0 else { return nil }
+            let uptime = Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+            return BootTime(boot: Int64(bitPattern: StableHash.of(text)), uptime: uptime)
+        #else
+            return nil
+        #endif
+    }
+}
+
+/// A clock that knows for how long its machine has been up.
+package protocol BootTimeSource: TimeSource {
+    /// The time since the machine was started; nil where that is not known.
+    var bootTime: BootTime? { get }
+}
+
+extension SystemTime: BootTimeSource {
+    package var bootTime: BootTime? { BootTime.current }
+}

@@ -101,9 +101,13 @@ class Rig:
                     child.wait()
 
     @contextlib.contextmanager
-    def responder(self, delay_ms=0, by_token=False):
-        """A platform stand-in that answers at once, or after `delay_ms`; `by_token` as responder.c says of -p; counts its answers."""
-        port, stat = free_port(), self.path(f"responder-{delay_ms}.stat")
+    def responder(self, delay_ms=0, by_token=False, port=None):
+        """A platform stand-in that answers at once, or after `delay_ms`; `by_token` as responder.c says of -p; counts its answers.
+
+        It listens on `port`, or on any.
+        """
+        port = port or free_port()
+        stat = self.path(f"responder-{delay_ms}-{port}.stat")
         command = ["taskset", "-c", LOAD_CPU, self.path("responder"), "serve", str(port), self.path("cert.pem"),
                    self.path("key.pem"), "-T", "900", "-s", stat]
         if delay_ms:

@@ -200,7 +200,7 @@ public final class SQLiteStore: NotificationStore {
     typealias Continuation<Value: Sendable> = CheckedContinuation<Result<Value, StoreError>, Never>
 
     /// Hands a command to the commit loop and waits for its answer.
-    private func ask<Value: Sendable>(_ make: (Reply<Value>) -> StoreCommand) async throws(StoreError) -> Value {
+    func ask<Value: Sendable>(_ make: (Reply<Value>) -> StoreCommand) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let operation = make(Reply(continuation: continuation))
             if !core.inbox.add(operation) { operation.fail(.closed) }

@@ -82,6 +82,64 @@ struct OneCommitTests {
         }
     }
 
+    @Test("The first message of a caller goes where its backend was moved to in the same commit, over a restart too")
+    func moveAndNewFlow() async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let time = ManualTime()
+            let store = try SQLiteStore(options, time: time)
+            try await store.accept(time)
+            var new = store.sample(time, recipients: 2)
+            new.caller = "another"
+            let batch = EnqueueBatch([new])
+            let moved = Mutex<Int?>(nil)
+            try await Self.together(
+                store,
+                [
+                    {
+                        let count = try await store.move(backend: "apns", to: "spare")
+                        moved.withLock { $0 = count }
+                    },
+                    { _ = try await store.enqueue(batch) },
+                ]
+            )
+            #expect(moved.withLock { $0 } == 1)
+            #expect(try await store.depths()["spare"]?.waiting == 3)
+            await store.close()
+            let again = try SQLiteStore(options, time: time)
+            #expect(try await again.depths()["spare"]?.waiting == 3)
+            #expect(try await again.depths()["apns"]?.waiting ?? 0 == 0, "some wait where nobody looks")
+            await again.close()
+        }
+    }
+
+    @Test("What is decided about without a claim is not claimed as well", arguments: [true, false])
+    func settleAndClaim(isClaimFirst: Bool) async throws {
+        try await Self.with { store, time in
+            for _ in 0..<3 { try await store.accept(time) }
+            try await store.accept(time, recipients: 3)
+            let seen = try await store.waitingDeliveries(WaitingLook(backend: "apns")) { _ in true }.found
+            #expect(seen.count == 6)
+            let changes = Changes(store)
+            let claimed = Mutex(0)
+            let settled = Mutex(0)
+            let claim: @Sendable () async throws -> Void = {
+                let found = try await store.claim(backend: "apns", limit: 4, wait: .zero).count
+                claimed.withLock { $0 = found }
+            }
+            let settle: @Sendable () async throws -> Void = {
+                let ends = seen.map { Resolution(of: $0, .end(.failed), attempt: [49]) }
+                let found = try await store.settle(ends, of: "apns") { _, _, _ in [1] }.count
+                settled.withLock { $0 = found }
+            }
+            try await Self.together(store, isClaimFirst ? [claim, settle] : [settle, claim])
+            #expect(claimed.withLock { $0 } == 4)
+            #expect(settled.withLock { $0 } == 2)
+            #expect(changes.ended == 2)
+            #expect(try await store.depths()["apns"] == QueueDepth(waiting: 0, claimed: 4))
+        }
+    }
+
     @Test("What comes back and has expired is claimed once")
     func retryAndExpiry() async throws {
         try await Self.with { store, time in

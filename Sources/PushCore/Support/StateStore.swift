@@ -63,6 +63,8 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case closed
     /// It failed; the sentence says how. Whether anything was stored is not known.
     case failed(String)
+    /// What was to be written cannot be, whatever the state of the store: nothing was stored, and trying again changes nothing.
+    case refused(String)
     /// The value is there, encrypted with a key that is not at hand; the sentence says which.
     case sealed(String)
     /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which. Nothing was
@@ -74,7 +76,7 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .full(let reason, _): reason
         case .closed: "the store is closed"
-        case .failed(let reason), .sealed(let reason), .newer(let reason): reason
+        case .failed(let reason), .refused(let reason), .sealed(let reason), .newer(let reason): reason
         }
     }
 }

@@ -11,6 +11,7 @@ extension GatewayState {
 /// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its worker flows.
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
+    private let isGone: (String) -> Bool
     let workers: [String: WorkerStatus]
     let depths: [String: QueueDepth]
     let operations: [String: OutboxDepth]
@@ -38,7 +39,9 @@ struct BackendsAnswer {
         self.expiries = expiries
         self.caller = caller
         troubles = state.outcomes.troubles
-        backends = state.snapshot.backends.filter { caller.mayUse(backend: $0.name) }
+        let snapshot = state.snapshot
+        backends = snapshot.backends.filter { caller.mayUse(backend: $0.name) }
+        isGone = snapshot.isGone
         self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
         self.depths = depths
         now = state.clock.reading
@@ -86,11 +89,10 @@ struct BackendsAnswer {
         writer.endArray()
     }
 
-    /// Backends that are not configured any more and for which deliveries wait.
+    /// Backends that are gone and for which deliveries wait.
     private var goneNames: [String] {
-        let configured = Set(backends.map(\.name))
-        return depths.filter {
-            caller.mayUse(backend: $0.key) && !configured.contains($0.key) && $0.value.waiting + $0.value.claimed > 0
+        depths.filter {
+            caller.mayUse(backend: $0.key) && isGone($0.key) && $0.value.waiting + $0.value.claimed > 0
         }.keys.sorted()
     }
 

@@ -71,7 +71,6 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
             store: store,
-            outcomeWriter: outcomeWriter,
             clock: self.clock,
             observer: observer,
             logger: logger

@@ -25,36 +25,37 @@ package final class GoneBackends: Sendable {
     }
 
     private struct State {
-        /// Whom each configured backend addresses.
-        var audiences: [String: BackendAudience] = [:]
-        var rules = PlanRules(GatewayConfiguration.Queue())
+        /// The configuration in force; nil before the first: then it is not known which backends are gone.
+        var snapshot: GatewaySnapshot?
         /// The backends that were logged already.
         var warned: Set<String> = []
         /// Backends whose deliveries are ended as they come due.
         var dropped: Set<String> = []
-        /// When a backend's deliveries were looked through last, and how many of them go nowhere else.
-        var looked: [String: (at: Date, left: Int)] = [:]
-        /// Backends whose deliveries are being moved.
-        var moving: Set<String> = []
-        /// Backends whose deliveries are looked through now.
-        var looking: Set<String> = []
-        /// How many moves have begun.
-        var moves = 0
-        /// Whether a configuration is in force: before that nobody knows which backends are gone.
-        var isInstalled = false
+        /// Which deliveries of a backend are looked at next.
+        var rounds: [String: WaitingRounds] = [:]
+        /// How many configurations and decisions of operators there were: rounds from before them are over.
+        var turn = 0
+
+        /// Whether a backend is known to be gone.
+        func isGone(_ backend: String) -> Bool { snapshot?.isGone(backend) ?? false }
+
+        /// Lets everything be looked at again.
+        mutating func beginAnew() {
+            rounds = [:]
+            turn += 1
+        }
     }
 
-    /// So many deliveries are taken at a time, so many times a look.
-    private static let batch = 512
-    private static let batches = 16
-    /// How soon deliveries without another backend are looked at again, in seconds.
-    private static let pause = 60.0
-    /// So long is waited at a time for somebody else who is at the same backend.
+    /// So many deliveries are looked at in one call of the store, so many times in each round of upkeep.
+    private static let page = 1_000
+    private static let pages = 20
+    /// How soon deliveries without another backend are looked at again; what comes due meanwhile is looked at at once.
+    private static let interval = Duration.seconds(60)
+    /// So long is waited at a time for the last outcomes of a backend.
     private static let moment = Duration.milliseconds(50)
     private static let droppedKey = "gone_backends.dropped"
 
     private let store: any NotificationStore
-    private let outcomeWriter: OutcomeWriter
     private let clock: WallClock
     private let observer: any DispatchObserver
     private let logger: Logger
@@ -62,13 +63,11 @@ package final class GoneBackends: Sendable {
 
     init(
         store: any NotificationStore,
-        outcomeWriter: OutcomeWriter,
         clock: WallClock,
         observer: any DispatchObserver,
         logger: Logger
     ) {
         self.store = store
-        self.outcomeWriter = outcomeWriter
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -79,7 +78,7 @@ package final class GoneBackends: Sendable {
     /// Puts a configuration in force; a backend that is configured again is not dropped any more.
     func install(_ snapshot: GatewaySnapshot) async {
         var kept: Set<String>?
-        if !state.withLock({ $0.isInstalled }) {
+        if state.withLock({ $0.snapshot == nil }) {
             do throws(StoreError) {
                 let stored = try await store.loadState(Self.droppedKey)
                 kept = Set(String(decoding: stored ?? [], as: UTF8.self).split(separator: "\n").map(String.init))
@@ -90,24 +89,24 @@ package final class GoneBackends: Sendable {
         let loaded = kept
         let (before, dropped) = state.withLock { state in
             state.dropped.formUnion(loaded ?? [])
-            state.isInstalled = true
-            state.audiences = Dictionary(snapshot.backends.map { ($0.name, $0.backend.audience) }) { first, _ in first }
-            state.rules = PlanRules(snapshot.configuration.queue)
-            state.looked = [:]
+            state.snapshot = snapshot
+            state.beginAnew()
             let before = state.dropped
-            state.dropped.subtract(state.audiences.keys)
+            state.dropped = before.filter { state.isGone($0) }
             return (before, state.dropped)
         }
         if dropped != before { try? await save(dropped) }  // Else it is done at the next start.
     }
 
-    /// Looks once after what is due.
+    /// Looks once after what is due: passes on or ends what can be, and leaves the others as they are, so that they are there at once for
+    /// a backend that comes back.
     func work() async {
         // When the store fails the next round does it.
-        let moves = state.withLock { $0.moves }
         guard let depths = try? await depths() else { return }
         for (name, depth) in depths where depth.waiting > 0 {
-            let isNew = state.withLock { $0.warned.insert(name).inserted }
+            let (isNew, turn, known) = state.withLock {
+                ($0.warned.insert(name).inserted, $0.turn, $0.rounds[name])
+            }
             if isNew {
                 logger.warning(
                     "deliveries wait for a backend that is not configured",
@@ -118,63 +117,60 @@ package final class GoneBackends: Sendable {
                     ]
                 )
             }
-            let now = clock.reading.steady
-            let last = state.withLock { $0.looked[name] }
-            if let last, depth.waiting <= last.left, now < last.at.addingTimeInterval(Self.pause) { continue }
-            // After a move the depths are no longer true, and to claim from a backend that was moved would end the move.
-            guard state.withLock({ $0.moves == moves }) else { return }
-            await lookThrough(name)
+            var rounds = known ?? WaitingRounds(interval: Self.interval)
+            for _ in 0..<Self.pages {
+                guard await look(at: name, &rounds) == .more else { break }
+            }
+            state.withLock { [rounds] in if $0.turn == turn { $0.rounds[name] = rounds } }
         }
         state.withLock { state in
             state.warned.formIntersection(depths.keys)
-            state.looked = state.looked.filter { depths[$0.key] != nil }
+            state.rounds = state.rounds.filter { depths[$0.key] != nil }
         }
     }
 
-    /// Takes what is due of a backend, and passes on or ends what can be; false when there is more than one look takes.
-    ///
-    /// The others go back as they were, so that they are there at once for a backend that comes back. They are taken until the
-    /// end, else the next claim would get them again; when there are too many for that, they get a later turn.
-    @discardableResult
-    private func lookThrough(_ name: String) async -> Bool {
-        let (audiences, rules, isDropped, isMoving, isFirst) = state.withLock { state in
-            let isMoving = state.moving.contains(name)
-            let isFirst = !isMoving && state.looking.insert(name).inserted
-            return (state.audiences, state.rules, state.dropped.contains(name), isMoving, isFirst)
-        }
-        guard !isMoving else { return true }
-        guard isFirst else {
-            try? await clock.time.sleep(for: Self.moment)  // Somebody else is at it.
-            return false
-        }
-        defer { state.withLock { _ = $0.looking.remove(name) } }
-        guard audiences[name] == nil else { return true }
-        var left: [ClaimedDelivery] = []
-        var isWhole = false
-        for _ in 0..<Self.batches where !isWhole {
-            // When the store fails the next look does it.
-            let claims = (try? await store.claim(backend: name, limit: Self.batch, wait: .zero)) ?? []
-            isWhole = claims.count < Self.batch
+    /// What a look came to.
+    private enum LookResult {
+        case more, over, failed
+    }
+
+    /// Looks at a part of what waits for a backend that is gone, and writes what is decided about it.
+    private func look(at name: String, _ rounds: inout WaitingRounds) async -> LookResult {
+        let (snapshot, isDropped) = state.withLock { ($0.snapshot, $0.dropped.contains(name)) }
+        guard let snapshot, snapshot.isGone(name) else { return .over }
+        let look = rounds.look(at: name, limit: Self.page, now: clock.reading.steady)
+        do throws(StoreError) {
+            let page = try await store.waitingDeliveries(look) { waiting in
+                isDropped || waiting.isCancelled || waiting.isRecovered
+                    || Self.nextStep(waiting.plan, waiting.step, snapshot) != nil
+            }
             let now = clock.reading
+            let rules = PlanRules(snapshot.configuration.queue)
+            var passedOn: [Int64: String] = [:]
             var resolutions: [Resolution] = []
-            for claim in claims {
-                if let end = end(of: claim, isDropped: isDropped, at: now) {
+            for delivery in page.found {
+                if let end = end(of: delivery, isDropped: isDropped, at: now) {
                     resolutions.append(end)
-                } else if let next = claim.plan.laterSteps(after: claim.step, where: { audiences[$0] != nil }).first {
-                    resolutions.append(passOn(claim, to: next, name, rules, at: now))
-                } else {
-                    left.append(claim)
+                } else if let next = Self.nextStep(delivery.plan, delivery.step, snapshot) {
+                    resolutions.append(passOn(delivery, to: next, name, rules, at: now))
+                    passedOn[delivery.id] = delivery.plan.backends[next]
                 }
             }
-            if !resolutions.isEmpty { outcomeWriter.append(resolutions) }
+            if !resolutions.isEmpty {
+                let settled = try await store.settle(resolutions, of: name, clock)
+                for (delivery, next) in passedOn where settled.contains(delivery) {
+                    observer.fellBack(from: name, to: next, reason: GatewayReason.backendGone)
+                }
+            }
+            return rounds.end(at: page.next) ? .over : .more
+        } catch {
+            return .failed  // The store says so in its own log; the next round does it.
         }
-        let now = clock.reading.steady
-        let later = now.addingTimeInterval(Self.pause)
-        outcomeWriter.append(left.map { Resolution(of: $0, isWhole ? .release : .retry(at: later, step: $0.step)) })
-        let count = left.count
-        let (isLast, at) = (isWhole, now)
-        state.withLock { $0.looked[name] = isLast && count > 0 ? (at, count) : nil }
-        return isWhole
+    }
+
+    /// The next step of a plan whose backend is there.
+    private static func nextStep(_ plan: DeliveryPlan, _ step: Int, _ snapshot: GatewaySnapshot) -> Int? {
+        plan.laterSteps(after: step) { !snapshot.isGone($0) }.first
     }
 
     /// The end of a delivery that goes nowhere any more; nil when it may go on.
@@ -199,7 +195,6 @@ package final class GoneBackends: Sendable {
         var position = claim.position(at: now)
         position.nextStep = next
         let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
-        observer.fellBack(from: name, to: claim.plan.backends[next], reason: reason)
         let attempt = EventJSON.skipped(name, reason: reason, at: now.wall, steady: now.steady)
         return Resolution(
             of: claim,
@@ -215,8 +210,8 @@ package final class GoneBackends: Sendable {
     /// How much waits for each backend that is not configured.
     func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
-        let configured = state.withLock { $0.audiences }
-        return depths.filter { configured[$0.key] == nil && ($0.value.waiting > 0 || $0.value.claimed > 0) }
+        guard let snapshot = state.withLock({ $0.snapshot }) else { return [:] }
+        return depths.filter { snapshot.isGone($0.key) && ($0.value.waiting > 0 || $0.value.claimed > 0) }
     }
 
     /// Hands everything that waits for a backend, now or at a later retry, to another one.
@@ -224,19 +219,13 @@ package final class GoneBackends: Sendable {
     /// - Returns: How many deliveries were moved.
     package func move(_ name: String, to other: String) async throws(Failure) -> Int {
         try await requireGone(name)
-        let names = state.withLock { Array($0.audiences.keys) }
+        let names = state.withLock { $0.snapshot?.backends.map(\.name) ?? [] }
         guard names.contains(other) else {
             throw .unknownTarget(nearest: Suggestion.nearest(to: other, among: names.sorted()))
         }
-        state.withLock { state in
-            state.moving.insert(name)
-            state.moves += 1
-        }
-        defer { state.withLock { _ = $0.moving.remove(name) } }
         do throws(StoreError) {
             for _ in 0..<20 {
-                let isLookedThrough = state.withLock { $0.looking.contains(name) }
-                if !isLookedThrough, let moved = try await store.move(backend: name, to: other) {
+                if let moved = try await store.move(backend: name, to: other) {
                     await forgetDropped(name)
                     logger.notice(
                         "deliveries were moved",
@@ -244,7 +233,7 @@ package final class GoneBackends: Sendable {
                     )
                     return moved
                 }
-                // What the last round took is about to be written.
+                // What the backend had when it was removed from the configuration is about to be written.
                 try? await clock.time.sleep(for: Self.moment)
             }
         } catch {
@@ -260,6 +249,7 @@ package final class GoneBackends: Sendable {
         let waiting = try await requireGone(name)
         let dropped = state.withLock { state in
             state.dropped.insert(name)
+            state.beginAnew()
             return state.dropped
         }
         do throws(StoreError) {
@@ -268,15 +258,15 @@ package final class GoneBackends: Sendable {
             throw .store(error)
         }
         logger.notice("deliveries are dropped", metadata: ["backend": "\(name)", "deliveries": "\(waiting)"])
-        while await !lookThrough(name) {}
+        var rounds = WaitingRounds(interval: Self.interval)
+        while await look(at: name, &rounds) == .more {}  // When the store fails, upkeep does the rest.
         return waiting
     }
 
     @discardableResult
     private func requireGone(_ name: String) async throws(Failure) -> Int {
-        let (isInstalled, isConfigured) = state.withLock { ($0.isInstalled, $0.audiences[name] != nil) }
-        guard isInstalled else { throw .busy }
-        if isConfigured { throw .configured }
+        guard let snapshot = state.withLock({ $0.snapshot }) else { throw .busy }
+        guard snapshot.isGone(name) else { throw .configured }
         let depth: QueueDepth?
         do throws(StoreError) {
             depth = try await depths()[name]

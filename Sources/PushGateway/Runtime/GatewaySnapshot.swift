@@ -9,6 +9,7 @@ public final class GatewaySnapshot: Sendable {
     public let configuration: GatewayConfiguration
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
+    private let names: Set<String>
     /// Which backends a recipient goes through, whatever app they are of.
     package let routing: RoutingTable
     /// The apps with backends, by name.
@@ -28,6 +29,7 @@ public final class GatewaySnapshot: Sendable {
         self.modules = modules
         self.configuration = configuration
         self.backends = backends
+        names = Set(backends.map(\.name))
         routing = RoutingTable(
             routes: configuration.routes,
             backends: backends,
@@ -53,6 +55,11 @@ public final class GatewaySnapshot: Sendable {
     func routing(of app: AppName) -> RoutingTable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
+
+    /// Whether a backend is gone: no gateway has it in its configuration any more, so that what waits for it has nobody who sends it.
+    ///
+    /// The one place that decides it, for everything that looks after such deliveries or shows them.
+    func isGone(_ backend: String) -> Bool { !names.contains(backend) }
 
     /// The app of a backend; nil when there is none of this name.
     func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }

@@ -3,7 +3,7 @@ public import PushCore
 
 /// What moves a delivery from one state to another.
 package enum DeliveryEvent: String, Sendable, CaseIterable {
-    case enqueue, due, claim, retry, release, end
+    case enqueue, due, claim, retry, release, settle, end
     case lateEnd = "late end"
     case cancel, replace, recover, receipt
 }
@@ -23,6 +23,12 @@ extension DeliveryState {
         .init(.retry, from: [.sending], to: [.retrying], "another attempt is due later, here or at the next backend"),
         .init(.retry, from: [.sending], to: [.scheduled, .queued], "the same, and none was made yet"),
         .init(.release, from: [.sending], to: [.queued, .scheduled, .retrying], "its owner gives it back unsent"),
+        .init(
+            .settle,
+            from: [.queued, .retrying],
+            to: [.retrying, .acceptedByPlatform, .delivered, .opened, .failed, .expired, .cancelled, .unknown],
+            "the gateway decided about it while nobody had claimed it: its backend is gone, or stands still"
+        ),
         .init(
             .end,
             from: [.sending],

@@ -50,6 +50,33 @@ public protocol NotificationStore: StateStore {
     /// Takes up to `limit` waiting deliveries whose time to live has ended, of any backend, under a lease; never waits.
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
 
+    /// Looks at deliveries of a backend's queue that are due and that nobody has claimed, and reads those that are wanted.
+    ///
+    /// It claims nothing and writes nothing. What was accepted or came back a moment ago may not be seen before the next look.
+    /// `isWanted` is called on any thread and must be quick.
+    func waitingDeliveries(
+        _ look: WaitingLook,
+        where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
+    ) async throws(StoreError) -> WaitingPage
+
+    /// Writes decisions about deliveries that wait for a backend, as ``waitingDeliveries(_:where:)`` found them, all in one commit.
+    ///
+    /// One that was claimed, changed, ended or moved to another backend meanwhile stays as it is. The others go where their
+    /// resolutions say, by the rules of ``record(_:event:)``. Nothing is written when none is left.
+    ///
+    /// - Returns: The numbers of those that it changed.
+    func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) -> Set<Int64>
+
+    /// Makes due now what waits at a backend for another attempt, and returns how much that was.
+    ///
+    /// What is to go out at a time of day stays, and so does what waits for a platform's word on an attempt without an answer
+    /// (``PushComposition/DeliveryPlan/UnknownRule/wait``).
+    func makeRetriesDue(of backend: String) async throws(StoreError) -> Int
+
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
     ///
     /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to

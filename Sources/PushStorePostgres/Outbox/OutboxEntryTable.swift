@@ -7,7 +7,7 @@ internal import PushQueue
 /// A line is what waits for one device at one backend. Whoever changes a line has the lock of its device (``RegistryLocks``); a claim
 /// changes rows alone, and passes over those that somebody else has.
 enum OutboxEntryTable {
-    /// So many rows are removed in one transaction.
+    /// So many rows are removed, or made due, in one transaction.
     static let largestRemoval = 1_000
 
     private struct Line: Hashable {
@@ -214,6 +214,22 @@ enum OutboxEntryTable {
             [.integers(nodes), .integer(now)]
         )
         return Set((0..<rows.count).compactMap { rows.text($0, 0) })
+    }
+
+    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may be more.
+    static func makeRetriesDue(
+        of backend: String,
+        now: Int64,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> Int {
+        try db.run(
+            """
+            UPDATE chapar.outbox_entries SET due = $2 WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM chapar.outbox_entries WHERE backend = $1 AND due > $2 AND owner IS NULL
+                ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))
+            """,
+            [.text(backend), .integer(now), .integer(largestRemoval)]
+        ).changed
     }
 
     // MARK: Removal

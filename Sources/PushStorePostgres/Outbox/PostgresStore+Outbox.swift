@@ -80,6 +80,20 @@ extension PostgresStore: OutboxStore {
         }
     }
 
+    /// Makes due what waits for another try, in steps, between which other calls get their turn.
+    public func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
+        let now = now
+        var (total, changed) = (0, 0)
+        repeat {
+            changed = try await transaction(on: outbox) { (db) throws(PostgresError) in
+                try OutboxEntryTable.makeRetriesDue(of: backend, now: now, db)
+            }
+            total += changed
+        } while changed == OutboxEntryTable.largestRemoval
+        if total > 0 { core.outboxSignals.raise(entriesOf: [backend]) }
+        return total
+    }
+
     /// How much waits at each backend, by sums that are kept along.
     public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await session(on: registryReader) { (db) throws(PostgresError) in try OutboxEntryTable.depths(db) }

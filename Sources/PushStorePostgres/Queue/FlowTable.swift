@@ -58,7 +58,10 @@ final class FlowTable: Sendable {
         try await connection.session { (db) throws(PostgresError) in
             try db.run(
                 """
-                INSERT INTO chapar.flows (backend, urgent, caller) SELECT * FROM unnest($1::text[], $2::bool[], $3::text[])
+                INSERT INTO chapar.flows (backend, urgent, caller)
+                SELECT DISTINCT coalesce(m.target, f.backend), f.urgent, f.caller
+                FROM unnest($1::text[], $2::bool[], $3::text[]) AS f(backend, urgent, caller)
+                LEFT JOIN chapar.moves m ON m.backend = f.backend ORDER BY 1, 2, 3
                 ON CONFLICT (backend, urgent, caller) WHERE NOT merged DO NOTHING
                 """,
                 [.texts(flows.map(\.backend)), .bools(flows.map(\.isUrgent)), .texts(flows.map(\.caller))]

@@ -77,7 +77,7 @@ struct RecordLoop {
         guard !all.isEmpty else { return }
         for resolution in all {
             if case .end(let state) = resolution.transition, !state.canBeRecorded {
-                throw .declined(.failed("a delivery cannot end in the state \(state.rawValue)"))
+                throw .declined(.refused("a delivery cannot end in the state \(state.rawValue)"))
             }
         }
         let core = core

@@ -11,6 +11,10 @@ struct SlowRecord {
     private let core: StoreCore
     private let now: Int64
     private let ownNumbers: [Int64]
+    /// The backend of deliveries that nobody has claimed, when it is about these.
+    private let settles: String?
+    /// The deliveries that it changed.
+    private(set) var settled: Set<Int64> = []
     private(set) var outcome = RecordOutcome()
     private var rows: [Int64: DeliveryRow] = [:]
     private var heads: [Int64: NotificationHead] = [:]
@@ -22,8 +26,10 @@ struct SlowRecord {
     private var attempts: [Int64: [UInt8]] = [:]
     private var events: [[UInt8]?] = []
 
-    init(_ core: StoreCore) {
+    /// Makes one of claims, or of what waits for a backend without a claim.
+    init(_ core: StoreCore, settlingAt backend: String? = nil) {
         self.core = core
+        settles = backend
         now = core.now
         ownNumbers = core.ownNumbers
     }
@@ -58,12 +64,17 @@ struct SlowRecord {
         _ event: RecordRequest.EndEvent
     ) throws(PostgresError) {
         guard var row = rows[resolution.delivery], let head = heads[row.notification] else {
-            outcome.change.ignored += 1  // It is final already.
+            if settles == nil { outcome.change.ignored += 1 }  // It is final already.
             return
+        }
+        if let settles {
+            guard row.owner == nil, row.lease == resolution.lease, core.flows.flow(row.flow)?.backend == settles,
+                settled.insert(row.id).inserted
+            else { return }
         }
         let isInForce =
             resolution.lease.map { $0 == row.lease && row.owner.map(ownNumbers.contains) == true } ?? row.isClaimed
-        if !isInForce {
+        if !isInForce, settles == nil {
             // Only that the platform has the message is true whoever says so.
             guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
                 outcome.change.ignored += 1
@@ -77,7 +88,7 @@ struct SlowRecord {
         case .retry(let moment, let step):
             let plan = head.heads[min(row.plan, head.heads.count - 1)].plan
             guard plan.backends.indices.contains(step) else {
-                throw .declined(.failed("the plan of delivery \(row.id) has no step \(step)"))
+                throw .declined(.refused("the plan of delivery \(row.id) has no step \(step)"))
             }
             let former = core.flows.flow(row.flow)
             let flow = Flow(
@@ -172,7 +183,8 @@ struct SlowRecord {
         guard !changed.isEmpty else { return }
         try db.run(
             """
-            UPDATE chapar.waiting w SET owner = a.owner, flow = a.flow, due = a.due, step = a.step, flags = a.flags,
+            UPDATE chapar.waiting w SET owner = a.owner,
+                lease = CASE WHEN $9 THEN (SELECT nextval('chapar.leases')) ELSE w.lease END, flow = a.flow, due = a.due, step = a.step, flags = a.flags,
                 attempts = a.attempts, attempt_log = \(EndedDelivery.joinedLog.replacing("attempt_log", with: "w.attempt_log"))
             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                 $8::bytea[]) AS a(id, owner, flow, due, step, flags, attempts, attempt)
@@ -183,6 +195,8 @@ struct SlowRecord {
                 .integers(changed.map(\.due)), .integers(changed.map { Int64($0.step) }),
                 .integers(changed.map(\.flags.rawValue)), .integers(changed.map { Int64($0.attempts) }),
                 .byteArrays(changed.map { attempts[$0.id] }),
+                // Whoever saw one without a claim knows by it that something became of it.
+                .bool(settles != nil),
             ]
         )
         try EndedDelivery.letGo(Set(changed.compactMap(\.collapse)), db)

@@ -211,6 +211,9 @@ final class CommitLoop {
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
         case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
+        case .settle(let resolutions, let backend, let event, let reply):
+            try settle(resolutions, of: backend, event, reply)
+        case .makeDue(let deliveries, let backend, let reply): try makeDue(deliveries, of: backend, reply)
         case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
         case .cancel(let step, let reply): try cancel(step, reply)
         case .move(let name, let other, let reply): try move(name, to: other, reply)
@@ -241,7 +244,8 @@ final class CommitLoop {
         guard pending.isOpen else { return }
         for flow in queueIndex.unsavedFlows {
             sql.insertFlow.bind(1, flow.number)
-            sql.insertFlow.bind(2, flow.queue.name)
+            // Memory learns of a move after the commit, so that the queue still has its former name.
+            sql.insertFlow.bind(2, pending.moves[flow.queue.name] ?? flow.queue.name)
             sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
             sql.insertFlow.bind(4, flow.caller)
             try sql.insertFlow.run()

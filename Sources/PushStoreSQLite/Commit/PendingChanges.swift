@@ -75,6 +75,8 @@ struct PendingChanges {
     var ends = [Int](repeating: 0, count: PendingChanges.states)
     /// Resolutions that changed nothing.
     var ignored = 0
+    /// Backends that others take the place of from this transaction on, by the former ones' names.
+    var moves: [String: String] = [:]
     /// New work to be answered after the commit: how many rows, in which flow.
     var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
     /// Whether the clocks are noted in it, as they stand.
@@ -114,6 +116,7 @@ struct PendingChanges {
         added = 0
         for code in ends.indices { ends[code] = 0 }
         ignored = 0
+        moves.removeAll()
         accepted.removeAll(keepingCapacity: true)
         areClocksSaved = false
         answers.removeAll(keepingCapacity: true)

@@ -81,6 +81,10 @@ enum StoreCommand: Sendable {
     case claim(ClaimTicket)
     case claimExpired(limit: Int, Reply<[ClaimedDelivery]>)
     case record([Resolution], EndEvent, Reply<Void>)
+    /// Decisions about deliveries that wait for a backend.
+    case settle([Resolution], of: String, EndEvent, Reply<Set<Int64>>)
+    /// Deliveries that wait at a backend for another attempt.
+    case makeDue([Int64], of: String, Reply<Int>)
     case cancel(CancelStep, Reply<Cancellation?>)
     case move(backend: String, to: String, Reply<Int?>)
     /// A backend is there again whose deliveries went to another.
@@ -99,7 +103,8 @@ enum StoreCommand: Sendable {
     var rows: Int {
         switch self {
         case .enqueue(let batch, _): batch.deliveries
-        case .record(let resolutions, _, _): resolutions.count
+        case .record(let resolutions, _, _), .settle(let resolutions, _, _, _): resolutions.count
+        case .makeDue(let deliveries, _, _): deliveries.count
         case .publish(let events, _): events.count / 8 + 1
         case .claimExpired: 500
         case .cancel, .purge: 1_000
@@ -122,6 +127,8 @@ enum StoreCommand: Sendable {
         case .claim(let ticket): ticket.answer(.failure(error))
         case .claimExpired(_, let reply): reply.fail(error)
         case .record(_, _, let reply): reply.fail(error)
+        case .settle(_, _, _, let reply): reply.fail(error)
+        case .makeDue(_, _, let reply): reply.fail(error)
         case .cancel(_, let reply): reply.fail(error)
         case .move(_, _, let reply): reply.fail(error)
         case .publish(_, let reply): reply.fail(error)

@@ -8,7 +8,7 @@ import PushQueue
 /// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more the
 /// more entries wait.
 final class OutboxEntryTable {
-    /// So many rows are removed in one step.
+    /// So many rows are removed, or made due, in one step.
     static let largestRemoval = 1_000
 
     private let last: SQLStatement
@@ -21,6 +21,7 @@ final class OutboxEntryTable {
     private let end: SQLStatement
     private let delete: SQLStatement
     private let promote: SQLStatement
+    private let hasten: SQLStatement
     private let newest: SQLStatement
     private let ofBackend: SQLStatement
     private let ofLine: SQLStatement
@@ -69,6 +70,12 @@ final class OutboxEntryTable {
             """
             UPDATE outbox_entries SET due = ?3 WHERE due IS NULL AND number = (SELECT min(number) FROM outbox_entries
             INDEXED BY outbox_entries_of_line WHERE backend = ?1 AND device = ?2)
+            """
+        )
+        hasten = try statement(
+            """
+            UPDATE outbox_entries SET due = ?2 WHERE number IN (SELECT number FROM outbox_entries
+            INDEXED BY outbox_entries_due WHERE backend = ?1 AND due IS NOT NULL AND due > ?2 AND leased = 0 LIMIT ?3)
             """
         )
         newest = try statement("SELECT coalesce(max(number), 0) FROM outbox_entries")
@@ -152,6 +159,14 @@ final class OutboxEntryTable {
         case .release:
             return try giveBack(untried, result.claim, due: now)
         }
+    }
+
+    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may be more.
+    func makeRetriesDue(of backend: String, now: Int64) throws(StoreError) -> Int {
+        hasten.bind(1, backend)
+        hasten.bind(2, now)
+        hasten.bind(3, Self.largestRemoval)
+        return try hasten.run()
     }
 
     /// The number of the newest operation.

@@ -112,6 +112,20 @@ extension SQLiteStore: OutboxStore {
         return total
     }
 
+    /// Makes due what waits for another try, in steps, between which other calls get their turn.
+    public func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
+        var (total, changed) = (0, 0)
+        repeat {
+            changed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
+                (writer) throws(StoreError) in
+                writer.notify([backend])
+                return try writer.entryTable().makeRetriesDue(of: backend, now: writer.now)
+            }
+            total += changed
+        } while changed == OutboxEntryTable.largestRemoval
+        return total
+    }
+
     /// How much waits at each backend, as the tables count it.
     public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await readConnection { (connection) throws(StoreError) in

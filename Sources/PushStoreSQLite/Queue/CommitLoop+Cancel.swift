@@ -70,6 +70,9 @@ extension CommitLoop {
             statement.bind(2, other)
             try statement.run()
         }
+        // Flows that come up later in this transaction are the other backend's.
+        for (former, target) in pending.moves where target == name { pending.moves[former] = other }
+        pending.moves[name] = other
         pending.answers.append { [queueIndex] in
             let waiting = queue.waiting
             queueIndex.move(queue, to: other)

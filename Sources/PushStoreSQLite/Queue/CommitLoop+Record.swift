@@ -50,7 +50,7 @@ extension CommitLoop {
         try record(resolution, of: entry, isClaimed: false, event)
     }
 
-    private func record(
+    func record(
         _ resolution: Resolution,
         of entry: Entry,
         isClaimed: Bool,
@@ -59,7 +59,7 @@ extension CommitLoop {
         try begin()
         switch resolution.transition {
         case .end(let state):
-            guard state.canBeRecorded else { throw .failed("a delivery cannot end in the state \(state.rawValue)") }
+            guard state.canBeRecorded else { throw .refused("a delivery cannot end in the state \(state.rawValue)") }
             let isNews =
                 if try archiveEnded(entry, as: state, resolution.attempt) {
                     true
@@ -73,9 +73,9 @@ extension CommitLoop {
             if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
         case .retry(let moment, let step):
             guard entry.head.plan.backends.indices.contains(step) else {
-                throw .failed("the plan of delivery \(entry.id) has no step \(step)")
+                throw .refused("the plan of delivery \(entry.id) has no step \(step)")
             }
-            if try endCancelled(entry, resolution, event) { return }
+            if try endCancelled(entry, isClaimed, resolution, event) { return }
             let flow = queueIndex.flow(
                 of: entry.head.plan.backends[step],
                 isUrgent: entry.flow.isUrgent,
@@ -84,11 +84,11 @@ extension CommitLoop {
             if try supersede(entry, isClaimed, at: flow.queue, resolution, event) { return }
             try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
         case .release:
-            if try endCancelled(entry, resolution, event) { return }
+            if try endCancelled(entry, isClaimed, resolution, event) { return }
             if try supersede(entry, isClaimed, at: entry.flow.queue, resolution, event) { return }
             try writeOut(entry)
             sql.release.bind(1, entry.id)
-            sql.release.bind(2, entry.lease?.number ?? 0)
+            sql.release.bind(2, returnNumber(of: entry))
             sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
             try sql.release.run()
             comeBack(
@@ -112,6 +112,10 @@ extension CommitLoop {
         }
     }
 
+    /// The number of the lease under which a delivery comes back; one of its own for one that nobody had claimed, so that whoever
+    /// has seen it before knows that something became of it.
+    private func returnNumber(of entry: Entry) -> Int64 { entry.lease?.number ?? queueIndex.makeLease().number }
+
     private func retry(
         _ resolution: Resolution,
         _ entry: Entry,
@@ -120,8 +124,8 @@ extension CommitLoop {
         due: Int64,
         step: Int
     ) throws(StoreError) {
-        // An owner that answers late tells what became of its attempt; one that took over cannot know of the last one.
-        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || isClaimed && entry.isRecovered
+        // Whoever follows an owner that died cannot know what became of its attempt.
+        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || entry.isRecovered
         try writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
@@ -131,7 +135,7 @@ extension CommitLoop {
         statement.bind(5, isReplay ? 1 : 0)
         statement.bind(7, due)
         statement.bind(8, step)
-        statement.bind(9, entry.lease?.number ?? 0)
+        statement.bind(9, returnNumber(of: entry))
         _ = try run(statement, attempt: resolution.attempt)
         var attemptLog = entry.attemptLog
         if let attempt = resolution.attempt {
@@ -187,6 +191,7 @@ extension CommitLoop {
     /// True when it did.
     private func endCancelled(
         _ entry: Entry,
+        _ isClaimed: Bool,
         _ resolution: Resolution,
         _ event: EndEvent
     ) throws(StoreError) -> Bool {
@@ -195,7 +200,7 @@ extension CommitLoop {
         // The transaction that cancelled it gave it a row. When that one failed, it may have none.
         try writeOut(entry)
         try end(entry.id, as: state, attempt: resolution.attempt)
-        finish(entry, true)
+        finish(entry, isClaimed)
         // Whoever cancelled says why; after a restart it is not known any more.
         pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
         return true
@@ -264,7 +269,7 @@ extension CommitLoop {
         }
     }
 
-    private func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
+    func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
         // A search for expired ones that ran meanwhile did not see it.
         pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {

@@ -72,6 +72,9 @@ final class QueueIndex {
 
     func flow(number: Int64) -> Flow? { flowsByNumber[number] }
 
+    /// The queue of a backend; nil when there is none yet.
+    func existingQueue(_ name: String) -> BackendQueue? { queuesByName[name] }
+
     /// The queue of a backend, a new one if need be.
     func queue(named name: String) -> BackendQueue {
         if let queue = queuesByName[name] { return queue }
@@ -130,6 +133,13 @@ final class QueueIndex {
     func withoutRow(_ id: NotificationID) -> Entry? {
         for staged in staged { if let entry = staged.entry(id.rawValue) { return entry } }
         return nil
+    }
+
+    /// The deliveries of a queue that have no row and that nobody has claimed.
+    func stagedAndWaiting(in queue: BackendQueue) -> [Entry] {
+        staged.flatMap { $0.open > 0 ? $0.entries : [] }.compactMap { entry in
+            entry.flatMap { $0.lease == nil && $0.flow.queue === queue ? $0 : nil }
+        }
     }
 
     /// Forgets those whose deliveries all have rows.

@@ -12,6 +12,8 @@ struct Statements {
     let retry: SQLStatement
     let release: SQLStatement
     let markCancelled: SQLStatement
+    let markOf: SQLStatement
+    let makeDue: SQLStatement
     let insertEvents: SQLStatement
     let insertStagedRows: SQLStatement
     let deleteStagedRows: SQLStatement
@@ -85,6 +87,8 @@ struct Statements {
         markCancelled = try statement(
             "UPDATE deliveries SET replay = replay | \(Schema.cancelled) WHERE id = ?1 AND state = 0"
         )
+        markOf = try statement("SELECT mark FROM deliveries WHERE id = ?1 AND state = 0")
+        makeDue = try statement("UPDATE deliveries SET due = ?2 WHERE id = ?1 AND state = 0")
         insertEvents = try statement("INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)")
         insertStagedRows = try statement("INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
         deleteStagedRows = try statement("DELETE FROM arrivals WHERE number = ?1")

@@ -51,6 +51,19 @@ extension OutboxStoreConformance {
                 try await fixture.store.record(claims.map { OutboxResult($0, .release) })
             }
         },
+        OutboxStoreConformanceCase("What waits for another try becomes due, and nothing that is claimed") { fixture in
+            try await fixture.store.enqueue(["a", "b", "c", "a"].map { fixture.operation($0) })
+            let claims = try await fixture.claim(2)
+            let later = fixture.time.steady.addingTimeInterval(60)
+            try await fixture.store.record([OutboxResult(claims[0], .retry(at: later))])
+            try expect(try await fixture.store.makeRetriesDue(ofEntriesAt: "other"), is: 0, "of another backend")
+            try expect(
+                try await fixture.store.makeRetriesDue(ofEntriesAt: "crm"),
+                is: 1,
+                "entries that became due"
+            )
+            try expect(try await fixture.due(), is: ["a", "c"], "what is due")
+        },
         OutboxStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
             for device in ["a", "b", "c"] {
                 try await fixture.store.enqueue([fixture.operation(device)])

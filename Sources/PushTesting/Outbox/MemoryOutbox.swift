@@ -120,6 +120,15 @@ struct MemoryOutbox {
         }
     }
 
+    /// Makes due what waits at a backend for another try; gives how many.
+    mutating func makeRetriesDue(of backend: String, now: Date) -> Int {
+        let found = entries.filter {
+            $0.operation.backend == backend && !$0.isLeased && $0.due > now && isHead($0)
+        }
+        for entry in found { change(entry.number) { $0.due = now } }
+        return found.count
+    }
+
     /// Removes what waits for a backend, now or once it is planned; gives the number of entries.
     mutating func cancel(of backend: String, device: String?) -> Int {
         for place in unplanned.indices
@@ -191,6 +200,14 @@ extension MemoryDeviceStore: OutboxStore {
     /// Removes what waits for a backend.
     package func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         try use { $0.operations.cancel(of: backend, device: device) }
+    }
+
+    /// Makes due what waits for another try.
+    package func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
+        let now = time.steady
+        let count = try use { $0.operations.makeRetriesDue(of: backend, now: now) }
+        wake()
+        return count
     }
 
     /// How much waits at each backend.

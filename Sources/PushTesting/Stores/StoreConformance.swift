@@ -26,6 +26,7 @@ public struct StoreConformance {
         (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
         (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
+        (waiting, "NotificationStore.settle(_:of:event:)"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

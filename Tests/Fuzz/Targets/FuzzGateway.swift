@@ -191,6 +191,16 @@ private struct ForgetfulStore: NotificationStore {
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
     ) async throws(StoreError) {}
+    func waitingDeliveries(
+        _ look: WaitingLook,
+        where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
+    ) async throws(StoreError) -> WaitingPage { WaitingPage() }
+    func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) -> Set<Int64> { [] }
+    func makeRetriesDue(of backend: String) async throws(StoreError) -> Int { 0 }
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     { nil }

@@ -125,6 +125,25 @@ final class HeldStore: NotificationStore {
         try await whole.claim(backend: backend, limit: limit, normal: normal, wait: wait)
     }
 
+    func waitingDeliveries(
+        _ look: WaitingLook,
+        where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
+    ) async throws(StoreError) -> WaitingPage { try await whole.waitingDeliveries(look, where: isWanted) }
+
+    func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) -> Set<Int64> {
+        let settled = try await whole.settle(resolutions, of: backend, event: event)
+        signal.signal()
+        return settled
+    }
+
+    func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
+        try await whole.makeRetriesDue(of: backend)
+    }
+
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
         try await whole.claimExpired(limit: limit)
     }

@@ -268,6 +268,11 @@ final class DispatcherRig: Sendable {
         _ = try await store.put([Device(id: id, tokens: registered, locale: locale, createdAt: at, lastSeen: lastSeen)])
     }
 
+    /// Everything that the store's files hold, to see whether something was written.
+    func fileContents() throws -> [Data] {
+        try ["test.db", "test.db-wal"].map { try Data(contentsOf: folder.appending(path: $0)) }
+    }
+
     /// The types of the events so far.
     func eventTypes() async throws -> [String] {
         let events = try await store.events(after: 0, limit: 10_000, wait: .zero)

@@ -190,18 +190,6 @@ struct FlowGateTests {
         #expect(state.value.troubleSince == nil)
     }
 
-    @Test("What waits for a probe's answer looks again long before the probe's deadline, later each time")
-    func untilAnswer() {
-        let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
-        _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
-        let begin = now.addingTimeInterval(31)
-        #expect(state({ $0.step(window: 10, at: begin) }) == .claim(1))
-        for (after, until) in [(0.1, 0.35), (1, 2), (4, 6), (20, 22), (29, 30)] {
-            let now = begin.addingTimeInterval(after)
-            #expect(state.value.blockedUntil(at: now) == begin.addingTimeInterval(until))
-        }
-    }
-
     @Test("A probe that sent nothing is made again at once")
     func probe() {
         let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))

@@ -92,6 +92,59 @@ struct GoneBackendsTests {
         }
     }
 
+    @Test("costs nothing while it is looked after: however much waits, nothing is written")
+    func writesNothing() async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let clock = WallClock(rig.time)
+        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
+        for _ in 0..<3 {
+            try await rig.accept((0..<4_000).map { "t\($0)" }, plan: DeliveryPlan(["gone"]), lives: .seconds(86_400))
+        }
+        try await rig.accept(["one"], plan: DeliveryPlan(["gone"]), lives: .seconds(86_400))
+        _ = try await rig.store.claimExpired(limit: 1)  // Gives the last one its row, as upkeep does once.
+        rig.time.advance(by: .seconds(6))
+        _ = try await rig.store.claimExpired(limit: 1)
+        let before = try rig.fileContents()
+        for _ in 0..<200 {
+            rig.time.advance(by: .seconds(1))
+            await gone.work()
+        }
+        #expect(try rig.fileContents() == before, "200 rounds wrote something")
+        let depths = try await gone.depths()
+        #expect(depths["gone"]?.waiting == 12_001)
+        // All of it is there at once, in its order.
+        let claims = try await rig.store.claim(backend: "gone", limit: 20_000, wait: .zero)
+        #expect(claims.count == 12_001)
+        #expect(claims.map(\.id) == claims.map(\.id).sorted())
+        await rig.store.close()
+    }
+
+    @Test("has what comes later passed on at once, and what can go nowhere left alone")
+    func comesLater() async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let clock = WallClock(rig.time)
+        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
+        let left = try await rig.accept(plan: DeliveryPlan(["gone"]))
+        await gone.work()
+        rig.time.advance(by: .seconds(1))
+        let passed = try await rig.accept(plan: DeliveryPlan(["gone", "b"]))
+        await gone.work()
+        #expect(try await rig.store.notification(left)?.counts == [.queued: 1])
+        #expect(try await rig.store.notification(passed)?.counts == [.retrying: 1])
+        #expect(try await rig.store.claim(backend: "b", limit: 10, wait: .zero).map(\.notificationID) == [passed])
+        // A configuration in which there is somebody for it.
+        await gone.install(DispatcherRig.snapshot(["gone": Self.good(), "b": Self.good()]))
+        await gone.work()
+        let depths = try await gone.depths()
+        #expect(depths.isEmpty)
+        #expect(try await rig.store.claim(backend: "gone", limit: 10, wait: .zero).map(\.notificationID) == [left])
+        await rig.store.close()
+    }
+
     @Test("shows and is settled over the API, by administrators only")
     func api() async throws {
         let snapshot = DispatcherRig.snapshot(["b": Self.good()]) {

@@ -179,4 +179,7 @@ private final class InterruptedStore: OutboxStore {
         try await store.cancelEntries(of: backend, device: device)
     }
     func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] { try await store.outboxDepths() }
+    func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
+        try await store.makeRetriesDue(ofEntriesAt: backend)
+    }
 }

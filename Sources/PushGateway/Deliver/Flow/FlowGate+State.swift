@@ -36,8 +36,6 @@ extension FlowGate {
         var nextProbe = BackendSignal.firstWait
         /// Opens after too many failures; nil never does.
         var breaker: Breaker?
-        /// When the breaker's last probe began.
-        private var probeBegan = Date.distantPast
         /// Set while invalidations are held: then nothing is sent until an operator decides.
         var isHeld = false
         /// Since when the backend has not worked; nil while it does.
@@ -51,8 +49,6 @@ extension FlowGate {
         static let passOnInterval = 0.25
         /// A slowing that comes and goes for one reason is said once in so many seconds.
         static let tellingInterval = 600.0
-        /// The longest wait for the answer to a probe, in seconds, before a delivery is looked at again.
-        static let longestWait = 2.0
 
         init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
             self.breaker = breaker
@@ -74,9 +70,7 @@ extension FlowGate {
             }
             switch breaker?.admit(at: now) ?? .pass {
             case .pass: break
-            case .probe:
-                probeBegan = now
-                return .claim(1)
+            case .probe: return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
             let capacity = (isProbing ? 1 : window) - inFlight - reserved
@@ -110,21 +104,6 @@ extension FlowGate {
         var waitsUntil: Date? {
             guard let pausedUntil, let probeAt else { return pausedUntil ?? probeAt }
             return max(pausedUntil, probeAt)
-        }
-
-        /// When the worker may go on; nil when nobody knows.
-        func blockedUntil(at now: Date) -> Date? {
-            if isHeld { return nil }
-            if let waitsUntil, now < waitsUntil { return waitsUntil }
-            switch breaker?.state {
-            case .open(let until, _)?: return until
-            case .halfOpen(let until, _)?:
-                // The answer to the probe may come at any moment, its deadline is far: the wait is as long as it was until now, and
-                // never so long that an urgent message would notice.
-                let wait = min(State.longestWait, max(State.passOnInterval, now.timeIntervalSince(probeBegan)))
-                return until.map { min($0, now.addingTimeInterval(wait)) }
-            case .closed?, nil: return nil
-            }
         }
 
         /// Whether nothing may be sent now.

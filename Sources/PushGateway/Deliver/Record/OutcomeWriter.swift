@@ -7,7 +7,8 @@ internal import Synchronization
 /// Takes what became of deliveries from the event loops and writes it to the store, a commit for all that waits.
 ///
 /// While one commit runs the next batch gathers. A store that fails is tried again: what is not written yet stays here,
-/// and workers stop claiming when it becomes too much, so that it is bounded.
+/// and workers stop claiming when it becomes too much, so that it is bounded. One that the store refuses for what it says holds up no
+/// other: its delivery ends as unknown.
 final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []
@@ -22,10 +23,12 @@ final class OutcomeWriter: Sendable {
     private let store: any NotificationStore
     private let time: any TimeSource
     private let retry: StoreRetry
+    private let logger: Logger
 
     init(store: any NotificationStore, time: any TimeSource, logger: Logger) {
         self.store = store
         self.time = time
+        self.logger = logger
         retry = StoreRetry(time: time, logger: logger)
     }
 
@@ -54,16 +57,60 @@ final class OutcomeWriter: Sendable {
     }
 
     private func record(_ resolutions: [Resolution]) async {
-        await retry.run("outcomes", count: resolutions.count) { [store, time] () throws(StoreError) in
-            try await store.record(resolutions) { claim, state, reason in
-                EventJSON.delivery(claim, state: state, at: time.now, reason: reason.rawValue)
+        guard let refusal = await write(resolutions) else { return }
+        guard resolutions.count > 1 else {
+            return await giveUp(resolutions[0], refusal)
+        }
+        // The store takes all or nothing: the halves without it are written.
+        let middle = resolutions.count / 2
+        await record(Array(resolutions[..<middle]))
+        await record(Array(resolutions[middle...]))
+    }
+
+    /// Writes resolutions until the store has taken or refused them; why it refused.
+    private func write(_ resolutions: [Resolution]) async -> String? {
+        let refusal = await retry.run("outcomes", count: resolutions.count) {
+            [store, time] () throws(StoreError) -> String? in
+            do throws(StoreError) {
+                try await store.record(resolutions) { claim, state, reason in
+                    EventJSON.delivery(claim, state: state, at: time.now, reason: reason.rawValue)
+                }
+                return nil
+            } catch {
+                guard case .refused(let reason) = error else { throw error }
+                return reason
             }
         }
+        return refusal ?? nil
+    }
+
+    /// Ends a delivery whose outcome cannot be written: what became of it is not known any more.
+    private func giveUp(_ resolution: Resolution, _ refusal: String) async {
+        logger.error(
+            "an outcome cannot be written: its delivery ends as unknown",
+            metadata: ["delivery.number": "\(resolution.delivery)", "error": "\(refusal)"]
+        )
+        var end = resolution
+        (end.transition, end.mayHaveBeenSent, end.event, end.receipt) = (.end(.unknown), true, nil, nil)
+        _ = await write([end])
     }
 
     private func publish(_ events: [[UInt8]]) async {
         await retry.run("events", count: events.count) { [store] () throws(StoreError) in
             try await store.publish(events)
+        }
+    }
+}
+
+extension NotificationStore {
+    /// Writes decisions about deliveries that wait for a backend; the numbers of those that it changed.
+    func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        _ clock: WallClock
+    ) async throws(StoreError) -> Set<Int64> {
+        try await settle(resolutions, of: backend) { claim, state, reason in
+            EventJSON.delivery(claim, state: state, at: clock.reading.wall, reason: reason.rawValue)
         }
     }
 }

@@ -9,10 +9,14 @@ internal import Synchronization
 /// What happens to a claimed batch: addressed, handed to the backend, recorded.
 extension DeliveryWorker {
     func deliver(_ claimed: [ClaimedDelivery]) async {
-        let (claims, silent) = parted(claimed)
+        let (claims, silent, late) = parted(claimed, isClaimed: true)
+        if !late.isEmpty {
+            let later = dependencies.time.steady.addingTimeInterval(1)
+            record(late.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
+        }
         guard !silent.isEmpty else { return await send(claims) }
         // The platform is asked beside the sending, which must not wait for that.
-        async let queried: Void = query(silent)
+        async let queried: Void = query(silent, isClaimed: true)
         await send(claims)
         await queried
     }
@@ -111,32 +115,44 @@ extension DeliveryWorker {
     }
 
     /// Passes this backend over: the delivery goes on to another step of its plan, else to the next, or ends.
-    func skip(_ claim: ClaimedDelivery, reason: String, to step: Int? = nil, at now: TimeReading) -> Resolution {
+    func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
+        let (resolution, next) = skipped(claim, reason: reason, at: now)
+        if let next { dependencies.observer.fellBack(from: name, to: claim.plan.backends[next], reason: reason) }
+        return resolution
+    }
+
+    /// The same, uncounted, with the step that it goes on to.
+    func skipped(
+        _ claim: ClaimedDelivery,
+        reason: String,
+        to step: Int? = nil,
+        at now: TimeReading
+    ) -> (resolution: Resolution, next: Int?) {
         var position = claim.position(at: now)
         if let step { position.nextStep = step }
         let verdict = rules.decide(position, .skipped(reason: reason), at: now.steady, random: 0)
-        if case .next(let step) = verdict.move {
-            dependencies.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
-        }
+        var next: Int?
+        if case .next(let step) = verdict.move { next = step }
         let attempt = EventJSON.skipped(
             name,
             reason: reason,
             at: now.wall,
             steady: verdict.isGoingOn ? now.steady : nil
         )
-        return Resolution(
+        let resolution = Resolution(
             of: claim,
             verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
             event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
         )
+        return (resolution, next)
     }
 
     /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
     ///
     /// Nil when a second copy is all right, by the plan's rule or else because it does no harm; and for any other delivery.
-    private func recover(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
+    func recover(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         guard claim.isRecovered else { return nil }
         switch claim.plan.onUnknown {
         case .retry?, .next?: return nil

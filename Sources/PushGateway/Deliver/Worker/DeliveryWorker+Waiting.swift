@@ -6,44 +6,90 @@ internal import Synchronization
 
 /// Deliveries that are not sent now: those that wait for the platform's status, and those that will not wait any longer.
 extension DeliveryWorker {
-    /// How many deliveries are passed on at a time.
-    private static let passedOn = 512
+    /// How many deliveries are looked at at a time.
+    private static let lookedAt = 1_000
     /// The most deliveries that the platform is asked about at a time.
     private static let mostAsked = 2_048
     /// How long a platform gets to say what became of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
+    /// What a worker has seen of its queue while it stands still.
+    struct StandingQueue {
+        /// Since when it has not worked; a later trouble begins anew.
+        var since: Date?
+        var rounds = WaitingRounds(interval: .seconds(30))
+        /// The deliveries about which the platform is being asked.
+        var asked: Set<Int64> = []
+    }
+
     /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose wait for the
     /// platform's status is over.
     ///
-    /// The others become due again when the worker may go on, which is no sooner than they could have been sent.
+    /// The others are neither claimed nor written: they are there in their order when the worker may go on.
     ///
     /// - Returns: Those about which the platform is to be asked.
     func passOn() async -> [Silence] {
-        let claims = await look(Self.passedOn, normal: Self.passedOn, wait: .zero)
-        guard !claims.isEmpty else { return [] }
-        gate.update { state in
-            state.inFlight += claims.count
-            return ((), wakes: false)
-        }
-        let (others, silent) = parted(claims)
         let reading = dependencies.clock.reading
         let now = reading.steady
-        let (reason, since, until) = gate.update { state in
-            ((state.blockReason, state.troubleSince ?? now, state.blockedUntil(at: now)), wakes: false)
+        let (reason, since) = gate.update { state in
+            ((state.blockReason, state.troubleSince ?? now), wakes: false)
         }
-        let resolutions = others.map { claim in
-            if let resolution = hold(claim, at: reading) { return resolution }
-            let next = claim.laterSteps(settings.audiences, after: name, isTokenRefused: false).first
-            let fallbackDelay = next != nil ? claim.plan.fallbackDelay ?? settings.queue.fallbackDelay : nil
-            let end = fallbackDelay.map { since.addingTimeInterval($0.inSeconds) }
-            if let end, end <= now { return skip(claim, reason: reason, to: next, at: reading) }
-            let later = until ?? now.addingTimeInterval(30)
-            return Resolution(of: claim, .retry(at: end.map { min($0, later) } ?? later, step: claim.step))
+        let look = standing.withLock { standing in
+            if standing.since != since {
+                standing.since = since
+                standing.rounds = WaitingRounds(interval: .seconds(30))
+            }
+            return standing.rounds.look(at: name, limit: Self.lookedAt, now: now)
         }
-        if !resolutions.isEmpty { record(resolutions) }
-        if claims.count == Self.passedOn { gate.update { ($0.passOnMore(), wakes: false) } }
-        return silent
+        let next = Mutex<Date?>(nil)
+        do throws(StoreError) {
+            let page = try await dependencies.store.waitingDeliveries(look) { [settings, name] waiting in
+                if waiting.isCancelled || waiting.isRecovered || waiting.isReplay && waiting.plan.onUnknown == .wait {
+                    return true
+                }
+                guard let way = settings.wayOn(waiting.plan, waiting.step, from: name, since: since) else {
+                    return false
+                }
+                if way.at > now { next.withLock { $0 = min($0 ?? way.at, way.at) } }
+                return way.at <= now
+            }
+            let (others, silent, _) = parted(page.found, isClaimed: false)
+            let resolutions = others.compactMap { waiting -> Resolution? in
+                if let resolution = Resolution.ending(waiting, at: reading) ?? recover(waiting, at: reading) {
+                    return resolution
+                }
+                guard let way = settings.wayOn(waiting.plan, waiting.step, from: name, since: since), way.at <= now
+                else { return nil }
+                return skipped(waiting, reason: reason, to: way.step, at: reading).resolution
+            }
+            try await settle(resolutions, of: others, reason: reason)
+            let isOver = standing.withLock { standing in
+                if let next = next.withLock({ $0 }) { standing.rounds.lookAgain(at: next) }
+                return standing.rounds.end(at: page.next)
+            }
+            if !isOver { gate.update { ($0.passOnMore(), wakes: false) } }
+            return silent
+        } catch {
+            await noteStoreFailure(error)
+            return []
+        }
+    }
+
+    /// Writes decisions about deliveries that wait and that nobody has claimed.
+    private func settle(
+        _ resolutions: [Resolution],
+        of waiting: [ClaimedDelivery],
+        reason: String
+    ) async throws(StoreError) {
+        guard !resolutions.isEmpty else { return }
+        let settled = try await dependencies.store.settle(resolutions, of: name, dependencies.clock)
+        let plans = Dictionary(waiting.map { ($0.id, $0) }) { first, _ in first }
+        for resolution in resolutions where settled.contains(resolution.delivery) {
+            guard case .retry(_, let step) = resolution.transition, let delivery = plans[resolution.delivery],
+                step != delivery.step
+            else { continue }
+            dependencies.observer.fellBack(from: name, to: delivery.plan.backends[step], reason: reason)
+        }
     }
 
     /// A delivery whose wait for the platform's status is over.
@@ -55,37 +101,63 @@ extension DeliveryWorker {
 
     /// Parts the deliveries whose wait for the platform's status is over from the others.
     ///
-    /// When the platform is being asked about very many already, the rest waits a little longer.
-    func parted(_ claims: [ClaimedDelivery]) -> (others: [ClaimedDelivery], silent: [Silence]) {
-        guard claims.contains(where: { $0.isReplay && $0.plan.onUnknown == .wait }) else { return (claims, []) }
+    /// When the platform is being asked about very many already, the rest waits a little longer (`late`).
+    func parted(_ claims: [ClaimedDelivery], isClaimed: Bool) -> (
+        others: [ClaimedDelivery], silent: [Silence], late: [ClaimedDelivery]
+    ) {
+        guard claims.contains(where: { $0.isReplay && $0.plan.onUnknown == .wait }) else { return (claims, [], []) }
         var others: [ClaimedDelivery] = []
         var silent: [Silence] = []
-        var late: [Resolution] = []
+        var late: [ClaimedDelivery] = []
         let capacity = Self.mostAsked - queriesInFlight.load(ordering: .relaxed)
-        let later = dependencies.time.steady.addingTimeInterval(1)
         for claim in claims {
             guard let last = claim.silence(of: name) else {
                 others.append(claim)
                 continue
             }
-            if silent.count < capacity {
+            if silent.count >= capacity {
+                late.append(claim)
+            } else if isClaimed || standing.withLock({ $0.asked.insert(claim.id).inserted }) {
                 silent.append(Silence(claim: claim, platformID: last["platform_id"]?.stringValue))
-            } else {
-                late.append(Resolution(of: claim, .retry(at: later, step: claim.step)))
             }
         }
         queriesInFlight.wrappingAdd(silent.count, ordering: .relaxed)
-        if !late.isEmpty { record(late) }
-        return (others, silent)
+        return (others, silent, late)
     }
 
     /// Asks the platform a last time what became of messages, and settles them.
-    func query(_ silent: [Silence]) async {
+    func query(_ silent: [Silence], isClaimed: Bool) async {
         guard !silent.isEmpty else { return }
         let states = await states(about: silent.map(\.platformID))
         queriesInFlight.wrappingSubtract(silent.count, ordering: .relaxed)
         let now = dependencies.clock.reading
-        record(zip(silent, states).map { resolution($0.claim, $1, at: now) })
+        let found = zip(silent, states).map { ($0, resolution($0.claim, $1, at: now)) }
+        if isClaimed {
+            for (silence, resolution) in found { count(resolution.fallback, silence.claim) }
+            return record(found.map { $0.1.resolution })
+        }
+        do throws(StoreError) {
+            let settled = try await dependencies.store.settle(
+                found.map { $0.1.resolution },
+                of: name,
+                dependencies.clock
+            )
+            for (silence, resolution) in found where settled.contains(silence.claim.id) {
+                count(resolution.fallback, silence.claim)
+            }
+        } catch {
+            await noteStoreFailure(error)
+        }
+        standing.withLock { $0.asked.subtract(silent.map(\.claim.id)) }
+    }
+
+    private func count(_ fallback: (step: Int, reason: String)?, _ claim: ClaimedDelivery) {
+        guard let fallback else { return }
+        dependencies.observer.fellBack(
+            from: name,
+            to: claim.plan.backends[fallback.step],
+            reason: fallback.reason
+        )
     }
 
     /// What the platform says about messages; nil where it says nothing in time, or cannot.
@@ -126,20 +198,34 @@ extension DeliveryWorker {
         }
     }
 
-    /// What becomes of a delivery after its wait for the platform's status.
-    private func resolution(_ claim: ClaimedDelivery, _ state: DeliveryState?, at now: TimeReading) -> Resolution {
+    /// What becomes of a delivery after its wait for the platform's status, and where it goes on, if it does.
+    private func resolution(
+        _ claim: ClaimedDelivery,
+        _ state: DeliveryState?,
+        at now: TimeReading
+    ) -> (resolution: Resolution, fallback: (step: Int, reason: String)?) {
         let verdict = rules.decide(claim.position(at: now), .waited(state), at: now.steady, random: 0)
         let reason = state.map { "platform_says_" + $0.rawValue } ?? "no_word"
-        if case .next(let step) = verdict.move {
-            dependencies.observer.fellBack(from: name, to: claim.plan.backends[step], reason: reason)
-        }
+        var fallback: (step: Int, reason: String)?
+        if case .next(let step) = verdict.move { fallback = (step, reason) }
         let attempt = EventJSON.ending(reason, at: now.wall)
-        return Resolution(
+        let resolution = Resolution(
             of: claim,
             verdict.transition(claim, at: now.steady),
             attempt: attempt,
             mayHaveBeenSent: verdict.mayHaveBeenSent,
             event: EventJSON.delivery(claim, state: verdict.state, at: now.wall, attempt: attempt, reason: reason)
         )
+        return (resolution, fallback)
+    }
+}
+
+extension DeliveryWorker.Settings {
+    /// Where a delivery goes on, and when, if its backend does not work since a time; nil when it stays there.
+    func wayOn(_ plan: DeliveryPlan, _ step: Int, from backend: String, since: Date) -> (step: Int, at: Date)? {
+        guard let delay = plan.fallbackDelay ?? queue.fallbackDelay,
+            let next = plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: false).first
+        else { return nil }
+        return (next, since.addingTimeInterval(delay.inSeconds))
     }
 }

@@ -80,6 +80,8 @@ final class DeliveryWorker: Sendable {
     private let stopped = Atomic(false)
     /// How many deliveries the platform is being asked about.
     let queriesInFlight = Atomic(0)
+    /// What it has seen of its queue while it stands still.
+    let standing = Mutex(StandingQueue())
 
     var gate: FlowGate { flow.gate }
 
@@ -140,7 +142,7 @@ final class DeliveryWorker: Sendable {
                     deliveries.addTask {
                         switch work {
                         case .deliver(let claims): await self.deliver(claims)
-                        case .query(let silent): await self.query(silent)
+                        case .query(let silent): await self.query(silent, isClaimed: false)
                         }
                     }
                 }
@@ -163,7 +165,7 @@ final class DeliveryWorker: Sendable {
     enum Work {
         /// Send.
         case deliver([ClaimedDelivery])
-        /// Ask the platform a last time what became of messages.
+        /// Ask the platform a last time what became of messages that nobody has claimed.
         case query([Silence])
     }
 
@@ -303,13 +305,18 @@ final class DeliveryWorker: Sendable {
                 task.cancel()
             }
         } catch {
-            dependencies.logger.error(
-                "claiming failed, trying again",
-                metadata: ["backend": "\(name)", "error": "\(error)"]
-            )
-            try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
+            await noteStoreFailure(error)
             return []
         }
+    }
+
+    /// Logs that the store gave nothing, and waits a moment.
+    func noteStoreFailure(_ error: any Error) async {
+        dependencies.logger.error(
+            "claiming failed, trying again",
+            metadata: ["backend": "\(name)", "error": "\(error)"]
+        )
+        try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
     }
 
     /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is reserved before long.

@@ -113,16 +113,26 @@ struct DeviceAddresses: Sendable {
 }
 
 extension ClaimedDelivery {
-    /// The steps after the one at hand whose backends are configured.
-    ///
-    /// Without those of the other environment, unless the token was refused (``BackendAudience/isOtherEnvironment(of:)``).
+    /// The steps after the one at hand whose backends are configured (``DeliveryPlan/laterSteps(_:after:at:isTokenRefused:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],
         after backend: String,
         isTokenRefused: Bool
+    ) -> [Int] { plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: isTokenRefused) }
+}
+
+extension DeliveryPlan {
+    /// The steps after one, which is at a backend, whose backends are configured.
+    ///
+    /// Without those of the other environment, unless the token was refused (``BackendAudience/isOtherEnvironment(of:)``).
+    func laterSteps(
+        _ audiences: [String: BackendAudience],
+        after step: Int,
+        at backend: String,
+        isTokenRefused: Bool
     ) -> [Int] {
         let here = audiences[backend]
-        return plan.laterSteps(after: step) { name in
+        return laterSteps(after: step) { name in
             guard let audience = audiences[name] else { return false }
             return isTokenRefused || !(here.map(audience.isOtherEnvironment) ?? false)
         }

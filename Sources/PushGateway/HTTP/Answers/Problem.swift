@@ -277,7 +277,7 @@ extension Problem {
                 retryAfter: retryAfter
             )
         case .closed: self = .draining
-        case .failed(let reason), .sealed(let reason), .newer(let reason):
+        case .failed(let reason), .refused(let reason), .sealed(let reason), .newer(let reason):
             self.init(
                 .serviceUnavailable,
                 "store_failed",

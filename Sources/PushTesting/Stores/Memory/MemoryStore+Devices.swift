@@ -128,6 +128,10 @@ extension MemoryStore: OutboxStore {
         try await calling { () throws(StoreError) in try await devices.cancelEntries(of: backend, device: device) }
     }
 
+    package func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
+        try await calling { () throws(StoreError) in try await devices.makeRetriesDue(ofEntriesAt: backend) }
+    }
+
     package func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await calling { () throws(StoreError) in try await devices.outboxDepths() }
     }

@@ -208,6 +208,35 @@ package final class MemoryStore: NotificationStore {
         return found
     }
 
+    package func waitingDeliveries(
+        _ look: WaitingLook,
+        where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
+    ) async throws(StoreError) -> WaitingPage {
+        let time = time
+        return try await read { $0.look(look, where: isWanted, time) }
+    }
+
+    package func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) -> Set<Int64> {
+        guard !resolutions.isEmpty else { return [] }
+        let now = time.steady
+        let (settled, change) = try await call { tables in
+            var change = StoreChange()
+            let settled = tables.settle(resolutions, at: backend, event, now, &change)
+            return .success((settled, change))
+        }
+        tell(change)
+        return settled
+    }
+
+    package func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
+        let time = time
+        return try await call { .success($0.makeRetriesDue(backend, time)) }
+    }
+
     // MARK: Results
 
     package func record(

@@ -16,18 +16,82 @@ extension MemoryTables {
         for resolution in resolutions {
             switch resolution.transition {
             case .end(let state) where !state.canBeRecorded:
-                return .failure(.failed("a delivery cannot end in the state \(state.rawValue)"))
+                return .failure(.refused("a delivery cannot end in the state \(state.rawValue)"))
             case .retry(_, let step):
                 guard let row = waiting[resolution.delivery], !row.plan.backends.indices.contains(step) else {
                     continue
                 }
-                return .failure(.failed("the plan of delivery \(row.id) has no step \(step)"))
+                return .failure(.refused("the plan of delivery \(row.id) has no step \(step)"))
             default: continue
             }
         }
         var change = StoreChange()
         for resolution in resolutions { decide(resolution, event, withdrawn, now, &change) }
         return .success(change)
+    }
+
+    /// Looks at what is due and free, in order, behind a place.
+    func look(_ look: WaitingLook, where isWanted: (WaitingDelivery) -> Bool, _ time: any TimeSource) -> WaitingPage {
+        let rows = waiting.values.filter { row in
+            let due = due(row, time)
+            return row.backend == look.backend && isFree(row) && due <= time.steady
+                && due >= look.since ?? .distantPast
+        }.map { (row: $0, place: WaitingPlace(flow: 0, due: due($0, time).millisecondsSince1970, id: $0.id)) }
+            .filter { one in look.after.map { ($0.due, $0.id) < (one.place.due, one.place.id) } ?? true }
+            .sorted { ($0.place.due, $0.place.id) < ($1.place.due, $1.place.id) }
+        let looked = rows.prefix(max(1, look.limit))
+        let found = looked.map { claim(of: $0.row) }.filter {
+            isWanted(
+                WaitingDelivery(
+                    id: $0.id,
+                    recipient: $0.recipient,
+                    plan: $0.plan,
+                    step: $0.step,
+                    isReplay: $0.isReplay,
+                    isRecovered: $0.isRecovered,
+                    isCancelled: $0.isCancelled
+                )
+            )
+        }
+        return WaitingPage(found: found, next: rows.count > looked.count ? looked.last?.place : nil)
+    }
+
+    /// Writes decisions about what waits for a backend as it was seen; the numbers of what changed.
+    mutating func settle(
+        _ resolutions: [Resolution],
+        at backend: String,
+        _ event: EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> Set<Int64> {
+        var settled: Set<Int64> = []
+        for resolution in resolutions {
+            guard let row = waiting[resolution.delivery], row.backend == backend, row.lease == resolution.lease,
+                isFree(row)
+            else { continue }
+            // For the moment of the decision it is claimed.
+            lastLease += 1
+            waiting[row.id]?.owner = 0
+            waiting[row.id]?.lease = lastLease
+            var decision = resolution
+            decision.lease = lastLease
+            decide(decision, event, [:], now, &change)
+            settled.insert(row.id)
+        }
+        return settled
+    }
+
+    /// Makes due what waits at a backend for another attempt; how many.
+    mutating func makeRetriesDue(_ backend: String, _ time: any TimeSource) -> Int {
+        let found = waiting.values.filter {
+            $0.backend == backend && $0.owner == nil && $0.attempts > 0 && due($0, time) > time.steady
+                && !($0.isReplay && $0.plan.onUnknown == .wait)
+        }
+        for row in found {
+            waiting[row.id]?.due = time.steady
+            waiting[row.id]?.wallDue = nil
+        }
+        return found.count
     }
 
     private mutating func decide(

@@ -1,0 +1,135 @@
+public import Foundation
+public import PushComposition
+public import PushCore
+
+/// Which part of a backend's queue is looked at: deliveries that are due, in the order of the queue.
+public struct WaitingLook: Sendable {
+    /// The backend whose queue it is.
+    public var backend: String
+    /// Only what came due at this steady time or later; nil is everything that is due.
+    public var since: Date?
+    /// Goes on behind this place; nil begins.
+    public var after: WaitingPlace?
+    /// The most deliveries that are looked at.
+    public var limit: Int
+
+    /// Makes a look at everything that is due.
+    public init(backend: String, since: Date? = nil, after: WaitingPlace? = nil, limit: Int = 1_000) {
+        self.backend = backend
+        self.since = since
+        self.after = after
+        self.limit = limit
+    }
+}
+
+/// A place in a backend's queue, behind which a look goes on.
+public struct WaitingPlace: Sendable, Hashable {
+    /// The number of a part of the queue.
+    public var flow: Int64
+    /// The due time of the last delivery that was looked at, in milliseconds since 1970.
+    public var due: Int64
+    /// The number of this delivery.
+    public var id: Int64
+
+    /// Makes a place.
+    public init(flow: Int64, due: Int64, id: Int64) {
+        (self.flow, self.due, self.id) = (flow, due, id)
+    }
+}
+
+/// What a look knows of a waiting delivery before its content is read.
+public struct WaitingDelivery: Sendable {
+    /// Its number.
+    public var id: Int64
+    /// Who gets it.
+    public var recipient: Recipient
+    /// Which backends it goes through.
+    public var plan: DeliveryPlan
+    /// The place in the plan it has reached.
+    public var step: Int
+    /// Whether an attempt may have been delivered.
+    public var isReplay: Bool
+    /// Whether the process of the last owner died while it held the claim.
+    public var isRecovered: Bool
+    /// Whether it was cancelled while an owner had it whose process died.
+    public var isCancelled: Bool
+
+    /// Makes a description.
+    public init(
+        id: Int64,
+        recipient: Recipient,
+        plan: DeliveryPlan,
+        step: Int,
+        isReplay: Bool,
+        isRecovered: Bool,
+        isCancelled: Bool
+    ) {
+        self.id = id
+        self.recipient = recipient
+        self.plan = plan
+        self.step = step
+        self.isReplay = isReplay
+        self.isRecovered = isRecovered
+        self.isCancelled = isCancelled
+    }
+}
+
+/// What a look has found.
+public struct WaitingPage: Sendable {
+    /// The deliveries that were wanted.
+    ///
+    /// Nobody has claimed them: the ``ClaimedDelivery/lease`` of each is the number by which
+    /// ``NotificationStore/settle(_:of:event:)`` knows that nothing has become of it since.
+    public var found: [ClaimedDelivery]
+    /// Where the next look goes on; nil when this one came to the end of what is due.
+    public var next: WaitingPlace?
+
+    /// Makes a page.
+    public init(found: [ClaimedDelivery] = [], next: WaitingPlace? = nil) {
+        self.found = found
+        self.next = next
+    }
+}
+
+/// Which part of a queue that stands still is to be looked at next.
+///
+/// Everything at first and then now and then, in between only what has come due since: so a standing backlog costs little.
+package struct WaitingRounds: Sendable {
+    /// What came due so long before a look is looked at once more, since its commit may have come later.
+    private static let overlap: TimeInterval = 2
+
+    /// After so long everything is looked at again, in seconds.
+    private let interval: TimeInterval
+    /// When everything is to be looked at again.
+    private var wholeAt = Date.distantPast
+    /// Up to when everything that was due has been looked at.
+    private var seen: Date?
+    /// The round under way: since when, and up to when it will have looked at everything.
+    private var round: (since: Date?, began: Date)?
+    private var place: WaitingPlace?
+
+    /// Makes rounds of which a whole one comes at this interval.
+    package init(interval: Duration) { self.interval = interval.inSeconds }
+
+    /// The next look.
+    package mutating func look(at backend: String, limit: Int, now: Date) -> WaitingLook {
+        if round == nil {
+            let since = now >= wholeAt ? nil : seen.map { $0.addingTimeInterval(-Self.overlap) }
+            if since == nil { wholeAt = now.addingTimeInterval(interval) }
+            round = (since, now)
+        }
+        return WaitingLook(backend: backend, since: round?.since, after: place, limit: limit)
+    }
+
+    /// Notes where a look ended; true when the round is over.
+    package mutating func end(at next: WaitingPlace?) -> Bool {
+        place = next
+        guard next == nil else { return false }
+        seen = round?.began
+        round = nil
+        return true
+    }
+
+    /// Looks at everything again at this time at the latest, since something will have become of what was left.
+    package mutating func lookAgain(at time: Date) { wholeAt = min(wholeAt, time) }
+}

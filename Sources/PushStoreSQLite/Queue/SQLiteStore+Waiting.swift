@@ -1,0 +1,197 @@
+import Foundation
+import GRDB
+import PushComposition
+public import PushCore
+public import PushQueue
+
+/// What waits, without claims: it is read from the file, beside the writer, which writes only what was decided.
+extension SQLiteStore {
+    /// Looks at deliveries that are due; at the beginning also at those that have no rows yet, from memory.
+    public func waitingDeliveries(
+        _ look: WaitingLook,
+        where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
+    ) async throws(StoreError) -> WaitingPage {
+        let now = time.steady.millisecondsSince1970
+        let since = look.since?.millisecondsSince1970 ?? .min
+        let (flows, staged) = try await self.look { index -> ([WaitingFlow], [ClaimedDelivery]) in
+            guard let queue = index.existingQueue(look.backend) else { return ([], []) }
+            let flows = queue.flows.map { WaitingFlow(number: $0.number, caller: $0.caller) }
+            guard look.after == nil else { return (flows, []) }
+            // Deliveries without rows were never claimed, and none of them waits for another one.
+            let staged = index.stagedAndWaiting(in: queue).filter { $0.due >= since && $0.due <= now }
+                .map(\.delivery).filter { isWanted(WaitingDelivery($0)) }
+            return (flows, staged)
+        }
+        let start = WaitingScan(flows, range: min(since, now)...now, after: look.after, limit: look.limit)
+        var page = try await scan { db in
+            var scan = start
+            guard let connection = db.sqliteConnection else { throw StoreError.closed }
+            let found = try scan.deliveries(on: connection, where: isWanted)
+            return WaitingPage(found: found, next: scan.next)
+        }
+        let known = Set(page.found.map(\.id))
+        page.found += staged.filter { !known.contains($0.id) }
+        return page
+    }
+
+    /// Writes decisions about deliveries that still wait as they were seen.
+    public func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+    ) async throws(StoreError) -> Set<Int64> {
+        guard !resolutions.isEmpty else { return [] }
+        return try await ask { .settle(resolutions, of: backend, event, $0) }
+    }
+
+    /// Makes due what waits for another attempt, in steps, between which other calls get their turn.
+    public func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
+        let now = time.steady.millisecondsSince1970
+        let flows = try await look { index in
+            (index.existingQueue(backend)?.flows ?? []).map { WaitingFlow(number: $0.number, caller: $0.caller) }
+        }
+        var total = 0
+        var place: WaitingPlace?
+        repeat {
+            let start = WaitingScan(flows, range: now + 1...Int64.max, after: place, limit: rowsPerScan)
+            let (found, next) = try await scan { db in
+                var scan = start
+                guard let connection = db.sqliteConnection else { throw StoreError.closed }
+                return (try scan.retries(on: connection), scan.next)
+            }
+            if !found.isEmpty { total += try await ask { .makeDue(found, of: backend, $0) } }
+            place = next
+        } while place != nil
+        return total
+    }
+}
+
+extension WaitingDelivery {
+    fileprivate init(_ delivery: ClaimedDelivery) {
+        self.init(
+            id: delivery.id,
+            recipient: delivery.recipient,
+            plan: delivery.plan,
+            step: delivery.step,
+            isReplay: delivery.isReplay,
+            isRecovered: delivery.isRecovered,
+            isCancelled: delivery.isCancelled
+        )
+    }
+}
+
+/// A flow, for a connection that reads.
+struct WaitingFlow: Sendable {
+    var number: Int64
+    var caller: String
+}
+
+/// Reads what waits in flows, one after the other, by the index of what waits; at most so many rows.
+private struct WaitingScan: Sendable {
+    private let flows: [WaitingFlow]
+    private let range: ClosedRange<Int64>
+    private var left: Int
+    private var place: WaitingPlace?
+    /// Where it ended; nil behind the last row.
+    private(set) var next: WaitingPlace?
+
+    init(_ flows: [WaitingFlow], range: ClosedRange<Int64>, after place: WaitingPlace?, limit: Int) {
+        self.flows = flows.filter { $0.number >= place?.flow ?? .min }.sorted { $0.number < $1.number }
+        self.range = range
+        self.place = place
+        left = max(1, limit)
+    }
+
+    /// The rows that are wanted, with their contents.
+    mutating func deliveries(
+        on connection: OpaquePointer,
+        where isWanted: (WaitingDelivery) -> Bool
+    ) throws(StoreError) -> [ClaimedDelivery] {
+        var found: [ClaimedDelivery] = []
+        try walk(connection) { row, flow in
+            guard let recipient = Recipient(storedForm: row.text(6)), !row.isNull(9) else { return }
+            let (flags, mark) = (row.integer(4), row.integer(5))
+            var waiting = WaitingDelivery(
+                id: row.integer(1),
+                recipient: recipient,
+                plan: DeliveryPlan(storedForm: row.text(9)),
+                step: Int(clamping: row.integer(2)),
+                isReplay: flags & Schema.replay != 0,
+                isRecovered: mark == 1,
+                isCancelled: flags & Schema.cancelled != 0
+            )
+            waiting.isReplay = waiting.isReplay || waiting.isRecovered
+            guard isWanted(waiting) else { return }
+            let head = DeliveryHead(
+                id: NotificationID(rawValue: row.integer(8)),
+                content: .stored(row.bytes(12)),
+                plan: waiting.plan,
+                acceptedAt: Date(millisecondsSince1970: row.integer(10)),
+                expiresAt: Date(millisecondsSince1970: row.integer(11))
+            )
+            found.append(
+                ClaimedDelivery(
+                    id: waiting.id,
+                    head: head,
+                    recipient: recipient,
+                    caller: flow.caller,
+                    step: waiting.step,
+                    attempts: Int(clamping: row.integer(3)),
+                    attemptLog: row.bytes(7),
+                    isReplay: waiting.isReplay,
+                    isRecovered: waiting.isRecovered,
+                    lease: mark,
+                    isCancelled: waiting.isCancelled
+                )
+            )
+        }
+        return found
+    }
+
+    /// The numbers of those that wait for another attempt.
+    mutating func retries(on connection: OpaquePointer) throws(StoreError) -> [Int64] {
+        var found: [Int64] = []
+        try walk(connection) { row, _ in
+            let isReplay = row.integer(4) & Schema.replay != 0
+            guard row.integer(3) > 0, !isReplay || DeliveryPlan(storedForm: row.text(9)).onUnknown != .wait else {
+                return
+            }
+            found.append(row.integer(1))
+        }
+        return found
+    }
+
+    private mutating func walk(
+        _ connection: OpaquePointer,
+        _ body: (SQLStatement, WaitingFlow) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        let row = try SQLStatement(connection, Self.statement)
+        for flow in flows {
+            let isBegun = place?.flow == flow.number
+            row.bind(1, flow.number)
+            row.bind(2, isBegun ? place?.due ?? .min : range.lowerBound)
+            row.bind(3, isBegun ? place?.id ?? .min : .min)
+            row.bind(4, range.upperBound)
+            row.bind(5, left + 1)
+            while try row.next() {
+                guard left > 0 else {
+                    row.reset()
+                    next = place
+                    return
+                }
+                left -= 1
+                place = WaitingPlace(flow: flow.number, due: row.integer(0), id: row.integer(1))
+                try body(row, flow)
+            }
+        }
+    }
+
+    /// What a notification's deliveries share is in the row of its number, but for a plan of a delivery's own.
+    private static let statement = """
+        SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
+        coalesce(w.plan, h.plan), h.accepted, w.expires, h.content
+        FROM deliveries w INDEXED BY waiting JOIN deliveries h ON h.id = coalesce(w.head, w.id)
+        WHERE w.state = 0 AND w.mark <> 2 AND w.flow = ?1 AND (w.due, w.id) > (?2, ?3) AND w.due <= ?4
+        ORDER BY w.due, w.id LIMIT ?5
+        """
+}

@@ -8,7 +8,7 @@ struct RootCommand: AsyncParsableCommand {
         let own: [any ParsableCommand.Type] = [
             DemoCommand.self, InitCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self,
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
-            SandboxCommand.self, BenchCommand.self,
+            RetryCommand.self, SandboxCommand.self, BenchCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
         ]

@@ -98,6 +98,21 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Where an operator settles what waits for backends that are not configured any more.
     package var goneBackends: GoneBackends? { gone }
 
+    /// Ends the pauses of a backend that no platform asked for, here and at the other gateways on the store.
+    package func endOwnPauses(of backend: String) -> EndedPauses {
+        nodes?.tell(NodeNews.retried(backend: backend).note)
+        guard let flow = flows.withLock({ $0[backend] }) else { return EndedPauses() }
+        let result = flow.endOwnPauses(at: clock.reading)
+        logger.notice(
+            "what waits is tried again at once",
+            metadata: [
+                "backend": "\(backend)", "ended": "\(result.ended.map(\.kind.rawValue))",
+                "kept": "\(result.kept.map(\.kind.rawValue))",
+            ]
+        )
+        return result
+    }
+
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
     ///
     /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work may
@@ -148,7 +163,9 @@ package final class Dispatcher: WorkerObserver, Sendable {
                 guard case .install(let snapshot) = command else { break }
                 drain = snapshot.configuration.queue.drain
                 let keep = Upkeep.Keep(snapshot.configuration.store)
-                for worker in await replaceWorkers(snapshot, instance) {
+                let workers = await replaceWorkers(snapshot, instance)
+                if upkeep != nil { group.addTask { await self.retryNow(workers) } }
+                for worker in workers {
                     group.addTask {
                         await worker.run()
                         // A worker that a reload replaced closes its backend at once: nothing else uses that any more.
@@ -247,11 +264,32 @@ package final class Dispatcher: WorkerObserver, Sendable {
         return new
     }
 
+    /// After a reload: whatever was wrong may be mended, so that nothing waits for a time of its own any more.
+    private func retryNow(_ workers: [DeliveryWorker]) async {
+        for worker in workers {
+            do throws(StoreError) {
+                _ = try await store.makeRetriesDue(of: worker.name)
+                _ = try await operations?.makeRetriesDue(ofEntriesAt: worker.name)
+            } catch {
+                logger.warning(
+                    "what waits for another attempt waits on",
+                    metadata: ["backend": "\(worker.name)", "error": "\(error)"]
+                )
+            }
+            // Last, so that the first try is of what waited longest. Other gateways are reloaded by themselves.
+            _ = worker.flow.endOwnPauses(at: clock.reading)
+        }
+    }
+
     // MARK: Other gateways
 
     /// Takes what another gateway on the same store tells.
     func hear(_ news: NodeNews) {
         let now = clock.reading
+        if case .retried(let backend) = news {
+            _ = flows.withLock({ $0[backend] })?.endOwnPauses(at: now)
+            return
+        }
         guard case .paused(let backend, let identity, let until, let reason) = news else {
             tokenInvalidation.hear(news, at: now)
             return

@@ -18,21 +18,10 @@ struct GoneBackendsAPI: Sendable {
         static let names = ["to"]
     }
 
-    private enum DropField: Int, RequestField {
-        case none
-        static let names: [String] = []
-    }
-
     /// Hands what waits to another backend.
     func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
-        var target: String?
-        try await read(request, scope, MoveField.self) { (scanner, issues) throws(JSONSyntaxError) in
-            target = try scanner.identifier(&issues, "#/to", limit: 64)
-        } finish: { issues in
-            if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
-        }
-        let other = target ?? ""
+        let other = try await target(of: request, scope)
         do throws(GoneBackends.Failure) {
             let moved = try await gone.move(name, to: other)
             return Response.json { writer in
@@ -48,9 +37,8 @@ struct GoneBackendsAPI: Sendable {
     /// Ends what waits as failed.
     func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
-        try await read(request, scope, DropField.self) { (scanner, _) throws(JSONSyntaxError) in
-            try scanner.skip()
-        }
+        let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
+        try await reader.requireEmptyObject(of: request)
         do throws(GoneBackends.Failure) {
             let dropped = try await gone.drop(name)
             return Response.json { writer in
@@ -71,28 +59,25 @@ struct GoneBackendsAPI: Sendable {
         return (name, gone)
     }
 
-    /// Reads a body of few members.
-    private func read<Field: RequestField>(
-        _ request: Request,
-        _ scope: RequestScope,
-        _ fields: Field.Type,
-        _ member: (inout JSONScanner, inout RequestIssues) throws(JSONSyntaxError) -> Void,
-        finish: (inout RequestIssues) -> Void = { _ in }
-    ) async throws(Problem) {
+    /// The backend that a body names.
+    private func target(of request: Request, _ scope: RequestScope) async throws(Problem) -> String {
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
-        try await reader.withBody(of: request) { (body) throws(Problem) in
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
             var issues = RequestIssues()
+            var target: String?
             do throws(JSONSyntaxError) {
                 try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
-                    _ = try scanner.fields(fields, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
-                        try member(&scanner, &issues)
+                    _ = try scanner.fields(MoveField.self, &issues, "#") {
+                        (scanner, issues, _) throws(JSONSyntaxError) in
+                        target = try scanner.identifier(&issues, "#/to", limit: 64)
                     }
                 }
             } catch {
                 throw .notJSON(error)
             }
-            finish(&issues)
-            guard issues.isEmpty else { throw Problem(issues) }
+            if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
+            guard issues.isEmpty, let target else { throw Problem(issues) }
+            return target
         }
     }
 

@@ -6,6 +6,8 @@ internal import PushQueue
 enum NodeNews: Sendable, Equatable {
     /// A platform asked for a pause; `identity` says which backend it is, whatever its name.
     case paused(backend: String, identity: String, until: Date, reason: String)
+    /// An operator lets a backend's work be tried again at once.
+    case retried(backend: String)
     /// Answers that were counted since the last news, and how many of them declared a token dead.
     case answers(backend: String, answers: Int, uncertain: Int, certain: Int)
     /// Invalidations are held from now on.
@@ -24,6 +26,9 @@ enum NodeNews: Sendable, Equatable {
             object["identity"] = .string(identity)
             object["until"] = .integer(until.millisecondsSince1970)
             object["reason"] = .string(reason)
+        case .retried(let backend):
+            topic = "retried"
+            object["backend"] = .string(backend)
         case .answers(let backend, let answers, let uncertain, let certain):
             topic = "answers"
             object["backend"] = .string(backend)
@@ -59,6 +64,7 @@ enum NodeNews: Sendable, Equatable {
                 until: Date(millisecondsSince1970: until),
                 reason: value["reason"]?.stringValue ?? ""
             )
+        case "retried": self = .retried(backend: backend)
         case "answers":
             self = .answers(
                 backend: backend,

@@ -21,6 +21,7 @@ package struct GatewayAPI: Sendable {
     /// - Parameters:
     ///   - state: What every part of the gateway shares.
     ///   - workers: Who knows how the workers are doing.
+    ///   - outbox: What tells platforms about devices; nil where nothing does.
     ///   - metrics: What is counted, and shown under `/metrics`.
     ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
     ///   - build: Which build this is.
@@ -28,6 +29,7 @@ package struct GatewayAPI: Sendable {
     package init(
         state: GatewayState,
         workers: any WorkerObserver,
+        outbox: OutboxRelay? = nil,
         metrics: GatewayMetrics,
         knownKinds: [String] = [],
         build: BuildInfo = .current,
@@ -36,6 +38,7 @@ package struct GatewayAPI: Sendable {
         responder = GatewayResponder(
             state: state,
             workers: workers,
+            outbox: outbox,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,

@@ -37,6 +37,7 @@ package final class GatewayResponder: HTTPResponder {
     init(
         state: GatewayState,
         workers: any WorkerObserver,
+        outbox: OutboxRelay?,
         metrics: GatewayMetrics,
         knownKinds: [String],
         build: BuildInfo,
@@ -89,6 +90,7 @@ package final class GatewayResponder: HTTPResponder {
                 messages: MessagesAPI(endpoint: endpoint),
                 invalidations: InvalidationsAPI(state: state, workers: workers, admission: admission),
                 goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
+                retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
                 keys: KeysAPI(state: state),
                 erasures: UserErasureAPI(state: state, logger: logger)
             ),

@@ -77,15 +77,16 @@ extension Gateway {
             logger: logger,
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
+        let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,
+            outbox: operations,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,
             logger: logger
         )
-        let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)
         return Gateway(
             state: state,
             dispatcher: dispatcher,

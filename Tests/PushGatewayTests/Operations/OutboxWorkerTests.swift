@@ -187,6 +187,36 @@ struct OperationLaneTests {
         }
     }
 
+    @Test("Retry now makes due what waits, and ends a pause that no platform asked for", arguments: [false, true])
+    func retryNow(isAsked: Bool) async throws {
+        try await OperationRig.run { rig in
+            let platform = ScriptedPlatform { _, earlier throws(PushError) in
+                guard earlier < 3 else { return }
+                throw PushError(.rateLimited, "slow down", retryAfter: isAsked ? .seconds(3_000) : nil)
+            }
+            _ = try await rig.store.put([rig.device("a")])
+            try await rig.run(["crm": platform], registers: false) { _, desk in
+                try await rig.store.enqueue([rig.subscription("a")])
+                // Refused three times, it would wait longer than a step of the test's clock.
+                if !isAsked { try await rig.until("the third refusal") { platform.calls.count == 3 } }
+                try await rig.until("its record") { try await rig.events().count == (isAsked ? 1 : 3) }
+                let due = try await rig.store.makeRetriesDue(ofEntriesAt: "crm")
+                #expect(due == 1)
+                let pauses = desk.endOwnPause(of: "crm", at: WallClock(rig.time).reading)
+                #expect(pauses.ended.map(\.kind) == (isAsked ? [] : [.operations]))
+                #expect(pauses.kept.map(\.kind) == (isAsked ? [.operations] : []))
+                let now = rig.time.now
+                if isAsked {
+                    try await rig.until(by: .seconds(20), "the end of the pause") { platform.calls.count > 1 }
+                    #expect(rig.time.now.timeIntervalSince(now) > 2_900)
+                } else {
+                    try await rig.settled()
+                    #expect(rig.time.now.timeIntervalSince(now) < 2)
+                }
+            }
+        }
+    }
+
     @Test("A wall clock that is set back lengthens no pause")
     func clockSetBack() async throws {
         try await OperationRig.run { rig in

@@ -126,6 +126,18 @@ final class FlowControl: Sendable {
         }
     }
 
+    /// Ends the pauses that no platform asked for; says what it ended and what stays.
+    func endOwnPauses(at now: TimeReading) -> EndedPauses {
+        var result = gate.update { ($0.endOwnPauses(at: now.steady), wakes: true) }
+        if let recipients = pauses.withLock({ $0.running(at: now.steady) }) {
+            result.kept.append(
+                EndedPauses.Pause(.recipients, reason: nil, until: recipients.until, count: recipients.count)
+            )
+        }
+        for place in result.kept.indices { result.kept[place].until = result.kept[place].until.map(now.wall) }
+        return result
+    }
+
     // MARK: A quota that gateways share
 
     /// Whether what may go is reserved, and must not be held up for long.

@@ -37,6 +37,12 @@ struct RecipientPauses: Sendable {
         return time
     }
 
+    /// How many recipients get nothing now, and until when the last of them; nil when there is none.
+    func running(at now: Date) -> (count: Int, until: Date)? {
+        let running = until.values.filter { $0 > now }
+        return running.max().map { (running.count, $0) }
+    }
+
     /// The pauses that last longest, at most so many.
     func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
         guard !until.isEmpty else { return [] }

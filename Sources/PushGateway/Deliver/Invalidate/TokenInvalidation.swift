@@ -214,7 +214,7 @@ package final class TokenInvalidation: Sendable {
     /// Takes what another gateway on the same store tells.
     func hear(_ news: NodeNews, at now: TimeReading) {
         switch news {
-        case .paused: break
+        case .paused, .retried: break
         case .answers(let backend, let answers, let uncertain, let certain):
             watches.withLock { $0[backend] }?.count(answers: answers, uncertain: uncertain, certain: certain, at: now)
         case .held(let backend, let trip):

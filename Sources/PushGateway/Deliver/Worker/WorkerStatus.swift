@@ -96,6 +96,8 @@ package protocol WorkerObserver: Sendable {
     var invalidations: TokenInvalidation? { get }
     /// Where an operator settles what waits for backends that are not configured any more; nil where nothing does.
     var goneBackends: GoneBackends? { get }
+    /// Ends the pauses of a backend that no platform asked for; says what it ended and what stays.
+    func endOwnPauses(of backend: String) -> EndedPauses
 }
 
 extension WorkerObserver {
@@ -103,4 +105,6 @@ extension WorkerObserver {
     package var invalidations: TokenInvalidation? { nil }
     /// None.
     package var goneBackends: GoneBackends? { nil }
+    /// Nothing.
+    package func endOwnPauses(of backend: String) -> EndedPauses { EndedPauses() }
 }

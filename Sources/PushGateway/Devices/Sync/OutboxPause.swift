@@ -18,6 +18,8 @@ struct OutboxPause: Sendable {
 
     /// Until when it gets nothing.
     private(set) var until: Date?
+    /// Until when the platform itself asked for it; nil when it did not.
+    private var askedUntil: Date?
     private var failures = 0
     private var blocks = 0
 
@@ -52,7 +54,20 @@ struct OutboxPause: Sendable {
         if let until, until > now { return true }
         let own = min(first * (1 << min(blocks, 8)), Self.longest)
         blocks += 1
-        until = now.addingTimeInterval(max(own, min(wish ?? .zero, .seconds(3_600))).inSeconds)
+        let asked = min(wish ?? .zero, .seconds(3_600))
+        askedUntil = asked > .zero ? now.addingTimeInterval(asked.inSeconds) : nil
+        until = now.addingTimeInterval(max(own, asked).inSeconds)
         return true
+    }
+
+    /// Ends the pause but for what the platform asked for; the waits begin anew.
+    ///
+    /// - Returns: Whether it ended something, and until when a pause stays; nil when none does.
+    mutating func endOwn(at now: Date) -> (hasEnded: Bool, kept: Date?) {
+        (failures, blocks) = (0, 0)
+        guard let former = until, former > now else { return (false, nil) }
+        let asked = askedUntil.flatMap { $0 > now ? $0 : nil }
+        until = asked
+        return (asked != former, asked)
     }
 }

@@ -87,6 +87,16 @@ package final class OutboxRelay: Sendable {
     /// Puts the backends of the configuration in force in the place of those before.
     func install() { commander.yield(.install) }
 
+    /// Ends the pause of a backend that no platform asked for.
+    func endOwnPause(of backend: String, at now: TimeReading) -> EndedPauses {
+        var result = EndedPauses()
+        guard let worker = workers.withLock({ $0.current.first { $0.name == backend } }) else { return result }
+        let (hasEnded, kept) = worker.endOwnPause()
+        if hasEnded { result.ended.append(EndedPauses.Pause(.operations, reason: nil)) }
+        if let kept { result.kept.append(EndedPauses.Pause(.operations, reason: nil, until: now.wall(kept))) }
+        return result
+    }
+
     /// Claims nothing more and lets ``run()`` end.
     func beginStop() { commander.yield(.stop) }
 

@@ -91,6 +91,14 @@ final class OutboxWorker: Sendable {
         }
     }
 
+    /// Ends a pause that no platform asked for; says what it ended and what stays, until a steady time.
+    func endOwnPause() -> (hasEnded: Bool, kept: Date?) {
+        let now = dependencies.time.steady
+        let result = state.withLock { $0.pause.endOwn(at: now) }
+        changed.signal()
+        return result
+    }
+
     // MARK: Claiming
 
     /// The next operations; nil when the worker is to end.

@@ -22,6 +22,7 @@ struct Handlers: Sendable {
     let messages: MessagesAPI
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
+    let retries: RetryAPI
     let keys: KeysAPI
     let erasures: UserErasureAPI
 }
@@ -135,6 +136,9 @@ extension RouteTable {
             },
             Route(.post, "/v1/backends/{name}/drop", .scope(.admin)) { request, values, scope throws(Problem) in
                 try await own.goneBackends.drop(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/retry", .scope(.admin)) { request, values, scope throws(Problem) in
+                try await own.retries.retry(request, values[0], scope)
             },
             Route(.get, "/v1/invalidations", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.invalidations.show(scope)

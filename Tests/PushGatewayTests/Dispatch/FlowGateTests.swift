@@ -141,16 +141,25 @@ struct FlowGateTests {
     }
 
     @Test("A probe goes at once when an operator says so, but not before the time that the platform asked for")
-    func probeNow() {
+    func retryNow() {
         let state = Box(FlowGate.State())
-        #expect(!state({ $0.probeNow() }))
+        #expect(state({ $0.endOwnPauses(at: now) }) == EndedPauses())
         _ = state { $0.apply(.park(reason: "key", detail: nil), at: now) }
-        #expect(state({ $0.probeNow() }))
+        #expect(state({ $0.endOwnPauses(at: now) }).ended == [EndedPauses.Pause(.parked, reason: "key")])
         #expect(state({ $0.step(window: 10, at: now) }) == .claim(1))
         let until = now.addingTimeInterval(60)
         _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
-        #expect(state({ $0.probeNow() }))
+        let kept = EndedPauses.Pause(.platform, reason: "quota", until: until)
+        #expect(state({ $0.endOwnPauses(at: now) }).kept == [kept])
         #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
+    }
+
+    @Test("A slowing of the gateway's own ends when an operator says so")
+    func slowedNow() {
+        let state = Box(FlowGate.State())
+        _ = state { $0.apply(.slow(reason: "busy", detail: nil), at: now) }
+        #expect(state({ $0.endOwnPauses(at: now) }).ended == [EndedPauses.Pause(.backoff, reason: "busy")])
+        #expect(state({ $0.step(window: 10, at: now) }) == .claim(1))
     }
 
     @Test("A change is seen by every loop that waits, and by one that waits only afterwards")

@@ -50,21 +50,22 @@ package struct EndedPauses: Sendable, Equatable {
 extension FlowGate.State {
     /// Ends every pause that no platform asked for, so that the next look may claim.
     ///
-    /// The one place for that. A parked worker and an open breaker try one delivery at once; the others follow when it succeeds, and the waits between
-    /// tries begin anew. What the platform asked for stays, and so do quarantined dead-token answers, which an operator
+    /// The one place for that. A parked or slowed worker and an open breaker try one delivery at once; the others follow when it succeeds, and the
+    /// waits between tries begin anew. What the platform asked for stays, and so do quarantined dead-token answers, which an operator
     /// decides about.
     mutating func endOwnPauses(at now: Date) -> EndedPauses {
         var result = EndedPauses()
         if isHeld { result.kept.append(EndedPauses.Pause(.invalidationsHeld, reason: nil)) }
         if let until = pausedUntil, until > now {
-            if isParked {
-                result.ended.append(EndedPauses.Pause(.parked, reason: pauseReason))
-                pausedUntil = nil  // It stays parked until a delivery succeeds, and one may go now.
-            } else {
-                result.kept.append(EndedPauses.Pause(.platform, reason: pauseReason, until: until))
-            }
+            result.kept.append(EndedPauses.Pause(.platform, reason: pauseReason, until: until))
         }
-        nextProbe = Self.firstProbe
+        if isProbing {
+            if let probeAt, probeAt > now {
+                result.ended.append(EndedPauses.Pause(isParked ? .parked : .backoff, reason: probeReason))
+            }
+            probeAt = nil  // It stays parked or slowed until a delivery succeeds, and one may go now.
+        }
+        nextProbe = BackendSignal.firstWait
         if let reason = breaker?.endCooldown(at: now) {
             result.ended.append(EndedPauses.Pause(.breaker, reason: reason))
         }

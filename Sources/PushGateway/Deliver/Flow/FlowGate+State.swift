@@ -254,16 +254,6 @@ extension FlowGate {
             return now.addingTimeInterval(wait.inSeconds)
         }
 
-        /// Lets a probe go now, since an operator says that what was wrong is mended.
-        ///
-        /// A pause of the length that the platform asked for stays in force. True when there is something to look at.
-        mutating func probeNow() -> Bool {
-            guard isProbing else { return false }
-            probeAt = nil
-            nextProbe = BackendSignal.firstWait
-            return true
-        }
-
         /// The one place that changes what ``status`` shows, but for ``restore(_:)``.
         private mutating func move(_ event: FlowEvent, _ change: (inout State) -> Void) {
             let before = status

@@ -170,9 +170,9 @@ public final class Sandbox: Sendable {
         for file in isEmpty ? [] : files + [configuration] {
             let url = directory.appendingPathComponent(file.name)
             if file.isSecret {
-                try writeSecret(file.text, to: url)
+                try writeSecret(file.contents, to: url)
             } else {
-                try Data(file.text.utf8).write(to: url, options: .atomic)
+                try Data(file.contents.utf8).write(to: url, options: .atomic)
             }
             written.files.append(url)
         }

@@ -25,6 +25,9 @@ struct SandboxFile: Sendable {
     var text: String
     /// Whether only its owner may read it.
     var isSecret = false
+
+    /// What is written: a PEM document ends its last line, so that files put together can be read.
+    var contents: String { text.hasPrefix("-----BEGIN ") && !text.hasSuffix("\n") ? text + "\n" : text }
 }
 
 /// Where the sandbox's files are.

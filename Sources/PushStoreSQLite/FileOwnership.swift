@@ -1,13 +1,21 @@
 import Foundation
 import PushCore
+import PushQueue
 import Synchronization
 
 /// The right to use a store's file, held by one process at a time: an advisory lock on a file beside it.
 ///
 /// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a
 /// second descriptor of it would drop the locks that SQLite holds there.
+///
+/// The file says which process has the lock and, while a gateway does (``beginRun(at:)``), since when (``LockNote``). Only an
+/// orderly end takes that out, so the next gateway knows of any other.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
+    /// What is in the file at the end of this ownership.
+    private let lasting: Mutex<LockNote>
+    /// The run before this ownership that did not end in order; nil when the last one did.
+    let brokenRun: BrokenRun?
 
     /// Takes the lock, or says which process has it.
     init(of path: String) throws(StoreError) {
@@ -22,26 +30,35 @@ final class FileOwnership: Sendable {
             guard reason == EWOULDBLOCK else {
                 throw .failed("cannot lock \(lockPath): \(String(cString: strerror(reason)))")
             }
-            var text = [UInt8](repeating: 0, count: 20)
-            let length = pread(descriptor, &text, text.count, 0)
-            let owner = String(decoding: text.prefix(max(0, length)), as: UTF8.self).filter(\.isNumber)
+            let owner = LockNote(in: descriptor).process
             throw .failed(
-                "the store \(path) is in use by process \(owner.isEmpty ? "(unknown)" : owner); "
+                "the store \(path) is in use by process \(owner.map { "\($0)" } ?? "(unknown)"); "
                     + "stop it first, or give this gateway a store of its own"
             )
         }
-        let owner = Array("\(getpid())\n".utf8)
-        _ = ftruncate(descriptor, 0)
-        _ = pwrite(descriptor, owner, owner.count, 0)
+        let former = LockNote(in: descriptor)
+        brokenRun = former.unendedRun
+        lasting = Mutex(LockNote(process: getpid(), runSince: nil, broken: former.unendedRun))
+        LockNote(process: getpid(), runSince: nil, broken: former.unendedRun).write(to: descriptor)
         self.descriptor = Mutex(descriptor)
     }
 
     deinit { release() }
 
-    /// Gives the lock up.
+    /// Notes that a gateway has the store from now on, until ``release()``.
+    func beginRun(at now: Date) {
+        descriptor.withLock { descriptor in
+            guard let descriptor else { return }
+            lasting.withLock { $0 = LockNote(process: getpid(), runSince: nil, broken: nil) }
+            LockNote(process: getpid(), runSince: now, broken: brokenRun).write(to: descriptor)
+        }
+    }
+
+    /// Gives the lock up: a run that had begun has ended in order.
     func release() {
         descriptor.withLock { descriptor in
             if let open = descriptor {
+                lasting.withLock { $0 }.write(to: open)
                 // Said aloud: a child process that is just being started shares the lock until it has become another program.
                 flock(open, LOCK_UN)
                 close(open)

@@ -88,17 +88,14 @@ struct OpenedStore: Sendable {
                 return opened
             }
             return (pool, opened)
-        } catch let error as StoreError {
-            throw error
         } catch {
-            throw .failed("cannot open the store \(options.path): \(error)")
+            throw StoreError(opening: options.path, error)
         }
     }
 
     /// Refuses a file into which something is being copied: half of what it should have would be sent and forgotten.
     private static func refuseUnfinishedCopy(_ db: Database, _ path: String) throws {
-        let sql = "SELECT EXISTS (SELECT 1 FROM state WHERE name = ?)"
-        if try Bool.fetchOne(db, sql: sql, arguments: [CopyMark.name]) == true { throw CopyMark.refusal(path) }
+        if try db.value(named: CopyMark.name) != nil { throw CopyMark.refusal(path) }
     }
 
     /// Makes sure that a commit survives what it is to survive, or that the store does not open.
@@ -115,11 +112,10 @@ struct OpenedStore: Sendable {
     /// Marks the deliveries of listed leases, unless they came back before the crash; takes a new range of lease
     /// numbers.
     private mutating func recover(_ db: Database, now: Int64) throws {
-        let leases = try Row.fetchAll(db, sql: "SELECT number, deliveries FROM leases")
-        for lease in leases {
-            let number: Int64 = lease["number"]
-            let deliveries: Data = lease["deliveries"]
-            for delivery in LeaseList.unpack(Array(deliveries)) {
+        let leases = try db.statement("SELECT number, deliveries FROM leases")
+        while try leases.next() {
+            let number = try leases.integer(0)
+            for delivery in LeaseList.unpack(try leases.bytes(1)) {
                 // A higher number: it came back under this lease or a later one.
                 try db.execute(
                     sql: "UPDATE deliveries SET mark = 1 WHERE id = ? AND state = 0 AND mark < ?",
@@ -136,13 +132,10 @@ struct OpenedStore: Sendable {
                 """,
             arguments: [now]
         )
-        try db.execute(
-            sql: """
-                INSERT INTO marks (name, value) VALUES ('epoch', 1)
-                ON CONFLICT (name) DO UPDATE SET value = value + 1
-                """
-        )
-        let epoch = try Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'epoch'") ?? 1
+        let saved = try db.statement("SELECT value FROM marks WHERE name = 'epoch'")
+        // The numbers of leases are above those of every process before.
+        let epoch = try saved.next() ? Int64(try saved.count(0)).adding(clamping: 1) : 1
+        try db.execute(sql: "INSERT OR REPLACE INTO marks (name, value) VALUES ('epoch', ?)", arguments: [epoch])
         lastLease = try Self.plausible(epoch, "the number of a start", in: 0...Int64(Int32.max)) << 32
     }
 
@@ -155,10 +148,10 @@ struct OpenedStore: Sendable {
                 VALUES (?, 0, ?, ?, ?, 0, 0, 0, 0, ?, ?, 1, ?, ?, ?, ?, ?)
                 """
         )
-        for row in try Row.fetchAll(db, sql: "SELECT number, packed FROM arrivals ORDER BY number") {
-            let packed: Data = row["packed"]
-            guard let deliveries = StagedRowPacking.unpack(Array(packed)) else {
-                throw StoreError.failed("the deliveries that arrived last cannot be read: the file is damaged")
+        let arrivals = try db.statement("SELECT number, packed FROM arrivals ORDER BY number")
+        while try arrivals.next() {
+            guard let deliveries = StagedRowPacking.unpack(try arrivals.bytes(1)) else {
+                throw StagedRowPacking.damage
             }
             let archived = try Self.archived(deliveries.map(\.id), db)
             for delivery in deliveries where !archived.contains(delivery.id) {
@@ -176,16 +169,12 @@ struct OpenedStore: Sendable {
     /// Which of these deliveries ended and are in the archive.
     static func archived(_ ids: [Int64], _ db: Database) throws -> Set<Int64> {
         guard let first = ids.min(), let last = ids.max() else { return [] }
-        let blocks = try Row.fetchCursor(
-            db,
-            sql: Archive.search,
-            arguments: [first, last, last.adding(clamping: Archive.widestBlock)]
-        )
+        let blocks = try db.statement(Archive.search)
+        blocks.bind(1, first)
+        blocks.bind(2, last)
+        blocks.bind(3, last.adding(clamping: Archive.widestBlock))
         var found: Set<Int64> = []
-        while let block = try blocks.next() {
-            let packed: Data = block["packed"]
-            found.formUnion(ArchivedDelivery.numbers(in: Array(packed)))
-        }
+        while try blocks.next() { found.formUnion(try ArchivedDelivery.numbers(in: try blocks.bytes(0))) }
         return found
     }
 
@@ -227,8 +216,9 @@ struct OpenedStore: Sendable {
     /// So a clock that is wrong holds nothing up and, set on the same machine, ends nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
         let wall = time.now.millisecondsSince1970
-        let marks = try Row.fetchAll(db, sql: "SELECT name, value FROM marks")
-        let saved = Dictionary(marks.map { ($0["name"] as String, $0["value"] as Int64) }) { $1 }
+        let marks = try db.statement("SELECT name, value FROM marks")
+        var saved: [String: Int64] = [:]
+        while try marks.next() { saved[try marks.text(0)] = try marks.integer(1) }
         var steady = wall
         if let savedSteady = saved["steady"], let savedWall = saved["wall"] {
             let time = time as? any BootTimeSource
@@ -257,42 +247,39 @@ struct OpenedStore: Sendable {
     private static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
     private mutating func countWaiting(_ db: Database) throws {
-        flows = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
-                (SELECT flow, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
-                WHERE state = 0 AND mark <> 2 GROUP BY flow) w ON w.flow = f.number ORDER BY f.number
-                """
-        ).map {
-            FoundFlow(
-                number: $0["number"],
-                backend: $0["backend"],
-                isUrgent: $0["urgent"],
-                caller: $0["caller"],
-                waiting: $0["waiting"],
-                firstDue: $0["due"]
+        let rows = try db.statement(
+            """
+            SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
+            (SELECT flow, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND mark <> 2 GROUP BY flow) w ON w.flow = f.number ORDER BY f.number
+            """
+        )
+        while try rows.next() {
+            flows.append(
+                FoundFlow(
+                    number: Int64(try rows.count(0)),
+                    backend: try rows.text(1),
+                    isUrgent: try rows.integer(2) != 0,
+                    caller: try rows.text(3),
+                    waiting: try rows.count(4),
+                    firstDue: rows.isNull(5) ? nil : try rows.moment(5)
+                )
             )
         }
-        for row in try Row.fetchAll(db, sql: "SELECT backend, target FROM moves") {
-            moves[row["backend"]] = row["target"]
-        }
+        let moved = try db.statement("SELECT backend, target FROM moves")
+        while try moved.next() { moves[try moved.text(0)] = try moved.text(1) }
     }
 
     private mutating func count(_ db: Database) throws {
-        // Within bounds in which SQLite's own sums are whole numbers.
-        let newest = """
-            SELECT max(-1, min(first, 1 << 62)) + max(0, min(count, 1 << 61)) - 1 FROM events ORDER BY first DESC LIMIT 1
-            """
-        lastEvent = try Self.plausible(Int64.fetchOne(db, sql: newest) ?? 0, "the number of an event")
-        highestID = try Self.plausible(
-            max(
-                Int64.fetchOne(db, sql: "SELECT max(id) FROM deliveries") ?? 0,
-                Int64.fetchOne(db, sql: "SELECT max(last) FROM archive") ?? 0,
-                Int64.fetchOne(db, sql: "SELECT value FROM marks WHERE name = 'highest'") ?? 0
-            ),
-            "the number of a delivery"
-        )
+        let events = try db.statement("SELECT first, count FROM events ORDER BY first DESC LIMIT 1")
+        if try events.next() { lastEvent = try events.id(0).adding(clamping: Int64(try events.count(1)) - 1) }
+        for sql in [
+            "SELECT max(id) FROM deliveries", "SELECT max(last) FROM archive",
+            "SELECT value FROM marks WHERE name = 'highest'",
+        ] {
+            let rows = try db.statement(sql)
+            if try rows.next(), !rows.isNull(0) { highestID = max(highestID, try rows.id(0)) }
+        }
     }
 
     /// The queueIndex to start with.

@@ -31,6 +31,13 @@ public final class SQLiteStore: NotificationStore {
         let (pool, opened) = try OpenedStore.open(options, time: time) {
             logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
         }
+        ownership.beginRun(at: time.now)
+        if let run = ownership.brokenRun {
+            logger.warning(
+                "the last run of a gateway on this store did not end in order: killed, ended by a fault, or without power",
+                metadata: ["run.process": "\(run.process)", "run.since": "\(RFC3339.string(run.since))"]
+            )
+        }
         let core = StoreCore(options, time: time, logger: logger, opened: opened)
         self.pool = pool
         self.core = core
@@ -179,7 +186,9 @@ public final class SQLiteStore: NotificationStore {
         }
         let trouble = core.refusal(now: now) ?? core.status.lastFailure(now: now)
         let used = core.disk.used(now: now)
-        return StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free, usedBytes: used)
+        var health = StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free, usedBytes: used)
+        health.brokenRun = ownership.brokenRun
+        return health
     }
 
     /// Commits what is under way and gives up the file.
@@ -262,7 +271,9 @@ public final class SQLiteStore: NotificationStore {
         } catch let error as StoreError {
             throw error
         } catch {
-            throw core.inbox.isClosed ? .closed : .failed("cannot read the store: \(error)")
+            guard !core.inbox.isClosed else { throw .closed }
+            if case .damaged(let what) = StoreError(reading: error) { throw .damaged(what) }
+            throw .failed("cannot read the store: \(error)")
         }
     }
 

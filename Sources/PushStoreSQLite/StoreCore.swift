@@ -114,6 +114,8 @@ final class StoreStatus: Sendable {
     private let unreadable = Mutex<Set<Int64>>([])
     /// When the log told last that new work is refused, and whether it still is.
     private let refusing = Mutex<(since: Int64, isOn: Bool)>((.min, false))
+    /// What was said of rows that could not be read.
+    private let damage = Mutex<Set<String>>([])
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
@@ -167,6 +169,15 @@ final class StoreStatus: Sendable {
         logger.error(
             "a waiting delivery cannot be read and is passed over: the store's file is damaged or from a newer version",
             metadata: ["delivery.number": "\(delivery)"]
+        )
+    }
+
+    /// Tells of a damaged row that is passed over: once for each of the first thousand sentences.
+    func logDamage(_ sentence: String) {
+        guard damage.withLock({ $0.count < 1_000 && $0.insert(sentence).inserted }) else { return }
+        logger.error(
+            "a row cannot be read and is passed over: the store's file is damaged",
+            metadata: ["store.error": "\(sentence)"]
         )
     }
 

@@ -17,7 +17,7 @@ struct StagedRowTests {
             return (
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM arrivals") ?? -1,
                 try Int.fetchOne(db, sql: "SELECT count(*) FROM deliveries") ?? -1,
-                blocks.reduce(0) { $0 + ArchivedDelivery.numbers(in: Array($1)).count }
+                try blocks.reduce(0) { $0 + (try ArchivedDelivery.numbers(in: Array($1))).count }
             )
         }
     }

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushGateway
+import PushQueue
 import PushStoreSQLite
 
 #if Postgres
@@ -88,6 +89,21 @@ enum HostChecks {
         }
     #endif
 
+    /// Whether the last gateway on a store ended in order, as the file of its lock says.
+    private static func lastRun(_ path: String) -> Diagnosis {
+        guard let run = StoreLook.brokenRun(of: path) else {
+            return Diagnosis("last run", .ok, "no run of a gateway on \(path) was broken off")
+        }
+        return Diagnosis(
+            "last run",
+            .warning,
+            "the gateway that ran since \(RFC3339.string(run.since)) (process \(run.process)) did not end in order: killed, "
+                + "ended by a fault, or without power",
+            fix:
+                "See how its log ends, and the service manager's: journalctl -u chapar, docs/Operations.md, \"When a gateway dies\"."
+        )
+    }
+
     private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
         let folder = (store.path as NSString).deletingLastPathComponent
         let position = folder.isEmpty ? "." : folder
@@ -103,7 +119,7 @@ enum HostChecks {
                 )
             ]
         }
-        var findings = [Diagnosis("store", .ok, "\(store.path) can be written")]
+        var findings = [Diagnosis("store", .ok, "\(store.path) can be written"), lastRun(store.path)]
         if let free = FileSystemSpace.freeBytes(at: position) {
             let words = "\(free >> 20) MiB free, new work is refused below \(store.minimumFreeBytes >> 20) MiB"
             let fix = "Free some space or lower store.min_free_bytes."

@@ -65,6 +65,9 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case failed(String)
     /// What was to be written cannot be, whatever the state of the store: nothing was stored, and trying again changes nothing.
     case refused(String)
+    /// What was to be read is damaged in the store's file; the sentence says what. Nothing was changed, trying again changes nothing,
+    /// and what is not damaged can be read.
+    case damaged(String)
     /// The value is there, encrypted with a key that is not at hand; the sentence says which.
     case sealed(String)
     /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which. Nothing was
@@ -76,7 +79,7 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .full(let reason, _): reason
         case .closed: "the store is closed"
-        case .failed(let reason), .refused(let reason), .sealed(let reason), .newer(let reason): reason
+        case .failed(let reason), .refused(let reason), .damaged(let reason), .sealed(let reason), .newer(let reason): reason
         }
     }
 }

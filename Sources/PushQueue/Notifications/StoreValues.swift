@@ -477,6 +477,17 @@ public struct QueueDepth: Sendable, Hashable {
     }
 }
 
+/// A run of a gateway that did not end in order: it was killed, a fault ended it, or the power was lost.
+public struct BrokenRun: Sendable, Hashable {
+    /// The process that ran it.
+    public var process: Int32
+    /// When it began.
+    public var since: Date
+
+    /// Makes a run.
+    public init(process: Int32, since: Date) { (self.process, self.since) = (process, since) }
+}
+
 /// Whether a store can take work.
 public struct StoreHealth: Sendable, Hashable {
     /// Whether new work is taken.
@@ -491,6 +502,8 @@ public struct StoreHealth: Sendable, Hashable {
     public var deadRows: Int64?
     /// How long the oldest snapshot has been held that keeps them; nil when there is none, and where there is no such thing.
     public var oldestSnapshot: Duration?
+    /// The run before this one, when it did not end in order; nil when it did, and where that is not known.
+    public var brokenRun: BrokenRun?
 
     /// Makes a state.
     public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil, usedBytes: Int64? = nil) {

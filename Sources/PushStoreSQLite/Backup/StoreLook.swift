@@ -17,10 +17,8 @@ package enum StoreLook {
             return try file.read { db in
                 guard try db.tableExists("state") else { return [:] }
                 var found: [String: [UInt8]] = [:]
-                for row in try Row.fetchAll(db, sql: Self.range("name, value"), arguments: Self.bounds(prefix)) {
-                    let value: Data = row["value"]
-                    found[row["name"]] = Array(value)
-                }
+                let rows = try Self.rows(db, "name, value", prefix)
+                while try rows.next() { found[try rows.text(0)] = try rows.bytes(1) }
                 return found
             }
         } catch {
@@ -28,18 +26,22 @@ package enum StoreLook {
         }
     }
 
-    static func range(_ columns: String) -> String {
-        "SELECT \(columns) FROM state WHERE name >= ? AND name < ? ORDER BY name"
+    static func rows(_ db: Database, _ columns: String, _ prefix: String) throws(StoreError) -> SQLStatement {
+        let rows = try db.statement("SELECT \(columns) FROM state WHERE name >= ?1 AND name < ?2 ORDER BY name")
+        rows.bind(1, prefix)
+        rows.bind(2, prefix + "\u{10FFFF}")
+        return rows
     }
-
-    static func bounds(_ prefix: String) -> StatementArguments { [prefix, prefix + "\u{10FFFF}"] }
 }
 
 extension SQLiteStore {
     /// The names of small values that begin with a text.
     public func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String] {
-        try await read {
-            try String.fetchAll($0, sql: StoreLook.range("name"), arguments: StoreLook.bounds(prefix))
+        try await read { db in
+            let rows = try StoreLook.rows(db, "name", prefix)
+            var names: [String] = []
+            while try rows.next() { names.append(try rows.text(0)) }
+            return names
         }
     }
 }

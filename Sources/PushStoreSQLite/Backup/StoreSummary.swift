@@ -22,7 +22,7 @@ package struct StoreSummary: Sendable, Hashable {
     /// The name in the table of small values under which a copy says when it was made.
     static let takenName = "backup.taken"
 
-    /// Checks every page of a closed file, and that this version can use its tables; counts what it holds.
+    /// Checks every page and reads every row of a closed file, and that this version can use its tables; counts what it holds.
     ///
     /// The file is only read. It must be in SQLite's plain form, as ``StoreBackup`` leaves it, or writable.
     static func verify(_ path: String) throws(StoreFileError) -> StoreSummary {
@@ -32,20 +32,16 @@ package struct StoreSummary: Sendable, Hashable {
             let file = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? file.close() }
             return try file.read { db in
-                let findings = try String.fetchAll(db, sql: "PRAGMA quick_check(3)")
-                guard findings == ["ok"] else {
-                    throw StoreFileError.failed("the copy is damaged: \(findings.joined(separator: "; "))")
-                }
+                try StoreAudit.run(db)
                 return try StoreSummary(db, path: path)
             }
         } catch let error as StoreFileError {
             throw error
-        } catch let error as StoreError {
-            throw .failed("\(error)")
-        } catch let error as DatabaseError where [.SQLITE_NOTADB, .SQLITE_CORRUPT].contains(error.resultCode) {
-            throw .failed("it is damaged, or no database: \(error.message ?? "\(error.resultCode)")")
         } catch {
-            throw .failed("cannot read it: \(error)")
+            switch StoreError(reading: error) {
+            case .damaged(let what): throw .failed("it is damaged, or no database: \(what)")
+            case let other: throw .failed(error is StoreError ? "\(other)" : "cannot read it: \(other)")
+            }
         }
     }
 
@@ -56,11 +52,10 @@ package struct StoreSummary: Sendable, Hashable {
             steps.contains(Schema.migrator.migrations[0])
         else { throw StoreFileError.failed("it is a database, but not a store of this program") }
         func count(_ sql: String, since step: String) throws -> Int {
-            steps.contains(step) ? try Int.fetchOne(db, sql: sql) ?? 0 : 0
+            steps.contains(step) ? Int(try db.number(sql) ?? 0) : 0
         }
         func text(_ name: String) throws -> String? {
-            try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [name])
-                .map { String(decoding: $0, as: UTF8.self) }
+            try db.value(named: name).map { String(decoding: $0, as: UTF8.self) }
         }
         schema = last
         version = try text(Schema.versionName)
@@ -76,16 +71,13 @@ package struct StoreSummary: Sendable, Hashable {
         waiting = try count("SELECT count(*) FROM deliveries WHERE state = 0", since: "1 deliveries")
         guard steps.contains("6 arrivals") else { return }
         // What arrived last has no rows yet, or has them already.
-        for row in try Row.fetchAll(db, sql: "SELECT packed FROM arrivals ORDER BY number") {
-            let packed: Data = row["packed"]
-            guard let staged = StagedRowPacking.unpack(Array(packed)) else {
-                throw StoreFileError.failed("the copy is damaged: the deliveries that arrived last cannot be read")
-            }
+        let arrivals = try db.statement("SELECT packed FROM arrivals ORDER BY number")
+        while try arrivals.next() {
+            guard let staged = StagedRowPacking.unpack(try arrivals.bytes(0)) else { throw StagedRowPacking.damage }
             let archived =
                 steps.contains("8 archive") ? try OpenedStore.archived(staged.map(\.id), db) : []
             for stagedRow in staged where !archived.contains(stagedRow.id) {
-                let sql = "SELECT 1 FROM deliveries WHERE id = ?"
-                if try Int.fetchOne(db, sql: sql, arguments: [stagedRow.id]) == nil { waiting += 1 }
+                if try db.number("SELECT 1 FROM deliveries WHERE id = ?1", stagedRow.id) == nil { waiting += 1 }
             }
         }
     }

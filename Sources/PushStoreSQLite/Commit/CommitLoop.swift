@@ -194,6 +194,7 @@ final class CommitLoop {
                 try sql.commit.run()
             }
         } catch {
+            SQLStatement.resetAll(connection)
             if pending.isOpen { _ = try? sql.rollback.run() }
             rollBack()
             return error

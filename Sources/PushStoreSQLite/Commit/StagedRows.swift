@@ -173,6 +173,9 @@ enum StagedRowPacking {
         bytes.append(contentsOf: text)
     }
 
+    /// What is said of a row that cannot be read.
+    static let damage = StoreError.damaged("arrivals.packed holds bytes that are no deliveries")
+
     /// The deliveries of a row; nil when it is damaged.
     static func unpack(_ bytes: [UInt8]) -> [Delivery]? {
         var deliveries: [Delivery] = []
@@ -182,7 +185,9 @@ enum StagedRowPacking {
                 let expires = input.unpackNumber(), let accepted = input.unpackNumber(),
                 let scheduled = input.unpackNumber(),
                 let recipient = text(&input), let plan = text(&input), let caller = text(&input),
-                let content = text(&input)
+                let content = text(&input), StoredRange.ids.contains(id), StoredRange.moments.contains(due),
+                StoredRange.moments.contains(expires), StoredRange.moments.contains(accepted),
+                scheduled == none || StoredRange.moments.contains(scheduled)
             else { return nil }
             deliveries.append(
                 Delivery(

@@ -28,6 +28,12 @@ package final class SQLiteCopyStore: CopyStore {
         ownership = try FileOwnership(of: options.path)
         try FileOwnership.makePrivate(options.path)
         pool = try OpenedStore.open(options, acceptsUnfinishedCopy: true).0
+        guard !isTarget else { return }
+        do {
+            try pool.read { try StoreAudit.run($0) }
+        } catch {
+            throw StoreError(opening: options.path, error)
+        }
     }
 
     package func requireUnused() async throws(StoreError) {}
@@ -43,10 +49,10 @@ package final class SQLiteCopyStore: CopyStore {
         try await use { (db) throws(StoreError) in
             let marks = try SQLStatement(db, "SELECT name, value FROM marks WHERE name IN ('steady', 'wall')")
             var values: [String: Int64] = [:]
-            while try marks.next() { values[marks.text(0)] = marks.integer(1) }
+            while try marks.next() { values[try marks.text(0)] = try marks.moment(1) }
             let ahead = values["wall"].flatMap { wall in values["steady"].map { wall.subtracting(clamping: $0) } } ?? 0
-            let last = try SQLStatement(db, "SELECT first + count - 1 FROM events ORDER BY first DESC LIMIT 1")
-            let lastEvent = try last.next() ? last.integer(0) : 0
+            let last = try SQLStatement(db, "SELECT first, count FROM events ORDER BY first DESC LIMIT 1")
+            let lastEvent = try last.next() ? try last.id(0).adding(clamping: Int64(try last.count(1)) - 1) : 0
             last.reset()
             return CopyHeader(lastEvent: lastEvent, ahead: ahead)
         }
@@ -60,7 +66,7 @@ package final class SQLiteCopyStore: CopyStore {
             if kind.hasArchive { sql = "SELECT (\(sql)) + 100 * (SELECT count(*) FROM archive)" }
             let rows = try SQLStatement(db, sql)
             defer { rows.reset() }
-            return try rows.next() ? Int(count: rows.integer(0)) : 0
+            return try rows.next() ? try rows.count(0) : 0
         }
     }
 
@@ -83,7 +89,11 @@ package final class SQLiteCopyStore: CopyStore {
             for (place, value) in (after ?? []).enumerated() { rows.bind(Int32(clamping: place + 1), value) }
             var records: [CopyRecord] = []
             while try rows.next() {
-                records.append(kind.fields.enumerated().map { rows.value(Int32(clamping: $0), $1.type) })
+                var record: CopyRecord = []
+                for (place, field) in kind.fields.enumerated() {
+                    record.append(try rows.value(Int32(clamping: place), field.type))
+                }
+                records.append(record)
             }
             if records.count == limit, let last = records.last {
                 return CopyPage(records, next: Array(last.prefix(kind.keyCount)))
@@ -105,18 +115,17 @@ package final class SQLiteCopyStore: CopyStore {
         var count = 0
         while try blocks.next() {
             count += 1
-            next = blocks.integer(0)
-            for packed in EventPacking.unpack(blocks.bytes(2)) {
-                guard let delivery = ArchivedDelivery(packed) else {
-                    throw .failed("an ended delivery cannot be read: the file is damaged")
-                }
+            next = try blocks.integer(0)
+            let ended = try blocks.moment(1)
+            for packed in try ArchivedDelivery.records(of: try blocks.bytes(2)) {
+                guard let delivery = ArchivedDelivery(packed) else { throw ArchivedDelivery.damage }
                 row.bind(1, delivery.id)
                 if try row.next() {
                     row.reset()
                     continue
                 }
                 records.append(
-                    kind == .notifications ? delivery.notificationRecord : delivery.resultRecord(blocks.integer(1))
+                    kind == .notifications ? delivery.notificationRecord : delivery.resultRecord(ended)
                 )
             }
         }
@@ -129,7 +138,7 @@ package final class SQLiteCopyStore: CopyStore {
             rows.bind(1, CopyMark.name)
             guard try rows.next() else { return nil }
             defer { rows.reset() }
-            guard let mark = CopyMark(stored: rows.bytes(0)) else { throw CopyMark.refusal(self.name) }
+            guard let mark = CopyMark(stored: try rows.bytes(0)) else { throw CopyMark.refusal(self.name) }
             return mark
         }
     }
@@ -160,7 +169,7 @@ package final class SQLiteCopyStore: CopyStore {
             // The head of a notification whose own delivery is missing would be read as a delivery.
             let lost = try SQLStatement(db, "SELECT id FROM deliveries WHERE state < 0 LIMIT 1")
             if try lost.next() {
-                let number = lost.integer(0)
+                let number = try lost.integer(0)
                 lost.reset()
                 throw .failed(
                     "the notification \(number) has lost a delivery in \(mark.source), which cannot be copied"
@@ -264,13 +273,13 @@ extension ArchivedDelivery {
 }
 
 extension SQLStatement {
-    fileprivate func value(_ column: Int32, _ type: CopyKind.FieldType) -> CopyValue {
+    fileprivate func value(_ column: Int32, _ type: CopyKind.FieldType) throws(StoreError) -> CopyValue {
         if isNull(column) { return .null }
         return switch type {
-        case .integer: .integer(integer(column))
-        case .text: CopyValue(text: text(column))
-        case .bytes: .bytes(bytes(column))
-        case .list: .list(EventPacking.unpack(bytes(column)))
+        case .integer: .integer(try integer(column))
+        case .text: CopyValue(text: try text(column))
+        case .bytes: .bytes(try bytes(column))
+        case .list: .list(EventPacking.unpack(try bytes(column)))
         }
     }
 

@@ -38,54 +38,54 @@ final class DeviceReader {
 
     /// The device in the row at hand of a statement that selects ``columns``.
     func device(from row: SQLStatement) throws(StoreError) -> (number: Int64, device: Device) {
-        let number = row.integer(0)
+        let number = try row.integer(0)
         var device = Device(
-            id: row.text(1),
-            user: row.optionalText(2),
-            platform: row.optionalText(3),
-            locale: row.optionalText(5),
-            appVersion: row.optionalText(6),
-            timeZone: row.optionalText(7),
-            createdAt: Date(millisecondsSince1970: row.integer(8)),
-            updatedAt: Date(millisecondsSince1970: row.integer(9)),
-            lastSeen: row.optional(10).map { Date(millisecondsSince1970: $0) }
+            id: try row.text(1),
+            user: try row.optionalText(2),
+            platform: try row.optionalText(3),
+            locale: try row.optionalText(5),
+            appVersion: try row.optionalText(6),
+            timeZone: try row.optionalText(7),
+            createdAt: try row.date(8),
+            updatedAt: try row.date(9),
+            lastSeen: try row.optionalDate(10)
         )
-        if let tags = row.optionalText(4) { device.tags = tags.split(separator: "\n").map(String.init) }
-        if !row.isNull(11), case .object(let attributes)? = try? JSONValue(parsing: row.bytes(11)) {
+        if let tags = try row.optionalText(4) { device.tags = tags.split(separator: "\n").map(String.init) }
+        if !row.isNull(11) {
+            guard case .object(let attributes)? = try? JSONValue(parsing: try row.bytes(11)) else {
+                throw row.damage(11, "a JSON object")
+            }
             device.attributes = attributes
         }
         tokens.bind(1, number)
-        while try tokens.next() { device.tokens.append(Self.token(from: tokens)) }
+        while try tokens.next() { device.tokens.append(try Self.token(from: tokens)) }
         return (number, device)
     }
 
     /// The token in the row at hand of a statement that selects ``tokenColumns`` from a column on.
-    static func token(from row: SQLStatement, at column: Int32 = 0) -> RegisteredToken {
-        let text = row.text(column)
+    static func token(from row: SQLStatement, at column: Int32 = 0) throws(StoreError) -> RegisteredToken {
+        let text = try row.text(column)
         let slot = TokenSlot(text) ?? TokenSlot(TokenService(rawValue: text))
         return RegisteredToken(
-            DeviceToken(row.text(column + 1), service: slot.service),
+            DeviceToken(try row.text(column + 1), service: slot.service),
             kind: slot.kind,
-            environment: row.optionalText(column + 8).flatMap(TokenEnvironment.init) ?? .unknown,
-            registeredAt: Date(millisecondsSince1970: row.integer(column + 2)),
+            environment: try row.optionalText(column + 8).flatMap(TokenEnvironment.init) ?? .unknown,
+            registeredAt: try row.date(column + 2),
             tombstone: row.isNull(column + 3)
                 ? nil
                 : Tombstone(
-                    asOf: Date(millisecondsSince1970: row.integer(column + 3)),
-                    at: Date(millisecondsSince1970: row.integer(column + 4)),
-                    backend: row.text(column + 5),
-                    reason: row.text(column + 6),
-                    isHeld: row.integer(column + 7) != 0
+                    asOf: try row.date(column + 3),
+                    at: try row.date(column + 4),
+                    backend: try row.text(column + 5),
+                    reason: try row.text(column + 6),
+                    isHeld: try row.integer(column + 7) != 0
                 ),
-            refusals: row.isNull(column + 9) ? [] : BackendRefusal.list(stored: row.bytes(column + 9))
+            refusals: row.isNull(column + 9) ? [] : BackendRefusal.list(stored: try row.bytes(column + 9))
         )
     }
 }
 
 extension SQLStatement {
-    /// A text; nil for null.
-    func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
-
     /// Binds a copy of a text, or null.
     func bind(_ index: Int32, _ text: String?) {
         if let text { bind(index, text) } else { bindNull(index) }

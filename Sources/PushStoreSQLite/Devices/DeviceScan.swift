@@ -73,8 +73,8 @@ struct DeviceScan: Sendable {
                 return step
             }
             looked += 1
-            step.last = rows.integer(0)
-            if rows.integer(DeviceReader.columnCount) != 0 { step.found.append(try reader.device(from: rows)) }
+            step.last = try rows.integer(0)
+            if try rows.integer(DeviceReader.columnCount) != 0 { step.found.append(try reader.device(from: rows)) }
         }
         rows.reset()
         return step

@@ -172,7 +172,7 @@ final class DeviceTables {
         let formerOwners = try assignTokens(of: &new, number: nil, before: [])
         bind(new, to: insert)
         guard try insert.next() else { throw .failed("SQLite gave no number to the device \(new.id)") }
-        let number = insert.integer(0)
+        let number = try insert.integer(0)
         insert.reset()
         try write(tags: new.tags, instead: [], of: number)
         for token in new.tokens { try save(token, of: number) }
@@ -286,12 +286,12 @@ final class DeviceTables {
         var user: String?
         var token: RegisteredToken
 
-        init(_ row: SQLStatement) {
-            token = DeviceReader.token(from: row)
+        init(_ row: SQLStatement) throws(StoreError) {
+            token = try DeviceReader.token(from: row)
             let rest = DeviceReader.tokenColumnCount
-            number = row.integer(rest)
-            id = row.text(rest + 1)
-            user = row.optionalText(rest + 2)
+            number = try row.integer(rest)
+            id = try row.text(rest + 1)
+            user = try row.optionalText(rest + 2)
         }
 
         func invalidated(_ tombstone: Tombstone) -> InvalidatedToken {
@@ -304,7 +304,7 @@ final class DeviceTables {
         owner.bind(2, token.service.rawValue)
         owner.bind(3, token.value)
         while try owner.next() {
-            let found = Owner(owner)
+            let found = try Owner(owner)
             guard AppName(ofDevice: found.id) == app else { continue }
             owner.reset()
             return found
@@ -392,7 +392,7 @@ final class DeviceTables {
         held.bind(1, backend)
         held.bind(2, limit)
         var owners: [Owner] = []
-        while try held.next() { owners.append(Owner(held)) }
+        while try held.next() { owners.append(try Owner(held)) }
         return owners
     }
 }

@@ -252,7 +252,7 @@ extension SQLiteStore: DeviceStore {
             )
             rows.bind(1, name)
             defer { rows.reset() }
-            return try rows.next() ? rows.optionalText(0) : nil
+            return try rows.next() ? try rows.optionalText(0) : nil
         }
     }
 
@@ -275,12 +275,12 @@ extension SQLiteStore: DeviceStore {
             var found: [(String, Date)] = []
             var last = position
             while try rows.next() {
-                let device = rows.integer(0)
+                let device = try rows.integer(0)
                 if found.count >= limit, device != last {
                     rows.reset()
                     return (found, last)
                 }
-                found.append((rows.text(1), Date(millisecondsSince1970: rows.integer(2))))
+                found.append((try rows.text(1), try rows.date(2)))
                 last = device
             }
             return (found, nil)
@@ -307,17 +307,17 @@ extension SQLiteStore: DeviceStore {
             var found: [InvalidatedToken] = []
             var last: Int64 = 0
             while try rows.next() {
-                let device = rows.integer(DeviceReader.tokenColumnCount)
+                let device = try rows.integer(DeviceReader.tokenColumnCount)
                 if found.count >= limit, device != last {
                     rows.reset()
                     return (found, DeviceCursor(rawValue: last))
                 }
-                let token = DeviceReader.token(from: rows)
+                let token = try DeviceReader.token(from: rows)
                 guard let tombstone = token.tombstone else { continue }
                 found.append(
                     InvalidatedToken(
-                        device: rows.text(DeviceReader.tokenColumnCount + 1),
-                        user: rows.optionalText(DeviceReader.tokenColumnCount + 2),
+                        device: try rows.text(DeviceReader.tokenColumnCount + 1),
+                        user: try rows.optionalText(DeviceReader.tokenColumnCount + 2),
                         token: token.token,
                         kind: token.kind,
                         tombstone: tombstone

@@ -84,16 +84,23 @@ enum EventPacking {
             == UnsafeRawBufferPointer(other).loadUnaligned(fromByteOffset: index, as: UInt32.self)
     }
 
-    static func unpack(_ bytes: [UInt8]) -> [[UInt8]] {
+    /// The events of a row; those before the damage when it is torn or damaged.
+    static func unpack(_ bytes: [UInt8]) -> [[UInt8]] { unpackAll(bytes).events }
+
+    /// The events of a row, and whether these are all that it holds.
+    static func unpackAll(_ bytes: [UInt8]) -> (events: [[UInt8]], isWhole: Bool) {
         guard bytes.starts(with: marker) else { return unpackFirstForm(bytes) }
         var events: [[UInt8]] = []
         var input = bytes[marker.count...]
-        while let length = number(&input), let distance = number(&input), distance <= events.count {
+        while !input.isEmpty {
+            guard let length = number(&input), let distance = number(&input), distance <= events.count else {
+                return (events, false)
+            }
             let other = distance == 0 ? [] : events[events.count - distance]
-            guard let event = event(length, from: other, &input) else { break }
+            guard let event = event(length, from: other, &input) else { return (events, false) }
             events.append(event)
         }
-        return events
+        return (events, true)
     }
 
     /// An event from its runs; nil when the row is torn or damaged.
@@ -131,17 +138,17 @@ enum EventPacking {
         return nil
     }
 
-    private static func unpackFirstForm(_ bytes: [UInt8]) -> [[UInt8]] {
+    private static func unpackFirstForm(_ bytes: [UInt8]) -> (events: [[UInt8]], isWhole: Bool) {
         var events: [[UInt8]] = []
         var index = 0
         while index + 4 <= bytes.count {
             let length = (0..<4).reduce(0) { $0 | Int(bytes[index + $1]) << (8 * $1) }
             index += 4
-            guard length <= bytes.count - index else { break }
+            guard length <= bytes.count - index else { return (events, false) }
             events.append(Array(bytes[index..<index + length]))
             index += length
         }
-        return events
+        return (events, index == bytes.count)
     }
 
     /// Memory that is filled from the front.

@@ -62,7 +62,7 @@ final class OutboxChangeTable {
     func backlog() throws(StoreError) -> Int {
         guard try span.next() else { return 0 }
         defer { span.reset() }
-        return Int(count: span.integer(0))
+        return try span.count(0)
     }
 
     /// Whether a change of a device waits.
@@ -79,7 +79,7 @@ final class OutboxChangeTable {
     func take(_ number: Int64) throws(StoreError) -> Set<String>? {
         find.bind(1, number)
         guard try find.next() else { return nil }
-        let skipped = find.optionalText(0)?.split(separator: "\n").map(String.init) ?? []
+        let skipped = try find.optionalText(0)?.split(separator: "\n").map(String.init) ?? []
         find.reset()
         delete.bind(1, number)
         try delete.run()
@@ -111,23 +111,23 @@ enum OutboxReader {
         while try rows.next() {
             bytes += (3...5).reduce(0) { $0 + rows.byteCount($1) }
             if bytes > largestRead, !found.isEmpty { break }
-            let at = Date(millisecondsSince1970: rows.integer(1))
-            // A change that cannot be read, because somebody edited the file, changes nothing: it must not stop the others.
-            let content = content(of: rows) ?? .device(old: nil, new: nil)
-            found.append(OutboxChange(number: rows.integer(0), at: at, content: content))
+            // A change that cannot be read, because the file is damaged, changes nothing: it must not stop the others.
+            let content = (try? content(of: rows)) ?? .device(old: nil, new: nil)
+            let at = (try? rows.date(1)) ?? Date(millisecondsSince1970: 0)
+            found.append(OutboxChange(number: try rows.integer(0), at: at, content: content))
         }
         rows.reset()
         return found
     }
 
-    private static func content(of row: SQLStatement) -> OutboxChange.Content? {
-        func object(_ column: Int32) -> JSONObject? {
-            row.isNull(column) ? nil : (try? JSONValue(parsing: row.bytes(column)))?.objectValue
+    private static func content(of row: SQLStatement) throws(StoreError) -> OutboxChange.Content? {
+        func object(_ column: Int32) throws(StoreError) -> JSONObject? {
+            row.isNull(column) ? nil : (try? JSONValue(parsing: try row.bytes(column)))?.objectValue
         }
-        if let operation = object(5) { return OutboxEntry(outboxForm: operation).map { .operation($0) } }
-        let new = object(4).flatMap { Device(outboxForm: $0) }
-        guard let backend = row.optionalText(2) else {
-            return .device(old: object(3).flatMap { Device(outboxForm: $0) }, new: new)
+        if let operation = try object(5) { return OutboxEntry(outboxForm: operation).map { .operation($0) } }
+        let new = try object(4).flatMap { Device(outboxForm: $0) }
+        guard let backend = try row.optionalText(2) else {
+            return .device(old: try object(3).flatMap { Device(outboxForm: $0) }, new: new)
         }
         return new.map { .introduction($0, backend: backend) }
     }

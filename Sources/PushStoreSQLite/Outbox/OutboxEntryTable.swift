@@ -26,7 +26,10 @@ final class OutboxEntryTable {
     private let ofBackend: SQLStatement
     private let ofLine: SQLStatement
 
-    init(_ connection: OpaquePointer) throws(StoreError) {
+    private let status: StoreStatus
+
+    init(_ connection: OpaquePointer, _ status: StoreStatus) throws(StoreError) {
+        self.status = status
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         last = try statement(
             """
@@ -100,10 +103,11 @@ final class OutboxEntryTable {
         var isFirst = true
         if try last.next() {
             isFirst = false
-            let isSame =
-                operation.kind == .register && last.text(0) == OutboxEntry.Kind.register.rawValue
-                && last.optionalText(1) == operation.user && last.integer(2) == 0
+            let (kind, user, leased) = (try last.text(0), try last.optionalText(1), try last.integer(2))
             last.reset()
+            let isSame =
+                operation.kind == .register && kind == OutboxEntry.Kind.register.rawValue && user == operation.user
+                && leased == 0
             if isSame { return }
         }
         insert.bind(1, operation.id.uuidString)
@@ -126,7 +130,9 @@ final class OutboxEntryTable {
         due.bind(2, now)
         due.bind(3, limit)
         while try due.next() {
-            let row = OutboxEntryRow(due)
+            guard let row = due.readable({ (row) throws(StoreError) in try OutboxEntryRow(row) }, status) else {
+                continue
+            }
             claims.append(ClaimedEntry(number: row.number, operation: row.operation, attempt: row.attempts + 1))
         }
         for claim in claims {
@@ -137,7 +143,7 @@ final class OutboxEntryTable {
         nextDue.bind(1, backend)
         guard claims.isEmpty, try nextDue.next() else { return (claims, nil) }
         defer { nextDue.reset() }
-        return (claims, nextDue.integer(0))
+        return (claims, try nextDue.moment(0))
     }
 
     /// Writes what became of an entry; false when it is not there any more, or somebody else's.
@@ -173,7 +179,7 @@ final class OutboxEntryTable {
     func newestNumber() throws(StoreError) -> Int64 {
         guard try newest.next() else { return 0 }
         defer { newest.reset() }
-        return newest.integer(0)
+        return try newest.integer(0)
     }
 
     /// Removes some of what waits for a backend, up to a number; returns how many, ``largestRemoval`` when there may be more.
@@ -184,7 +190,7 @@ final class OutboxEntryTable {
         statement.bind(3, Self.largestRemoval)
         if let device { statement.bind(4, device) }
         var found: [(number: Int64, device: String)] = []
-        while try statement.next() { found.append((statement.integer(0), statement.text(1))) }
+        while try statement.next() { found.append((try statement.integer(0), try statement.text(1))) }
         for (number, _) in found {
             delete.bind(1, number)
             try delete.run()
@@ -219,21 +225,31 @@ struct OutboxEntryRow {
     var attempts: Int
     var due: Date?
 
+    /// The id of an entry; nil for a text that is none.
+    static func id(_ text: String) -> UUID? { UUID(uuidString: text) }
+
     /// Reads the row at hand of a statement that selects ``columns``.
-    init(_ row: SQLStatement) {
-        number = row.integer(0)
-        let body = row.isNull(6) ? nil : try? JSONValue(parsing: row.bytes(6))
+    init(_ row: SQLStatement) throws(StoreError) {
+        number = try row.integer(0)
+        guard let id = Self.id(try row.text(1)) else { throw row.damage(1, "a UUID") }
+        guard let kind = OutboxEntry.Kind(rawValue: try row.text(5)) else { throw row.damage(5, "a kind of entry") }
+        var body = JSONObject()
+        if !row.isNull(6) {
+            guard case .object(let object)? = try? JSONValue(parsing: try row.bytes(6)) else {
+                throw row.damage(6, "a JSON object")
+            }
+            body = object
+        }
         operation = OutboxEntry(
-            // What this file holds was written by this store: the fallbacks are for a file that somebody edited.
-            id: UUID(uuidString: row.text(1)) ?? UUID(),
-            backend: row.text(2),
-            device: row.text(3),
-            user: row.optionalText(4),
-            kind: OutboxEntry.Kind(rawValue: row.text(5)) ?? .register,
-            body: body?.objectValue ?? JSONObject(),
-            at: Date(millisecondsSince1970: row.integer(7))
+            id: id,
+            backend: try row.text(2),
+            device: try row.text(3),
+            user: try row.optionalText(4),
+            kind: kind,
+            body: body,
+            at: try row.date(7)
         )
-        attempts = Int(count: row.integer(8))
-        due = row.optional(9).map { Date(millisecondsSince1970: $0) }
+        attempts = try row.count(8)
+        due = try row.optionalDate(9)
     }
 }

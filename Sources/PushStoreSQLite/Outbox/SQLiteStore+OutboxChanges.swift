@@ -30,7 +30,7 @@ extension SQLiteStore {
             if let device { rows.bind(1, device) }
             guard try rows.next() else { return 0 }
             defer { rows.reset() }
-            return Int(count: rows.integer(0))
+            return try rows.count(0)
         }
     }
 

@@ -79,7 +79,7 @@ extension SQLiteStore: OutboxStore {
             rows.bind(2, max(0, limit))
             var found: [WaitingEntry] = []
             while try rows.next() {
-                let row = OutboxEntryRow(rows)
+                let row = try OutboxEntryRow(rows)
                 found.append(
                     WaitingEntry(
                         number: row.number,
@@ -138,8 +138,8 @@ extension SQLiteStore: OutboxStore {
             )
             var found: [String: OutboxDepth] = [:]
             while try rows.next() {
-                let oldest = rows.optional(2).map { Date(millisecondsSince1970: $0) }
-                found[rows.text(0)] = OutboxDepth(waiting: Int(count: rows.integer(1)), oldest: oldest)
+                let oldest = try rows.optionalDate(2)
+                found[try rows.text(0)] = OutboxDepth(waiting: try rows.count(1), oldest: oldest)
             }
             return found
         }
@@ -159,7 +159,7 @@ extension SQLiteStore: OutboxStore {
 extension CommitLoop {
     /// The table of entries, whose statements are prepared when they are needed first.
     func entryTable() throws(StoreError) -> OutboxEntryTable {
-        try outboxEntries.keep(try OutboxEntryTable(connection))
+        try outboxEntries.keep(try OutboxEntryTable(connection, core.status))
     }
 
     /// Keeps entries as a part of this transaction.

@@ -84,7 +84,7 @@ final class Archive {
         block.bind(1, number)
         guard try block.next() else { return [] }
         defer { block.reset() }
-        return ArchivedDelivery.numbers(in: block.bytes(0))
+        return try ArchivedDelivery.numbers(in: block.bytes(0))
     }
 
     /// The delivery of a number; nil when it is not in the archive.
@@ -93,7 +93,7 @@ final class Archive {
         find.bind(2, id)
         find.bind(3, id.adding(clamping: Self.widestBlock))
         while try find.next() {
-            guard let found = ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
+            guard let found = try ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
             find.reset()
             return found
         }
@@ -157,21 +157,33 @@ struct ArchivedDelivery: Equatable {
         return bytes
     }
 
-    /// The delivery of a number in a block; nil when it is not there, or the block is damaged.
-    static func find(_ id: Int64, in block: [UInt8]) -> ArchivedDelivery? {
-        for record in EventPacking.unpack(block) {
+    /// What is said of a block, or of a delivery in it, that cannot be read.
+    static let damage = StoreError.damaged("archive.packed holds bytes that are no ended deliveries")
+
+    /// The delivery of a number in a block; nil when it is not there.
+    static func find(_ id: Int64, in block: [UInt8]) throws(StoreError) -> ArchivedDelivery? {
+        for record in try records(of: block) {
             var input = record[...]
-            if input.unpackNumber() == id { return ArchivedDelivery(record) }
+            guard input.unpackNumber() == id else { continue }
+            guard let found = ArchivedDelivery(record) else { throw damage }
+            return found
         }
         return nil
     }
 
     /// The numbers of all deliveries in a block.
-    static func numbers(in block: [UInt8]) -> [Int64] {
-        EventPacking.unpack(block).compactMap { record in
+    static func numbers(in block: [UInt8]) throws(StoreError) -> [Int64] {
+        try records(of: block).compactMap { record in
             var input = record[...]
             return input.unpackNumber()
         }
+    }
+
+    /// The deliveries of a block, each in its packed form.
+    static func records(of block: [UInt8]) throws(StoreError) -> [[UInt8]] {
+        let (records, isWhole) = EventPacking.unpackAll(block)
+        guard isWhole else { throw damage }
+        return records
     }
 
     /// Reads a delivery; nil when it is damaged.
@@ -182,7 +194,10 @@ struct ArchivedDelivery: Equatable {
             guard let number = input.unpackNumber() else { return nil }
             numbers.append(number)
         }
-        guard let state = DeliveryState(code: numbers[2]) else { return nil }
+        guard let state = DeliveryState(code: numbers[2]), StoredRange.ids.contains(numbers[0]),
+            StoredRange.moments.contains(numbers[3]), StoredRange.moments.contains(numbers[4]),
+            numbers[5] == Self.none || StoredRange.moments.contains(numbers[5])
+        else { return nil }
         (id, flow, self.state, expires, accepted) = (numbers[0], numbers[1], state, numbers[3], numbers[4])
         scheduled = numbers[5] == Self.none ? nil : numbers[5]
         let (digits, whole) = (numbers[6], numbers[7])

@@ -12,7 +12,7 @@ extension CommitLoop {
             pending.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
             return
         }
-        let count = Int(count: sql.countOf.integer(0))
+        let count = try sql.countOf.count(0)
         sql.countOf.reset()
         let limit = core.options.rowsPerCommit
         let waiting = sql.waitingOf
@@ -20,7 +20,7 @@ extension CommitLoop {
         waiting.bind(2, step.id.delivery(at: count))
         waiting.bind(3, limit)
         var numbers: [Int64] = []
-        while try waiting.next() { numbers.append(waiting.integer(0)) }
+        while try waiting.next() { numbers.append(try waiting.integer(0)) }
         var next = step
         var reader = RowReader(self)
         for number in numbers {
@@ -146,9 +146,19 @@ extension CommitLoop {
                 return
             }
             budget -= 1
-            expiryRound.cursor = ExpiryRound.Position(flow: rows.integer(0), due: rows.integer(1), id: rows.integer(2))
-            expiryRound.lowest = min(expiryRound.lowest, rows.integer(3))
-            if rows.integer(3) <= now, queueIndex.claims[rows.integer(2)] == nil { found.append(rows.integer(2)) }
+            let read = rows.readable(
+                { (row) throws(StoreError) in
+                    (
+                        ExpiryRound.Position(flow: try row.integer(0), due: try row.moment(1), id: try row.integer(2)),
+                        expires: try row.moment(3)
+                    )
+                },
+                core.status
+            )
+            guard let (position, expires) = read else { continue }
+            expiryRound.cursor = position
+            expiryRound.lowest = min(expiryRound.lowest, expires)
+            if expires <= now, queueIndex.claims[position.id] == nil { found.append(position.id) }
         }
         rows.reset()
     }

@@ -15,6 +15,7 @@ extension CommitLoop {
                 try loadWindow(of: flow, wanted: max(core.options.pageSize, asked))
             }
         } catch {
+            SQLStatement.resetAll(connection)
             core.status.record(error, now: now)
             for ticket in queue.tickets { ticket.answer(.failure(error)) }
             queue.tickets.removeAll()
@@ -32,7 +33,11 @@ extension CommitLoop {
         var keys: [DueKey] = []
         var next: DueKey?
         while try page.next() {
-            let key = DueKey(due: page.integer(0), id: page.integer(1))
+            // One row that is damaged must not stop its backend.
+            guard let due = page.readable({ (row) throws(StoreError) in try row.moment(0) }, core.status) else {
+                continue
+            }
+            let key = DueKey(due: due, id: try page.integer(1))
             if keys.count == pageSize || key.due > now {
                 next = key
                 page.reset()

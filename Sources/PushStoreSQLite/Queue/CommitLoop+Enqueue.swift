@@ -40,8 +40,8 @@ extension CommitLoop {
         statement.bind(2, entry.key)
         guard try statement.next() else { return nil }
         defer { statement.reset() }
-        guard statement.integer(2) > now else { return nil }
-        return statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
+        guard try statement.moment(2) > now else { return nil }
+        return try statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
     }
 
     private func remember(_ entry: IdempotencyEntry) throws(StoreError) {
@@ -312,8 +312,8 @@ extension CommitLoop {
             statement.bindText(2, borrowing: bytes)
             var found: [Int64] = []
             while try statement.next() {
-                guard queueIndex.flow(number: statement.integer(1))?.queue === queue else { continue }
-                found.append(statement.integer(0))
+                guard queueIndex.flow(number: try statement.integer(1))?.queue === queue else { continue }
+                found.append(try statement.integer(0))
             }
             return found
         }

@@ -32,12 +32,13 @@ extension CommitLoop {
         var blocks: [(Int64, Int64, Int64)] = []
         var last: Int64?
         while try sql.oldBlocks.next() {
-            guard sql.oldBlocks.integer(1) < before else {
+            guard try sql.oldBlocks.integer(1) < before else {
                 sql.oldBlocks.reset()
                 break
             }
-            last = sql.oldBlocks.integer(0)
-            blocks.append((sql.oldBlocks.integer(0), sql.oldBlocks.integer(2), sql.oldBlocks.integer(3)))
+            let number = try sql.oldBlocks.integer(0)
+            last = number
+            blocks.append((number, try sql.oldBlocks.integer(2), try sql.oldBlocks.integer(3)))
         }
         guard let last else { return false }
         for (number, first, last) in blocks { try receiptTables().forget(block: number, from: first, to: last) }
@@ -81,7 +82,7 @@ extension CommitLoop {
     private func number(_ statement: SQLStatement) throws(StoreError) -> Int64 {
         guard try statement.next() else { return 0 }
         defer { statement.reset() }
-        return statement.integer(0)
+        return try statement.integer(0)
     }
 
     /// Keeps the highest number ever given out, which may be that of a row that is removed.
@@ -105,14 +106,15 @@ extension CommitLoop {
         var looked = 0
         var heads: [Int64] = []
         while try rows.next() {
-            last = (rows.integer(0), rows.integer(1))
+            let head = try rows.integer(2)
+            last = (try rows.integer(0), try rows.integer(1))
             looked += 1
-            if heads.last != rows.integer(2) { heads.append(rows.integer(2)) }
+            if heads.last != head { heads.append(head) }
         }
         for id in Set(heads) {
             sql.countOf.bind(1, id)
             guard try sql.countOf.next() else { continue }
-            let end = id.adding(clamping: sql.countOf.integer(0))
+            let end = id.adding(clamping: Int64(try sql.countOf.count(0)))
             sql.countOf.reset()
             guard try isFinished(id, end, before: before) else { continue }
             sql.deleteRange.bind(1, id)
@@ -130,7 +132,8 @@ extension CommitLoop {
         sql.lastChange.bind(2, end)
         guard try sql.lastChange.next() else { return false }
         defer { sql.lastChange.reset() }
-        return sql.lastChange.integer(0) > 0 && sql.lastChange.integer(1) < before
+        let (state, changed) = (try sql.lastChange.optional(0) ?? 0, try sql.lastChange.optional(1) ?? 0)
+        return state > 0 && changed < before
     }
 
     /// Removes old events but for the newest, which keeps their numbers going.
@@ -141,11 +144,11 @@ extension CommitLoop {
         var last: Int64?
         var count = 0
         while try sql.oldEvents.next() {
-            guard sql.oldEvents.integer(1) < before else {
+            guard try sql.oldEvents.integer(1) < before else {
                 sql.oldEvents.reset()
                 break
             }
-            last = sql.oldEvents.integer(0)
+            last = try sql.oldEvents.integer(0)
             count += 1
         }
         guard let last else { return false }

@@ -210,7 +210,7 @@ extension CommitLoop {
         sql.collapseID.bind(1, id.rawValue)
         guard try sql.collapseID.next() else { return nil }
         defer { sql.collapseID.reset() }
-        return sql.collapseID.isNull(0) ? nil : sql.collapseID.text(0)
+        return try sql.collapseID.optionalText(0)
     }
 
     /// Writes the final state of a delivery after its first attempt, without moving the row.

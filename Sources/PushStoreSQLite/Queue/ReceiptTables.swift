@@ -130,7 +130,7 @@ final class ReceiptTables {
         statement.bind(1, address.messageHash)
         if address.token != nil { statement.bind(2, address.tokenHash) }
         var found: [Int64] = []
-        while try statement.next() { found.append(statement.integer(0)) }
+        while try statement.next() { found.append(try statement.id(0)) }
         return found
     }
 
@@ -143,15 +143,16 @@ final class ReceiptTables {
         row.bind(2, address.backend)
         guard try row.next() else { return nil }
         defer { row.reset() }
-        let attemptLog = row.bytes(3)
-        guard let state = DeliveryState(code: row.integer(0)), let recipient = Recipient(storedForm: row.text(2)),
+        let attemptLog = try row.bytes(3)
+        guard let state = DeliveryState(code: try row.integer(0)),
+            let recipient = Recipient(storedForm: try row.text(2)),
             address.delivery != nil || attemptLog.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
         else { return nil }
         let delivery = ReceivedDelivery(
             id: id,
-            notificationID: NotificationID(rawValue: row.integer(1)),
+            notificationID: NotificationID(rawValue: try row.id(1)),
             recipient: recipient,
-            caller: row.text(4),
+            caller: try row.text(4),
             state: state
         )
         return (delivery, attemptLog)

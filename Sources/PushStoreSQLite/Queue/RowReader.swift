@@ -25,43 +25,49 @@ struct RowReader {
         row.bind(1, id)
         guard try row.next() else { return nil }
         defer { row.reset() }
-        guard let flow = queueIndex.flow(number: row.integer(0)),
-            let recipient = Recipient(storedForm: row.text(9))
-        else {
-            status.logUnreadable(id)
-            return nil
+        do throws(StoreError) {
+            if let entry = try entry(id, row) { return entry }
+        } catch {
+            guard case .damaged = error else { throw error }
         }
+        status.logUnreadable(id)
+        return nil
+    }
+
+    /// The delivery in the row at hand; nil when what it refers to is lost.
+    private mutating func entry(_ id: Int64, _ row: SQLStatement) throws(StoreError) -> Entry? {
+        guard let flow = queueIndex.flow(number: try row.integer(0)),
+            let recipient = Recipient(storedForm: try row.text(9))
+        else { return nil }
         let head: DeliveryHead
         var contentBytes = 0
-        if let number = row.optional(7) {
-            guard let shared = try self.head(number, &contentBytes) else {
-                status.logUnreadable(id)
-                return nil
-            }
-            head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: row.text(12)))
+        if let number = try row.optional(7) {
+            guard let shared = try self.head(number, &contentBytes) else { return nil }
+            head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: try row.text(12)))
         } else {
             head = DeliveryHead(
                 id: NotificationID(rawValue: id),
-                content: .stored(row.bytes(13)),
-                plan: DeliveryPlan(storedForm: row.text(12)),
-                acceptedAt: Date(millisecondsSince1970: row.integer(11)),
-                expiresAt: Date(millisecondsSince1970: row.integer(2))
+                content: .stored(try row.bytes(13)),
+                plan: DeliveryPlan(storedForm: try row.text(12)),
+                acceptedAt: try row.date(11),
+                expiresAt: try row.date(2)
             )
             contentBytes = row.byteCount(13)
         }
+        let replay = try row.integer(5)
         return Entry(
             id: id,
             head: head,
             recipient: recipient,
             flow: flow,
-            due: row.integer(1),
-            step: head.plan.step(stored: row.integer(3)),
-            attempts: Int(count: row.integer(4)),
-            attemptLog: row.bytes(10),
-            collapse: row.optional(8),
-            isReplay: row.integer(5) & Schema.replay != 0,
-            isRecovered: row.integer(6) == 1,
-            isCancelled: row.integer(5) & Schema.cancelled != 0,
+            due: try row.moment(1),
+            step: try row.count(3),
+            attempts: try row.count(4),
+            attemptLog: try row.bytes(10),
+            collapse: try row.optional(8),
+            isReplay: replay & Schema.replay != 0,
+            isRecovered: try row.integer(6) == 1,
+            isCancelled: replay & Schema.cancelled != 0,
             contentBytes: contentBytes
         )
     }
@@ -75,10 +81,10 @@ struct RowReader {
         defer { row.reset() }
         let head = DeliveryHead(
             id: NotificationID(rawValue: number),
-            content: .stored(row.bytes(3)),
-            plan: DeliveryPlan(storedForm: row.text(2)),
-            acceptedAt: Date(millisecondsSince1970: row.integer(0)),
-            expiresAt: Date(millisecondsSince1970: row.integer(1))
+            content: .stored(try row.bytes(3)),
+            plan: DeliveryPlan(storedForm: try row.text(2)),
+            acceptedAt: try row.date(0),
+            expiresAt: try row.date(1)
         )
         heads[number] = head
         contentBytes = row.byteCount(3)

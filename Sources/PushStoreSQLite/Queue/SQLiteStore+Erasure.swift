@@ -40,7 +40,7 @@ extension SQLiteStore: TraceStore {
             guard let last = step.last else { break }
             position = last
         }
-        let lastBlock = try await scan { db in try Int64.fetchOne(db, sql: "SELECT max(number) FROM archive") ?? .min }
+        let lastBlock = try await scan { db in try db.number("SELECT max(number) FROM archive") ?? .min }
         position = Int64.min
         while true {
             let start = position
@@ -85,20 +85,23 @@ extension SQLiteStore: TraceStore {
         while true {
             let start = position
             let step = try await scan { db in
-                let rows = try Row.fetchAll(
-                    db,
-                    sql: "SELECT first, packed FROM events WHERE first > ? AND first <= ? ORDER BY first LIMIT ?",
-                    arguments: [start, end, Self.blocksPerRead]
+                let rows = try db.statement(
+                    "SELECT first, packed FROM events WHERE first > ?1 AND first <= ?2 ORDER BY first LIMIT ?3"
                 )
+                rows.bind(1, start)
+                rows.bind(2, end)
+                rows.bind(3, Self.blocksPerRead)
                 var found: [Int64] = []
-                for row in rows {
-                    let (first, packed): (Int64, Data) = (row["first"], row["packed"])
-                    let events = EventPacking.unpack(Array(packed)).enumerated()
+                var last: Int64?
+                while try rows.next() {
+                    let first = try rows.id(0)
+                    last = first
+                    let events = EventPacking.unpack(try rows.bytes(1)).enumerated()
                     if events.contains(where: { redact(first.adding(clamping: Int64($0.offset)), $0.element) != nil }) {
                         found.append(first)
                     }
                 }
-                return (found, rows.last.map { $0["first"] as Int64 })
+                return (found, last)
             }
             for first in step.0 {
                 count += try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
@@ -140,9 +143,7 @@ extension SQLiteStore: TraceStore {
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
-            guard let connection = db.sqliteConnection else { throw StoreError.closed }
-            let rows = try SQLStatement(
-                connection,
+            let rows = try db.statement(
                 "SELECT id, recipient FROM deliveries WHERE id > ?1 AND id <= ?3 ORDER BY id LIMIT ?2"
             )
             rows.bind(1, start)
@@ -151,8 +152,9 @@ extension SQLiteStore: TraceStore {
             var found: [Int64] = []
             var last: Int64?
             while try rows.next() {
-                last = rows.integer(0)
-                if recipients.contains(rows.text(1)) { found.append(rows.integer(0)) }
+                let number = try rows.integer(0)
+                last = number
+                if recipients.contains(try rows.text(1)) { found.append(number) }
             }
             return (found, last)
         }
@@ -167,20 +169,23 @@ extension SQLiteStore: TraceStore {
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
-            let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT number, packed FROM archive WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-                arguments: [start, lastBlock, limit]
+            let rows = try db.statement(
+                "SELECT number, packed FROM archive WHERE number > ?1 AND number <= ?2 ORDER BY number LIMIT ?3"
             )
+            rows.bind(1, start)
+            rows.bind(2, lastBlock)
+            rows.bind(3, limit)
             var found: [Int64] = []
-            for row in rows {
-                let packed: Data = row["packed"]
-                let isConcerned = EventPacking.unpack(Array(packed)).contains { record in
+            var last: Int64?
+            while try rows.next() {
+                let number = try rows.integer(0)
+                last = number
+                let isConcerned = EventPacking.unpack(try rows.bytes(1)).contains { record in
                     ArchivedDelivery(record).map { $0.id <= end && recipients.contains($0.recipientText) } ?? false
                 }
-                if isConcerned { found.append(row["number"]) }
+                if isConcerned { found.append(number) }
             }
-            return (found, rows.last.map { $0["number"] as Int64 })
+            return (found, last)
         }
     }
 }
@@ -216,7 +221,7 @@ extension CommitLoop {
             row.bind(1, number)
             guard try row.next() else { continue }
             let (isWaiting, head, isMeant) = (
-                row.integer(0) == 0, row.optional(1) ?? number, recipients.contains(row.text(2))
+                try row.integer(0) == 0, try row.optional(1) ?? number, recipients.contains(try row.text(2))
             )
             row.reset()
             guard isMeant else { continue }
@@ -254,7 +259,7 @@ extension CommitLoop {
     private func end(ofOwn head: Int64, _ recipients: Set<String>) throws(StoreError) -> Int64? {
         sql.countOf.bind(1, head)
         guard try sql.countOf.next() else { return nil }
-        let end = head.adding(clamping: sql.countOf.integer(0))
+        let end = head.adding(clamping: Int64(try sql.countOf.count(0)))
         sql.countOf.reset()
         let rows = try SQLStatement(
             connection,
@@ -264,8 +269,8 @@ extension CommitLoop {
         rows.bind(2, end)
         while try rows.next() {
             // Those that were anonymised just now were the user's as well.
-            let recipient = rows.text(1)
-            guard rows.integer(0) != 0, recipients.contains(recipient) || recipient == Recipient.erasedForm else {
+            let recipient = try rows.text(1)
+            guard try rows.integer(0) != 0, recipients.contains(recipient) || recipient == Recipient.erasedForm else {
                 rows.reset()
                 return nil
             }
@@ -283,7 +288,7 @@ extension CommitLoop {
         let find = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
         find.bind(1, number)
         guard try find.next() else { return result }
-        let records = EventPacking.unpack(find.bytes(0))
+        let records = EventPacking.unpack(try find.bytes(0))
         find.reset()
         var kept: [[UInt8]] = []
         for record in records {
@@ -312,7 +317,7 @@ extension CommitLoop {
         let find = try SQLStatement(connection, "SELECT packed FROM events WHERE first = ?1")
         find.bind(1, first)
         guard try find.next() else { return 0 }
-        var events = EventPacking.unpack(find.bytes(0))
+        var events = EventPacking.unpack(try find.bytes(0))
         find.reset()
         var count = 0
         for index in events.indices {

@@ -26,19 +26,15 @@ extension SQLiteStore {
     /// The one delivery of a notification that is in the archive, with its backend.
     private func archived(_ id: NotificationID) async throws(StoreError) -> Archived? {
         try await read { db in
-            let blocks = try Row.fetchCursor(
-                db,
-                sql: Archive.search,
-                arguments: [id.rawValue, id.rawValue, id.rawValue.adding(clamping: Archive.widestBlock)]
-            )
-            while let block = try blocks.next() {
-                guard let delivery = ArchivedDelivery.find(id.rawValue, in: block.bytes("packed")) else { continue }
-                let backend = try String.fetchOne(
-                    db,
-                    sql: "SELECT backend FROM flows WHERE number = ?",
-                    arguments: [delivery.flow]
-                )
-                return Archived(delivery: delivery, backend: backend ?? "")
+            let blocks = try db.statement(Archive.search)
+            blocks.bind(1, id.rawValue)
+            blocks.bind(2, id.rawValue)
+            blocks.bind(3, id.rawValue.adding(clamping: Archive.widestBlock))
+            while try blocks.next() {
+                guard let delivery = try ArchivedDelivery.find(id.rawValue, in: try blocks.bytes(0)) else { continue }
+                let flow = try db.statement("SELECT backend FROM flows WHERE number = ?1")
+                flow.bind(1, delivery.flow)
+                return Archived(delivery: delivery, backend: try flow.next() ? try flow.text(0) : "")
             }
             return nil
         }
@@ -80,37 +76,31 @@ extension SQLiteStore {
         -> (StoredNotification, waiting: [(Int64, DeliveryState)])?
     {
         try await read { db in
-            guard
-                let head = try Row.fetchOne(
-                    db,
-                    sql: """
-                        SELECT count, content, caller, accepted, scheduled, expires FROM deliveries
-                        WHERE id = ? AND head IS NULL
-                        """,
-                    arguments: [id.rawValue]
-                )
-            else { return nil }
-            let count: Int64 = head["count"]
-            let rows = try Row.fetchCursor(
-                db,
-                sql: "SELECT id, state, attempts, due FROM deliveries WHERE id >= ? AND id < ?",
-                arguments: [id.rawValue, id.rawValue.adding(clamping: count)]
+            let head = try db.statement(
+                """
+                SELECT count, content, caller, accepted, scheduled, expires FROM deliveries
+                WHERE id = ?1 AND head IS NULL
+                """
             )
+            head.bind(1, id.rawValue)
+            guard try head.next() else { return nil }
+            let rows = try db.statement("SELECT id, state, attempts, due FROM deliveries WHERE id >= ?1 AND id < ?2")
+            rows.bind(1, id.rawValue)
+            rows.bind(2, id.rawValue.adding(clamping: Int64(try head.count(0))))
             var counts: [DeliveryState: Int] = [:]
             var waiting: [(Int64, DeliveryState)] = []
-            while let row = try rows.next() {
-                let state = DeliveryState(code: row[1], attempts: row[2], due: row[3], now: now)
+            while try rows.next() {
+                let state = try rows.state(1, attempts: 2, due: 3, now: now)
                 counts[state, default: 0] += 1
-                if !state.isFinal { waiting.append((row[0], state)) }
+                if !state.isFinal { waiting.append((try rows.integer(0), state)) }
             }
-            let scheduled: Int64? = head["scheduled"]
             let notification = StoredNotification(
                 id: id,
-                content: head.bytes("content"),
-                caller: head["caller"],
-                acceptedAt: Date(millisecondsSince1970: head["accepted"]),
-                dueAt: scheduled.map { Date(millisecondsSince1970: $0) },
-                expiresAt: Date(millisecondsSince1970: head["expires"]),
+                content: try head.bytes(1),
+                caller: try head.text(2),
+                acceptedAt: try head.date(3),
+                dueAt: try head.optionalDate(4),
+                expiresAt: try head.date(5),
                 counts: counts
             )
             return (notification, waiting)
@@ -144,29 +134,37 @@ extension SQLiteStore {
         -> [StoredDelivery]
     {
         try await read { db in
-            try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend AS backend
-                    FROM deliveries d JOIN flows f ON f.number = d.flow
-                    WHERE d.id > :after AND d.id >= :id
-                    AND d.id < :id + (SELECT count FROM deliveries WHERE id = :id AND head IS NULL)
-                    ORDER BY d.id LIMIT :limit
-                    """,
-                arguments: ["id": id.rawValue, "after": after ?? id.delivery(at: -1), "limit": max(0, limit)]
-            ).compactMap { row in
-                guard let recipient = Recipient(storedForm: row["recipient"]) else { return nil }
-                let state = DeliveryState(code: row["state"], attempts: row["attempts"], due: row["due"], now: now)
-                return StoredDelivery(
-                    id: row["id"],
-                    recipient: recipient,
-                    state: state,
-                    backend: row["backend"],
-                    dueAt: state.isFinal ? nil : Date(millisecondsSince1970: row["due"]),
-                    expiresAt: Date(millisecondsSince1970: row["expires"]),
-                    attemptLog: row.bytes("attempt_log")
+            let rows = try db.statement(
+                """
+                SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend
+                FROM deliveries d LEFT JOIN flows f ON f.number = d.flow
+                WHERE d.id > ?1 AND d.id >= ?2
+                AND d.id < ?2 + (SELECT count FROM deliveries WHERE id = ?2 AND head IS NULL)
+                ORDER BY d.id LIMIT ?3
+                """
+            )
+            rows.bind(1, after ?? id.rawValue.adding(clamping: -1))
+            rows.bind(2, id.rawValue)
+            rows.bind(3, max(0, limit))
+            var found: [StoredDelivery] = []
+            while try rows.next() {
+                guard let recipient = Recipient(storedForm: try rows.text(5)) else {
+                    throw rows.damage(5, "a recipient")
+                }
+                let state = try rows.state(1, attempts: 2, due: 3, now: now)
+                found.append(
+                    StoredDelivery(
+                        id: try rows.integer(0),
+                        recipient: recipient,
+                        state: state,
+                        backend: try rows.text(7),
+                        dueAt: state.isFinal ? nil : try rows.date(3),
+                        expiresAt: try rows.date(4),
+                        attemptLog: try rows.bytes(6)
+                    )
                 )
             }
+            return found
         }
     }
 
@@ -192,25 +190,22 @@ extension SQLiteStore {
 
     /// The value kept under a name.
     public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
-        try await read { db in
-            try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [name]).map(Array.init)
-        }
+        try await read { db in try db.value(named: name) }
     }
 
     private func storedEvents(after: Int64, limit: Int) async throws(StoreError) -> [StoredEvent] {
         try await read { db in
-            let rows = try Row.fetchCursor(
-                db,
-                sql: """
-                    SELECT first, packed FROM events
-                    WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= :next), 0) ORDER BY first
-                    """,
-                arguments: ["next": after.adding(clamping: 1)]
+            let rows = try db.statement(
+                """
+                SELECT first, packed FROM events
+                WHERE first >= coalesce((SELECT max(first) FROM events WHERE first <= ?1), 0) ORDER BY first
+                """
             )
+            rows.bind(1, after.adding(clamping: 1))
             var events: [StoredEvent] = []
-            while events.count < limit, let row = try rows.next() {
-                let first: Int64 = row["first"]
-                for (index, json) in EventPacking.unpack(row.bytes("packed")).enumerated() where events.count < limit {
+            while events.count < limit, try rows.next() {
+                let first = try rows.id(0)
+                for (index, json) in EventPacking.unpack(try rows.bytes(1)).enumerated() where events.count < limit {
                     let number = first.adding(clamping: Int64(index))
                     if number > after { events.append(StoredEvent(number: number, json: json)) }
                 }
@@ -226,10 +221,16 @@ extension SQLiteStore {
     }
 }
 
-extension Row {
-    /// A blob or text as bytes; empty for null.
-    fileprivate func bytes(_ column: String) -> [UInt8] {
-        let data: Data? = self[column]
-        return data.map(Array.init) ?? []
+extension SQLStatement {
+    /// The state of a delivery that is not claimed, of three columns.
+    fileprivate func state(
+        _ column: Int32,
+        attempts: Int32,
+        due: Int32,
+        now: Int64
+    ) throws(StoreError) -> DeliveryState {
+        let code = try integer(column)
+        guard code == 0 || DeliveryState(code: code) != nil else { throw damage(column, "the number of a state") }
+        return DeliveryState(code: code, attempts: try integer(attempts), due: try moment(due), now: now)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import GRDBSQLite
 import PushCore
 
@@ -89,18 +90,119 @@ final class SQLStatement {
     /// Ends a statement before its last row.
     func reset() { sqlite3_reset(handle) }
 
+    /// Ends every statement of a connection: after an error some may stand at a row, and would hold their snapshot and bind nothing.
+    static func resetAll(_ connection: OpaquePointer) {
+        var statement: OpaquePointer?
+        while let next = sqlite3_next_stmt(connection, statement) {
+            sqlite3_reset(next)
+            statement = next
+        }
+    }
+
+    // MARK: Values of the row at hand
+    //
+    // Each getter throws `StoreError.damaged` for a value of another type: SQLite's own would turn it into a number or a text,
+    // and a column of a table takes values of every type.
+    // A statement that is kept must be reset then (``resetAll(_:)``).
+
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
-    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
-    func optional(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
-    func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
+
+    /// A whole number.
+    func integer(_ column: Int32) throws(StoreError) -> Int64 {
+        guard sqlite3_column_type(handle, column) == SQLITE_INTEGER else { throw damage(column, "a whole number") }
+        return sqlite3_column_int64(handle, column)
+    }
+
+    /// A whole number; nil for null.
+    func optional(_ column: Int32) throws(StoreError) -> Int64? { isNull(column) ? nil : try integer(column) }
+
+    /// The number of a delivery, a notification or an event, of which sums cannot overflow.
+    func id(_ column: Int32) throws(StoreError) -> Int64 {
+        let number = try integer(column)
+        guard StoredRange.ids.contains(number) else { throw damage(column, "such a number") }
+        return number
+    }
+
+    /// How many of something there are.
+    func count(_ column: Int32) throws(StoreError) -> Int {
+        let number = try integer(column)
+        guard StoredRange.counts.contains(number) else { throw damage(column, "such a number") }
+        return Int(number)
+    }
+
+    /// A time in milliseconds since 1970, of which sums and differences cannot overflow.
+    func moment(_ column: Int32) throws(StoreError) -> Int64 {
+        let number = try integer(column)
+        guard StoredRange.moments.contains(number) else { throw damage(column, "a time") }
+        return number
+    }
+
+    /// A time that is stored in milliseconds since 1970.
+    func date(_ column: Int32) throws(StoreError) -> Date { Date(millisecondsSince1970: try moment(column)) }
+
+    /// A time that is stored in milliseconds since 1970; nil for null.
+    func optionalDate(_ column: Int32) throws(StoreError) -> Date? { isNull(column) ? nil : try date(column) }
+
+    /// A text.
+    func text(_ column: Int32) throws(StoreError) -> String {
+        try requireText(column)
+        return String(decoding: content(column), as: UTF8.self)
+    }
+
+    /// A text; nil for null.
+    func optionalText(_ column: Int32) throws(StoreError) -> String? { isNull(column) ? nil : try text(column) }
+
+    /// The bytes of a text or blob; empty for null.
+    func bytes(_ column: Int32) throws(StoreError) -> [UInt8] {
+        try requireBytes(column)
+        return Array(content(column))
+    }
 
     /// How many bytes a text or blob has.
     func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
-    /// The bytes of a text or blob; empty for null.
-    func bytes(_ column: Int32) -> [UInt8] {
-        guard let start = sqlite3_column_blob(handle, column) else { return [] }
-        return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, column))))
+    /// Makes sure that there is a text.
+    func requireText(_ column: Int32) throws(StoreError) {
+        guard sqlite3_column_type(handle, column) == SQLITE_TEXT else { throw damage(column, "a text") }
+    }
+
+    /// Makes sure that there is a text, a blob or null.
+    func requireBytes(_ column: Int32) throws(StoreError) {
+        switch sqlite3_column_type(handle, column) {
+        case SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL: break
+        default: throw damage(column, "a text or bytes")
+        }
+    }
+
+    /// What a closure reads of the row at hand; nil for a damaged row, which is logged once and passed over by the caller.
+    func readable<Value>(_ read: (SQLStatement) throws(StoreError) -> Value, _ status: StoreStatus) -> Value? {
+        do throws(StoreError) {
+            return try read(self)
+        } catch {
+            status.logDamage("\(error)")
+            return nil
+        }
+    }
+
+    /// Says that a value is not what belongs there.
+    func damage(_ column: Int32, _ wanted: String) -> StoreError {
+        let sql = String(cString: sqlite3_sql(handle))
+        let table = sql.range(of: "FROM ").map { sql[$0.upperBound...].prefix { !$0.isWhitespace } }
+        let name = sqlite3_column_name(handle, column).map { String(cString: $0) } ?? "\(column)"
+        let found =
+            switch sqlite3_column_type(handle, column) {
+            case SQLITE_INTEGER: "the number \(sqlite3_column_int64(handle, column))"
+            case SQLITE_FLOAT: "a fraction"
+            case SQLITE_TEXT: "a text"
+            case SQLITE_BLOB: "bytes"
+            default: "nothing"
+            }
+        return .damaged("\(table.map { "\($0)." } ?? "")\(name) holds \(found) where \(wanted) belongs")
+    }
+
+    private func content(_ column: Int32) -> UnsafeRawBufferPointer {
+        let start = sqlite3_column_blob(handle, column)
+        return UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : byteCount(column))
     }
 
     /// `SQLITE_TRANSIENT`, which the importer leaves out: SQLite makes its own copy.
@@ -117,6 +219,70 @@ enum SQLFailure {
             return .full(reason: "the disk is full: \(message)", retryAfter: .seconds(10))
         }
         let extended = sqlite3_extended_errcode(connection)
+        if code == SQLITE_CORRUPT || code == SQLITE_NOTADB { return .damaged("SQLite: \(message) (\(extended))") }
         return .failed("SQLite: \(message) (\(extended)) in: \(sql.prefix(60))")
+    }
+}
+
+/// The bounds of numbers that this store writes: a file that holds others is damaged.
+///
+/// They leave room for every sum that is made of such numbers.
+enum StoredRange {
+    /// Numbers of deliveries, notifications and events; the highest is of the year 2093.
+    static let ids: Range<Int64> = 0..<1 << 62
+    /// How many of something there are.
+    static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
+    /// Times in milliseconds since 1970, exact as a `Double` too.
+    static let moments: ClosedRange<Int64> = -(1 << 53)...1 << 53
+}
+
+/// Reads of a file outside of the commit loop.
+extension Database {
+    /// Prepares a statement, whose getters throw for what is damaged; GRDB's rows would end the process.
+    func statement(_ sql: String) throws(StoreError) -> SQLStatement {
+        guard let connection = sqliteConnection else { throw .closed }
+        return try SQLStatement(connection, sql)
+    }
+
+    /// The number in the first column of the first row; nil for null and without a row.
+    func number(_ sql: String, _ arguments: Int64...) throws(StoreError) -> Int64? {
+        let rows = try statement(sql)
+        for (place, argument) in arguments.enumerated() { rows.bind(Int32(clamping: place + 1), argument) }
+        return try rows.next() ? try rows.optional(0) : nil
+    }
+
+    /// The small value under a name; nil when there is none.
+    func value(named name: String) throws(StoreError) -> [UInt8]? {
+        let rows = try statement("SELECT value FROM state WHERE name = ?1")
+        rows.bind(1, name)
+        return try rows.next() ? try rows.bytes(0) : nil
+    }
+}
+
+extension StoreError {
+    /// Why a file cannot be read.
+    init(reading error: any Error) {
+        switch error {
+        case let error as StoreError: self = error
+        case let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode):
+            self = .damaged("SQLite: \(error.message ?? "\(error.resultCode)") (\(error.extendedResultCode.rawValue))")
+        default: self = .failed("\(error)")
+        }
+    }
+
+    /// Why a store's file cannot be used, with what to do.
+    init(opening path: String, _ error: any Error) {
+        switch StoreError(reading: error) {
+        case .damaged(let what):
+            self = .damaged(
+                """
+                the store \(path) is damaged: \(what). Put a backup in its place: chapar restore BACKUP \
+                (the damaged file is kept under another name); see docs/Operations.md, "A damaged store"
+                """
+            )
+        case .failed(let reason) where !(error is StoreError):
+            self = .failed("cannot open the store \(path): \(reason)")
+        case let other: self = other
+        }
     }
 }

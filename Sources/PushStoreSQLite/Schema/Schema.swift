@@ -33,6 +33,10 @@ enum Schema {
             return (applied, isCurrent ? "" : try countRows(db, applied))
         }
         let missing = migrator.migrations.filter { !applied.contains($0) }
+        // GRDB ends the process when it is to make a step in the middle.
+        guard migrator.migrations.starts(with: migrator.migrations.filter(applied.contains)) else {
+            throw StoreError.damaged("its list of steps (grdb_migrations) lacks \(missing.joined(separator: ", "))")
+        }
         guard !applied.isEmpty, !missing.isEmpty else { return try migrator.migrate(pool) }
         report("the store \(path) is brought up to date in \(missing.count) steps: \(rows)")
         let start = ContinuousClock.now
@@ -48,7 +52,7 @@ enum Schema {
     private static func countRows(_ db: Database, _ steps: Set<String>) throws -> String {
         try [("deliveries", "deliveries"), ("devices", "devices"), (entryTable(steps), "outbox entries")]
             .filter { try db.tableExists($0.0) }
-            .map { "\(try Int.fetchOne(db, sql: "SELECT count(*) FROM \($0.0)") ?? 0) \($0.1)" }
+            .map { "\(try db.number("SELECT count(*) FROM \($0.0)") ?? 0) \($0.1)" }
             .joined(separator: ", ")
     }
 
@@ -76,7 +80,7 @@ enum Schema {
     static func refuseNewer(_ db: Database, path: String) throws {
         guard try migrator.hasBeenSuperseded(db) else { return }
         let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
-        let version = try Data.fetchOne(db, sql: "SELECT value FROM state WHERE name = ?", arguments: [versionName])
+        let version = try db.value(named: versionName)
         let writer = version.map { "version \(String(decoding: $0, as: UTF8.self))" } ?? "a newer version"
         throw StoreError.newer(
             """

@@ -20,10 +20,8 @@ package enum StoreMigration {
             defer { try? file.close() }
             let applied = try file.read { try Schema.migrator.appliedIdentifiers($0) }
             return names.filter { !applied.contains($0) }.map { MigrationStep(name: $0) }
-        } catch let error as StoreError {
-            throw error
         } catch {
-            throw .failed("cannot read the store \(path): \(error)")
+            throw StoreError(opening: path, error)
         }
     }
 

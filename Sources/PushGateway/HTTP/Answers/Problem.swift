@@ -277,6 +277,16 @@ extension Problem {
                 retryAfter: retryAfter
             )
         case .closed: self = .draining
+        case .damaged(let what):
+            self.init(
+                .serviceUnavailable,
+                "store_damaged",
+                "What was asked for is damaged in the store",
+                detail:
+                    "The store's file is damaged there, as the gateway's log says: put a backup in its place (chapar restore). "
+                    + "What is not damaged goes on."
+            )
+            cause = what
         case .failed(let reason), .refused(let reason), .sealed(let reason), .newer(let reason):
             self.init(
                 .serviceUnavailable,

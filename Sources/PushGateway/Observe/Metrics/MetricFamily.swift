@@ -234,6 +234,11 @@ extension MetricFamily {
         "chapar_store_oldest_snapshot_seconds",
         "How long the oldest snapshot has been held that keeps PostgreSQL from removing dead rows, looked at once a minute; 0 for none."
     )
+    static let brokenRun = Self(
+        .gauge,
+        "chapar_last_run_broken",
+        "1 when the gateway that had the embedded store before did not end in order: killed, ended by a fault, or without power."
+    )
     static let build = Self(
         .gauge,
         "chapar_build_info",
@@ -275,7 +280,7 @@ extension MetricFamily {
         (
             "The store and the process",
             [
-                storeUp, storeAcceptsWork, storeUsed, storeFree, storeDeadRows, storeOldestSnapshot, build,
+                storeUp, storeAcceptsWork, storeUsed, storeFree, storeDeadRows, storeOldestSnapshot, brokenRun, build,
                 processStart, processMemory, processCPU,
             ]
         ),

@@ -56,6 +56,8 @@ struct ScrapedMetrics {
         text.sample(.storeOldestSnapshot, store.oldestSnapshot?.inSeconds ?? 0)
         text.begin(.storeAcceptsWork)
         text.sample(.storeAcceptsWork, store.acceptsWork ? 1 : 0)
+        text.begin(.brokenRun)
+        text.sample(.brokenRun, store.brokenRun == nil ? 0 : 1)
         writeWorkers(to: &text)
         writeBackends(to: &text)
         writeCredentials(to: &text)

@@ -1,16 +1,21 @@
 import Foundation
 import PushComposition
-import PushCore
-import PushQueue
+package import PushCore
+package import PushQueue
 
-/// A store with something of every kind, made by public calls, and what it answers: for copies.
-struct StoreFilling {
-    typealias Store = DeviceStore & NotificationStore & OutboxStore & StateStore & TraceStore
+/// A store with something of every kind, made by public calls, and what it answers: for copies, and for damaged files.
+package struct StoreFilling: Sendable {
+    package typealias Store = DeviceStore & NotificationStore & OutboxStore & StateStore & TraceStore
 
-    private(set) var notifications: [NotificationID] = []
+    package private(set) var notifications: [NotificationID] = []
+    /// How long a claim waits for work.
+    package var patience = Duration.milliseconds(200)
+
+    /// Makes one for an empty store.
+    package init() {}
 
     /// Fills a store; a claimed delivery and a leased entry are left when it is closed.
-    mutating func fill(_ store: some Store) async throws {
+    package mutating func fill(_ store: some Store) async throws {
         try await deliver(store)
         try await register(store)
         try await store.saveState("credential.apns", [0, 1, 2, 255])
@@ -57,7 +62,7 @@ struct StoreFilling {
     private func claim(_ store: some Store, _ backend: String = "apns", limit: Int = 100) async throws
         -> [ClaimedDelivery]
     {
-        try await store.claim(backend: backend, limit: limit, normal: limit, wait: .milliseconds(200))
+        try await store.claim(backend: backend, limit: limit, normal: limit, wait: patience)
     }
 
     private func record(_ store: some Store, _ resolutions: [Resolution]) async throws {
@@ -166,61 +171,79 @@ struct StoreFilling {
     // MARK: Answers
 
     /// What a store answers to every question; claims what is due at the end.
-    func answers(_ store: some Store) async throws -> [String] {
+    package func answers(_ store: some Store) async throws -> [String] {
         var lines: [String] = []
-        for id in notifications {
-            guard let found = try await store.notification(id) else {
-                lines.append("\(id) is not known")
-                continue
-            }
-            let counts = found.counts.map { "\($0.key) \($0.value)" }.sorted()
-            lines.append(
-                "\(id) \(found.content) \(found.caller) \(found.acceptedAt.timeIntervalSince1970) \(found.expiresAt) \(counts)"
-            )
-            lines.append("\(String(describing: found.dueAt))")
-            for delivery in try await store.deliveries(of: id, after: nil, limit: 100) { lines.append("\(delivery)") }
-        }
-        lines.append("last event \(try await store.lastEvent())")
-        for event in try await store.events(after: 0, limit: 1_000, wait: .zero) {
-            lines.append("event \(event.number) \(String(decoding: event.json, as: UTF8.self))")
-        }
-        lines.append("state \(String(describing: try await store.loadState("credential.apns")))")
-        for device in try await store.list(DeviceQuery(), after: nil, limit: 100).devices { lines.append("\(device)") }
-        for tag in ["red", "t2", "t5"] {
-            lines.append(
-                "\(tag): \(try await store.list(DeviceQuery(tag: tag), after: nil, limit: 100).devices.map(\.id))"
-            )
-        }
-        lines.append("\(try await store.quarantined())")
-        lines.append("\(String(describing: try await store.device(having: DeviceToken("t1", service: .iOSAPNs))?.id))")
-        for change in try await store.unplannedChanges(limit: 100, wait: .zero) { lines.append("\(change)") }
-        for device in ["d6", "d7"] {
-            lines += try await store.entries(ofDevice: device, limit: 10).map {
-                "\($0.number) \($0.operation) \($0.attempts) \($0.due == nil)"
-            }
-        }
-        lines.append("\(try await store.outboxDepths().mapValues(\.waiting).sorted { $0.key < $1.key })")
-        let depths = try await store.depths().mapValues { "\($0.waiting) \($0.claimed)" }.filter { $0.value != "0 0" }
-        lines.append("\(depths.sorted { $0.key < $1.key })")
-        lines.append("\(try await repeated(store))")
-        let receipt = ReceiptEntry(
-            ReceiptAddress(backend: "apns", platformID: "m1", token: "token-receipt"),
-            state: .delivered,
-            logEntry: [0x7B, 0x7D]
-        ) { _ in [3] }
-        lines += try await store.record([receipt]).map { "\($0)" }
-        for backend in ["apns", "fcm", "hms", "slow"] {
-            for claim in try await claim(store, backend).sorted(by: { $0.id < $1.id }) {
-                lines.append(
-                    """
-                    claimed \(backend) \(claim.id) \(claim.recipient) \(claim.caller) \(claim.step) \(claim.attempts) \
-                    \(String(decoding: claim.attemptLog, as: UTF8.self)) \(claim.isReplay) \(claim.isRecovered) \
-                    \(claim.isCancelled) \(claim.plan) \(claim.expiresAt)
-                    """
-                )
-            }
-        }
+        for question in questions(store) { lines += try await question() }
         return lines
+    }
+
+    /// A question to a store, and how its answer reads.
+    package typealias Question = () async throws -> [String]
+
+    /// Every question to a store; the last ones claim what is due.
+    package func questions(_ store: some Store) -> [Question] {
+        var all: [Question] = notifications.map { id in { try await about(id, store) } }
+        all.append { ["last event \(try await store.lastEvent())"] }
+        all.append {
+            try await store.events(after: 0, limit: 1_000, wait: .zero).map {
+                "event \($0.number) \(String(decoding: $0.json, as: UTF8.self))"
+            }
+        }
+        all.append { ["state \(String(describing: try await store.loadState("credential.apns")))"] }
+        all.append { try await store.list(DeviceQuery(), after: nil, limit: 100).devices.map { "\($0)" } }
+        for tag in ["red", "t2", "t5"] {
+            all.append {
+                ["\(tag): \(try await store.list(DeviceQuery(tag: tag), after: nil, limit: 100).devices.map(\.id))"]
+            }
+        }
+        all.append { ["\(try await store.quarantined())"] }
+        all.append {
+            let owner = try await store.device(having: DeviceToken("t1", service: .iOSAPNs))
+            return ["\(String(describing: owner?.id))"]
+        }
+        all.append { try await store.unplannedChanges(limit: 100, wait: .zero).map { "\($0)" } }
+        for device in ["d6", "d7"] {
+            all.append {
+                try await store.entries(ofDevice: device, limit: 10).map {
+                    "\($0.number) \($0.operation) \($0.attempts) \($0.due == nil)"
+                }
+            }
+        }
+        all.append { ["\(try await store.outboxDepths().mapValues(\.waiting).sorted { $0.key < $1.key })"] }
+        all.append {
+            let depths = try await store.depths().mapValues { "\($0.waiting) \($0.claimed)" }.filter { $0.value != "0 0" }
+            return ["\(depths.sorted { $0.key < $1.key })"]
+        }
+        all.append { ["\(try await repeated(store))"] }
+        all.append {
+            let receipt = ReceiptEntry(
+                ReceiptAddress(backend: "apns", platformID: "m1", token: "token-receipt"),
+                state: .delivered,
+                logEntry: [0x7B, 0x7D]
+            ) { _ in [3] }
+            return try await store.record([receipt]).map { "\($0)" }
+        }
+        for backend in ["apns", "fcm", "hms", "slow"] { all.append { try await claims(of: backend, store) } }
+        return all
+    }
+
+    private func about(_ id: NotificationID, _ store: some Store) async throws -> [String] {
+        guard let found = try await store.notification(id) else { return ["\(id) is not known"] }
+        let counts = found.counts.map { "\($0.key) \($0.value)" }.sorted()
+        return [
+            "\(id) \(found.content) \(found.caller) \(found.acceptedAt.timeIntervalSince1970) \(found.expiresAt) \(counts)",
+            "\(String(describing: found.dueAt))",
+        ] + (try await store.deliveries(of: id, after: nil, limit: 100).map { "\($0)" })
+    }
+
+    private func claims(of backend: String, _ store: some Store) async throws -> [String] {
+        try await claim(store, backend).sorted { $0.id < $1.id }.map { claim in
+            """
+            claimed \(backend) \(claim.id) \(claim.recipient) \(claim.caller) \(claim.step) \(claim.attempts) \
+            \(String(decoding: claim.attemptLog, as: UTF8.self)) \(claim.isReplay) \(claim.isRecovered) \
+            \(claim.isCancelled) \(claim.plan) \(claim.expiresAt)
+            """
+        }
     }
 
     private func repeated(_ store: some Store) async throws -> EnqueueResult {

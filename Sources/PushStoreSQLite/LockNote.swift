@@ -1,0 +1,80 @@
+package import Foundation
+import PushCore
+package import PushQueue
+
+/// What the file says that a store's lock is on, in lines.
+///
+///     4711
+///     running since 2026-11-26T19:40:00.000Z
+///     broken off: 4242 since 2026-11-25T08:00:00.000Z
+///
+/// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its process and
+/// beginning, until a later run has ended. Older versions write and read the first line alone.
+struct LockNote: Sendable {
+    private static let running = "running since "
+    private static let brokenOff = "broken off: "
+    /// More bytes than a note has.
+    private static let largestFile = 256
+
+    var process: Int32?
+    var runSince: Date?
+    var broken: BrokenRun?
+
+    init(process: Int32?, runSince: Date?, broken: BrokenRun?) {
+        (self.process, self.runSince, self.broken) = (process, runSince, broken)
+    }
+
+    /// Reads a note; what is not there or cannot be read is nil.
+    init(in descriptor: Int32) {
+        var bytes = [UInt8](repeating: 0, count: Self.largestFile)
+        let length = pread(descriptor, &bytes, bytes.count, 0)
+        let lines = String(decoding: bytes.prefix(max(0, length)), as: UTF8.self).split(separator: "\n")
+        process = lines.first.flatMap { Int32($0) }
+        for line in lines.dropFirst() {
+            if line.hasPrefix(Self.running) {
+                runSince = RFC3339.parse(String(line.dropFirst(Self.running.count)))
+            } else if line.hasPrefix(Self.brokenOff) {
+                let parts = line.dropFirst(Self.brokenOff.count).split(separator: " ")
+                if let process = parts.first.flatMap({ Int32($0) }),
+                    let since = parts.last.flatMap({ RFC3339.parse(String($0)) })
+                {
+                    broken = BrokenRun(process: process, since: since)
+                }
+            }
+        }
+    }
+
+    /// The run that did not end in order, as the next owner of the lock finds it.
+    var unendedRun: BrokenRun? {
+        runSince.map { BrokenRun(process: process ?? 0, since: $0) } ?? broken
+    }
+
+    /// Writes the note in place of what is there, and lets it survive a loss of power.
+    ///
+    /// A note that cannot be written costs the knowledge of an end that was not in order, and nothing else.
+    func write(to descriptor: Int32) {
+        var text = process.map { "\($0)\n" } ?? "\n"
+        if let runSince { text += "\(Self.running)\(RFC3339.string(runSince))\n" }
+        if let broken { text += "\(Self.brokenOff)\(broken.process) since \(RFC3339.string(broken.since))\n" }
+        let bytes = Array(text.utf8)
+        _ = pwrite(descriptor, bytes, bytes.count, 0)
+        _ = ftruncate(descriptor, off_t(bytes.count))
+        _ = fsync(descriptor)
+    }
+}
+
+extension StoreLook {
+    /// The last run of a gateway on a store that did not end in order: killed, ended by a fault, or without power.
+    ///
+    /// It is known until a later run has ended in order; a run that goes on now is none. Nil also when there is no store.
+    package static func brokenRun(of path: String) -> BrokenRun? {
+        let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        let note = LockNote(in: descriptor)
+        if let process = note.process, note.runSince != nil, kill(process, 0) != 0, errno == ESRCH {
+            return note.unendedRun
+        }
+        return note.broken
+    }
+}

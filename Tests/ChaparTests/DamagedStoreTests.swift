@@ -1,0 +1,131 @@
+import Foundation
+import PushCore
+import PushSandbox
+import Testing
+
+@testable import PushCommands
+
+@Suite("A gateway whose store is damaged, and one that was killed", .timeLimit(.minutes(3)), .about("apns"))
+struct DamagedStoreTests {
+    private static func change(_ sql: String, _ rig: SandboxRig) async throws {
+        _ = try await Script.run("sqlite3 chapar.db \"\(sql)\"", in: rig.folder, path: "/usr/bin:/bin")
+    }
+
+    /// Has a gateway accept and send something, and end in order.
+    private static func fill(_ rig: SandboxRig) async throws -> [String] {
+        let gateway = try await rig.serve()
+        defer { gateway.child.kill() }
+        let load = Load()
+        try await load.run(through: gateway, until: .milliseconds(200)) {
+            try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+        }
+        gateway.child.send(SIGTERM)
+        #expect(try await gateway.child.end().status == 0)
+        return load.accepted.map(\.id)
+    }
+
+    @Test("What cannot be read is 503 with a reason, what is beside it is answered, and SIGTERM ends it in time")
+    func reading() async throws {
+        try await SandboxRig.run { rig in
+            try rig.append("queue: { drain: 1 }\n")
+            let ids = try await Self.fill(rig)
+            try await Self.change("UPDATE archive SET packed = x'00'; UPDATE deliveries SET state = 'x'", rig)
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let client = try gateway.client()
+            for id in ids.prefix(3) {
+                for path in ["/v1/notifications/\(id)", "/v1/notifications/\(id)/deliveries"] {
+                    let reply = try await client.get(path)
+                    #expect(reply.status == 503, "\(path)")
+                    #expect(reply.json["code"]?.stringValue == "store_damaged")
+                    #expect(reply.json["type"]?.stringValue == "urn:chapar:problem:store-damaged")
+                }
+            }
+            for path in ["/healthz", "/readyz", "/v1/backends", "/v1/devices"] {
+                #expect(try await client.get(path).status == 200, "\(path)")
+            }
+            await client.close()
+            gateway.child.send(SIGTERM)
+            #expect(try await gateway.child.end(within: .seconds(8)).status == 0, "queue.drain and a little more")
+        }
+    }
+
+    @Test(
+        "A store that cannot be opened is a sentence with what to do and exit code 75, and no copy of it is called good"
+    )
+    func start() async throws {
+        try await SandboxRig.run { rig in
+            _ = try await Self.fill(rig)
+            try await Self.change("UPDATE flows SET backend = x'FF'", rig)
+            let (store, copy) = (
+                rig.folder.appending(path: "chapar.db").path, rig.folder.appending(path: "copy.db").path
+            )
+            let what = "flows.backend holds bytes where a text belongs"
+            let refused = try await Program.run(["serve", "--config", rig.config])
+            #expect(refused.status == 75)
+            for part in ["the store \(store) is damaged: \(what)", "chapar restore BACKUP"] {
+                #expect(refused.errors.contains(part), "\(refused.errors)")
+            }
+            for (command, status) in [
+                (["backup", copy, "--config", rig.config], Int32(1)),
+                (["store", "copy", "--from", rig.config, "--to", copy], 75),
+                (["migrate", "--config", rig.config], 75),
+            ] {
+                let result = try await Program.run(command)
+                if command[0] == "migrate" { continue }  // Nothing is to be done.
+                #expect(result.status == status && result.errors.contains(what), "\(command): \(result.errors)")
+            }
+            try FileManager.default.copyItem(atPath: store, toPath: rig.folder.appending(path: "old.db").path)
+            let restored = try await Program.run([
+                "restore", rig.folder.appending(path: "old.db").path, "--config", rig.config,
+            ])
+            #expect(restored.status == 1 && restored.errors.contains(what), "\(restored.errors)")
+            try await Self.change("DELETE FROM grdb_migrations WHERE identifier = '8 archive'", rig)
+            let lacking = try await Program.run(["serve", "--config", rig.config])
+            #expect(lacking.status == 75 && lacking.errors.contains("lacks 8 archive"), "\(lacking.errors)")
+        }
+    }
+
+    @Test("After kill -9 the next start, doctor and a metric say so, until a run has ended in order")
+    func broken() async throws {
+        try await SandboxRig.run { rig in
+            func doctor() async throws -> JSONValue? {
+                let lines = try await Program.run(["doctor", "--config", rig.config, "--json", "--timeout", "1"]).lines
+                return try lines.map { try JSONValue(parsing: Array($0.utf8)) }
+                    .first { $0["check"]?.stringValue == "last run" }
+            }
+            func metric(_ gateway: ServedGateway) async throws -> String? {
+                try await Script.run("curl -s \(gateway.url)/metrics", in: rig.folder, path: "/usr/bin:/bin")
+                    .split(separator: "\n").first { $0.hasPrefix("chapar_last_run_broken ") }.map(String.init)
+            }
+            let message = "the last run of a gateway on this store did not end in order"
+            let killed = try await rig.serve()
+            #expect(try await metric(killed) == "chapar_last_run_broken 0")
+            #expect(try await doctor()?["verdict"]?.stringValue == "ok", "it runs")
+            killed.child.kill()
+            _ = try await killed.child.end()
+            let found = try await doctor()
+            #expect(found?["verdict"]?.stringValue == "warning")
+            #expect(
+                found?["finding"]?.stringValue?.contains("did not end in order") == true,
+                "\(String(describing: found))"
+            )
+            // A backup and a command that has the store meanwhile change nothing of that.
+            #expect(try await Program.run(["migrate", "--config", rig.config]).status == 0)
+
+            let next = try await rig.serve()
+            defer { next.child.kill() }
+            #expect(next.child.errors.contains(message), "\(next.child.errors)")
+            #expect(try await metric(next) == "chapar_last_run_broken 1")
+            #expect(try await doctor()?["verdict"]?.stringValue == "warning", "the run before this one")
+            next.child.send(SIGTERM)
+            #expect(try await next.child.end().status == 0)
+            #expect(try await doctor()?["verdict"]?.stringValue == "ok")
+
+            let last = try await rig.serve()
+            defer { last.child.kill() }
+            #expect(!last.child.errors.contains(message))
+            #expect(try await metric(last) == "chapar_last_run_broken 0")
+        }
+    }
+}

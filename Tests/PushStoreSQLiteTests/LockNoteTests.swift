@@ -1,0 +1,66 @@
+import Foundation
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStoreSQLite
+
+@Suite("The note in the file of the lock", .timeLimit(.minutes(1)))
+struct LockNoteTests {
+    private static let start = Date(timeIntervalSince1970: 1_764_000_000)
+
+    @Test("A run that is not given up is known to the next owner, whoever that is, until a run has ended")
+    func brokenRun() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            let first = try FileOwnership(of: path)
+            #expect(first.brokenRun == nil)
+            first.beginRun(at: Self.start)
+            // As the file is when the process is gone.
+            let left = try Data(contentsOf: URL(filePath: path + ".lock"))
+            first.release()
+            #expect(try FileOwnership(of: path).brokenRun == nil, "it was given up")
+            try left.write(to: URL(filePath: path + ".lock"))
+
+            let broken = BrokenRun(process: getpid(), since: Self.start)
+            let command = try FileOwnership(of: path)
+            #expect(command.brokenRun == broken)
+            command.release()
+            let next = try FileOwnership(of: path)
+            #expect(next.brokenRun == broken, "a command is no run")
+            next.beginRun(at: Self.start + 60)
+            #expect(StoreLook.brokenRun(of: path) == broken, "the one before the run that goes on")
+            next.release()
+            #expect(try FileOwnership(of: path).brokenRun == nil)
+            #expect(StoreLook.brokenRun(of: path) == nil)
+        }
+    }
+
+    @Test(
+        "What another version or nobody wrote is no broken run",
+        arguments: [
+            "", "4711\n", "x\ny\nz\n", "4711\nrunning since soon\n", "\nbroken off: 1\n",
+            String(repeating: "9", count: 4_000),
+        ]
+    )
+    func foreign(text: String) async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            try Data(text.utf8).write(to: URL(filePath: path + ".lock"))
+            #expect(StoreLook.brokenRun(of: path) == nil)
+            #expect(try FileOwnership(of: path).brokenRun == nil)
+        }
+    }
+
+    @Test("A store that fails to open leaves the note of the run before as it was")
+    func failing() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            try Data("no database at all, but long enough to look like one".utf8).write(to: URL(filePath: path))
+            try Data("1\nrunning since \(RFC3339.string(Self.start))\n".utf8).write(to: URL(filePath: path + ".lock"))
+            #expect(throws: StoreError.self) { try SQLiteStore(SQLiteStoreOptions(path: path)) }
+            #expect(try FileOwnership(of: path).brokenRun == BrokenRun(process: 1, since: Self.start))
+        }
+    }
+}

@@ -110,6 +110,7 @@ public final class PostgresStore: NotificationStore {
                     await keeper.run()
                 },
                 Task { await core.unknownClaims.run(core) },
+                Task { await core.callerCounts.run(core) },
                 Task { await core.announcer.tell(over: core.keeper, core) },
                 Task { await core.announcer.read(over: core.keeper, core) },
             ] + (core.options.pollsOnly ? [] : [Task { await core.announcer.listen(over: listener, core) }])
@@ -194,6 +195,7 @@ public final class PostgresStore: NotificationStore {
         if isClosed { return StoreHealth(acceptsWork: false, detail: StoreError.closed.description) }
         var health = StoreHealth(acceptsWork: core.lastFailure == nil, detail: core.lastFailure)
         (health.deadRows, health.oldestSnapshot) = core.remains.withLock { $0 }
+        health.note(waiting: Int(clamping: core.waiting), bound: core.options.maximumWaiting)
         return health
     }
 

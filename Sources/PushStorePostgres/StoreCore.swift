@@ -52,6 +52,8 @@ final class StoreCore: Sendable {
     let numbering = NumberingMark()
     /// The last count of what waits.
     let counts = Mutex(DepthCount.Counts())
+    /// How much waits of each caller, where that may be too much.
+    let callerCounts = CallerCounts()
     /// How many rows of the queue are dead, and for how long a snapshot has kept some, as ``Keeper`` last looked.
     let remains = Mutex<(deadRows: Int64?, oldestSnapshot: Duration?)>((nil, nil))
     private let node = Mutex(Node())

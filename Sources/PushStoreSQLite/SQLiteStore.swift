@@ -147,6 +147,18 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .cancel(CancelStep(id: id, event: event, after: id.delivery(at: -1)), $0) }
     }
 
+    /// Cancels a part of what a caller has waiting.
+    public func cancel(
+        caller: String,
+        from place: CallerCancellation.Place?,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> CallerCancellation {
+        let place = place ?? CallerCancellation.Place(end: core.highestID)
+        return try await work(rows: core.options.rowsPerCommit, isNew: false) { (writer) throws(StoreError) in
+            try writer.cancel(caller: caller, from: place, event)
+        }
+    }
+
     /// Hands what waits for a backend to another one.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         try await ask { .move(backend: backend, to: other, $0) }
@@ -188,6 +200,7 @@ public final class SQLiteStore: NotificationStore {
         let used = core.disk.used(now: now)
         var health = StoreHealth(acceptsWork: trouble == nil, detail: trouble, freeBytes: free, usedBytes: used)
         health.brokenRun = ownership.brokenRun
+        health.note(waiting: core.waiting, bound: core.options.maximumWaiting)
         return health
     }
 

@@ -20,6 +20,7 @@ final class StoreCore: Sendable {
     let disk: DiskGuard
     let timer: WakeTimer
     let status: StoreStatus
+    private let waitingCount: Atomic<Int>
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 
     init(_ options: SQLiteStoreOptions, time: any TimeSource, logger: Logger, opened: OpenedStore) {
@@ -36,6 +37,7 @@ final class StoreCore: Sendable {
         disk = DiskGuard(options)
         timer = WakeTimer(time: time) { inbox.poke() }
         status = StoreStatus(logger: logger)
+        waitingCount = Atomic(opened.flows.reduce(0) { $0 + $1.waiting })
         ids = Mutex((NotificationIDAllocator(above: opened.highestID), opened.highestID))
     }
 
@@ -49,6 +51,12 @@ final class StoreCore: Sendable {
         let reason = disk.refusal(now: now)
         status.note(refusal: reason, now: now)
         return reason
+    }
+
+    /// How many deliveries wait, as of the last commit; the writer sets it.
+    var waiting: Int {
+        get { waitingCount.load(ordering: .relaxed) }
+        set { waitingCount.store(newValue, ordering: .relaxed) }
     }
 
     /// The highest number ever given out.

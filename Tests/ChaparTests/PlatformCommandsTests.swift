@@ -229,6 +229,32 @@ struct PlatformCommandsTests {
         }
     }
 
+    @Test("All that waits of what was sent with a key, or without one, is cancelled by its name", .about("apns"))
+    func cancelsByKey() async throws {
+        try await serving { _, gateway, client in
+            let at = RFC3339.string(Date() + 7_200)
+            let body: JSONValue = [
+                "to": ["tokens": [["token": "abcdef01", "service": "ios-apns"]]], "content": ["title": "Hi"],
+                "options": ["send_at": .string(at)],
+            ]
+            var id = ""
+            for _ in 0..<3 {
+                let answer = try await post(client, "/v1/notifications", body)
+                id = try #require(answer.json["id"]?.stringValue, "\(answer)")
+            }
+            let other = try await run(["cancel", "--key", "shop"], gateway)
+            #expect(other.status == 0 && other.output == "gateway: 0 cancelled, 0 in flight\n", "\(other)")
+            let all = try await run(["cancel", "--key", ""], gateway)
+            #expect(all.status == 0 && all.output == "gateway: 3 cancelled, 0 in flight\n", "\(all)")
+            #expect(try await client.get("/v1/notifications/\(id)").json["status"] == "cancelled")
+            let told = try await run(["cancel", "--key", "", "--json"], gateway)
+            #expect(told.output == #"{"key":"","cancelled":0,"in_flight":0,"complete":true}"# + "\n", "\(told)")
+            for wrong in [[], [id, "--key", "shop"], ["--key", "shop", "--platform"]] {
+                #expect(try await run(["cancel"] + wrong, gateway).status == 2, "\(wrong)")
+            }
+        }
+    }
+
     @Test("OneSignal says that it was too late for a message that it has sent", .about("onesignal"))
     func oneSignalCancels() async throws {
         try await serving { rig, _, client in

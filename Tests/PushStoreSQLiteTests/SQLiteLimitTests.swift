@@ -94,6 +94,56 @@ struct SQLiteLimitTests {
         }
     }
 
+    @Test("A caller has its share of what may wait, after a restart too, and the rest is left to others")
+    func share() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            var options = SQLiteStoreOptions(path: folder + "/store.db")
+            options.maximumWaiting = 200
+            var store = try SQLiteStore(options, time: time)
+            func refusal(of caller: String, _ count: Int) async throws -> StoreError? {
+                var new = store.sample(time, recipients: count)
+                new.caller = caller
+                new.dueAt = time.now + 360 * 86_400
+                do { _ = try await store.enqueue(EnqueueBatch([new], share: 0.5)) } catch { return error }
+                return nil
+            }
+            #expect(try await refusal(of: "shop", 60) == nil)
+            guard case .shareFull(let reason, let retryAfter)? = try await refusal(of: "shop", 41) else {
+                Issue.record("more than its share was taken")
+                return
+            }
+            #expect(reason.contains("60 deliveries of this caller") && reason.contains("share of max_waiting is 100"))
+            #expect(retryAfter == .seconds(10))
+            #expect(try await refusal(of: "shop", 40) == nil, "up to its share")
+            await store.close()
+            store = try SQLiteStore(options, time: time)
+            guard case .shareFull? = try await refusal(of: "shop", 1) else {
+                Issue.record("after a restart more than its share was taken")
+                return
+            }
+            #expect(await store.health().acceptsWork)
+            #expect(try await refusal(of: "news", 97) == nil, "the rest is for others")
+            #expect(await !store.health().isQueueFull)
+            #expect(try await refusal(of: "crm", 1) == nil)
+            let health = await store.health()
+            #expect(health.isQueueFull && !health.acceptsWork)
+            #expect(health.detail == "198 deliveries wait, and max_waiting is 200")
+            guard case .full? = try await refusal(of: "crm", 3) else {
+                Issue.record("more was taken than may wait")
+                return
+            }
+            await store.close()
+            store = try SQLiteStore(options, time: time)
+            #expect(await store.health().isQueueFull, "after a restart too")
+            var part = try await store.cancel(caller: "shop", from: nil) { _, _ in [1] }
+            while let next = part.next { part = try await store.cancel(caller: "shop", from: next) { _, _ in [1] } }
+            #expect(await store.health().acceptsWork)
+            #expect(try await refusal(of: "shop", 100) == nil, "once it has none waiting")
+            await store.close()
+        }
+    }
+
     @Test("More calls than the writer can follow are refused, and those accepted are stored")
     func queueBound() async throws {
         try await TemporaryFolder.use { folder in

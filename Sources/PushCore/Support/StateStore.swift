@@ -59,6 +59,9 @@ extension StateStore {
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
     case full(reason: String, retryAfter: Duration)
+    /// It takes no new work of this caller for now: as much of it waits as may, and there is room for others. Nothing was
+    /// stored.
+    case shareFull(reason: String, retryAfter: Duration)
     /// It has been closed, or was never opened.
     case closed
     /// It failed; the sentence says how. Whether anything was stored is not known.
@@ -77,7 +80,7 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// A sentence for people.
     public var description: String {
         switch self {
-        case .full(let reason, _): reason
+        case .full(let reason, _), .shareFull(let reason, _): reason
         case .closed: "the store is closed"
         case .failed(let reason), .refused(let reason), .damaged(let reason), .sealed(let reason), .newer(let reason): reason
         }

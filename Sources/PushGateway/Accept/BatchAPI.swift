@@ -87,7 +87,7 @@ struct BatchAPI: AcceptingAPI {
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
         return CheckedRequest(
-            batch: EnqueueBatch(notifications, idempotency: entry),
+            batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
             reply: PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
         )
     }

@@ -67,7 +67,7 @@ struct NotificationsAPI: AcceptingAPI {
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
         return CheckedRequest(
-            batch: EnqueueBatch(notifications, idempotency: entry),
+            batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
             reply: PendingReply(
                 body: writer.bytes,
                 id: accepted.id,

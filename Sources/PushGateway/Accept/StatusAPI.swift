@@ -5,13 +5,15 @@ internal import PushCore
 internal import PushQueue
 
 /// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: the status of a notification, and its
-/// cancellation.
+/// cancellation; `DELETE /v1/notifications?key=`: the cancellation of all that a key has waiting.
 ///
 /// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
 /// A caller without the scope of an administrator sees its own notifications only.
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
+    /// So long one request goes on cancelling what a key has waiting, in seconds; then the caller asks for the rest.
+    private static let longestCancellation: TimeInterval = 20
 
     let endpoint: SyncEndpoint
 
@@ -117,6 +119,57 @@ struct StatusAPI: Sendable {
             writer.name("platform")
             platforms.write(to: &writer)
         }
+    }
+
+    /// Cancels what has not gone out of all that was sent with a key, in parts, for a bounded time.
+    func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters(["key"])
+        let key = try Self.keyName(scope.parameter("key"))
+        guard scope.caller.maySee(sender: key) else {
+            throw Problem(
+                .forbidden,
+                "key_not_allowed",
+                "The API key may not do this",
+                detail: "It cancels what was sent with itself; what was sent with others needs the scope \"admin\"."
+            )
+        }
+        let end = state.time.steady + Self.longestCancellation
+        var total = CallerCancellation(cancelled: 0)
+        repeat {
+            do throws(StoreError) {
+                let part = try await state.store.cancel(caller: key, from: total.next) {
+                    [time = state.time] claim, end in
+                    EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
+                }
+                total.cancelled += part.cancelled
+                total.inFlight += part.inFlight
+                total.next = part.next
+            } catch {
+                throw Problem(error)
+            }
+        } while total.next != nil && state.time.steady < end
+        let (result, isComplete) = (total, total.next == nil)
+        var response = Response.json(isComplete ? .ok : .accepted) { writer in
+            writer.field("key", key)
+            writer.field("cancelled", result.cancelled)
+            writer.field("in_flight", result.inFlight)
+            writer.field("complete", isComplete)
+        }
+        response.headers[.auditSubject] = key.isEmpty ? nil : key
+        return response
+    }
+
+    /// The name of a key in a query; empty stands for what was sent without one.
+    private static func keyName(_ text: String?) throws(Problem) -> String {
+        var issues = RequestIssues()
+        if let text {
+            if text.isEmpty || BackendRegistry.isName(text) { return text }
+            issues.add("#/key", "invalid", "A key's name has letters, digits, - and _, at most 64.")
+        } else {
+            issues.add("#/key", "missing", "Say whose messages are to be cancelled: ?key=NAME, the name of an API key.")
+        }
+        throw Problem(issues)
     }
 
     /// A notification that the caller may see; one of somebody else is as unknown to it as one that never was.

@@ -251,6 +251,10 @@ public struct GatewayConfiguration: Sendable {
         public var requestsPerSecond: Int?
         /// `not_after`: the time of day from which on it opens nothing; nil is never.
         public var notAfter: Date?
+        /// `queue_share`: how much of `store.max_waiting` may be taken by what waits of it, above 0 and at most 1.
+        ///
+        /// Nil is half of it where there is another key that may send, and all of it where there is none.
+        public var queueShare: Double?
 
         /// Makes a key.
         public init(
@@ -260,9 +264,11 @@ public struct GatewayConfiguration: Sendable {
             app: AppName? = nil,
             backends: Set<String>? = nil,
             requestsPerSecond: Int? = nil,
-            notAfter: Date? = nil
+            notAfter: Date? = nil,
+            queueShare: Double? = nil
         ) {
             self.requestsPerSecond = requestsPerSecond
+            self.queueShare = queueShare
             self.name = name
             self.hashes = hashes
             self.scopes = scopes

@@ -7,6 +7,8 @@ internal import PushCore
 struct KeyReader {
     /// The most hashes of one key: its own, and those before it while callers change over.
     private static let mostHashes = 4
+    /// How much of the queue a key may be given.
+    private static let shares = 0.01...1.0
 
     /// The names of the configured backends.
     let backends: [String]
@@ -32,6 +34,7 @@ struct KeyReader {
             let allowed = allowed(section, app)
             let rate = section.integer("requests_per_second", in: 0...1_000_000)
             let notAfter = notAfter(section)
+            let share = section.number("queue_share", in: Self.shares)
             section.finish()
             if let name, let hashes {
                 keys.append(
@@ -42,7 +45,8 @@ struct KeyReader {
                         app: app,
                         backends: allowed,
                         requestsPerSecond: rate,
-                        notAfter: notAfter
+                        notAfter: notAfter,
+                        queueShare: share
                     )
                 )
             }

@@ -38,14 +38,16 @@ struct OperatorAPI: Sendable {
 
     /// Whether new work is taken.
     ///
-    /// A platform that is down does not matter here: the queue is what it is for. A gateway without backends refuses whatever is sent
-    /// to it. Asked without a key, so that it says no more than that: what the store lacks stands in the metrics, and in the answer
+    /// A platform that is down does not matter here: the queue is what it is for. A queue that is full refuses what is sent, as does a
+    /// gateway without backends. Asked without a key, so that it says no more than that: what the store lacks stands in the metrics, and in the answer
     /// to whoever sends.
     func readiness() async -> Response {
         let health = await state.store.health()
         let status =
             if state.isDraining {
                 "draining"
+            } else if health.isQueueFull {
+                "queue_full"
             } else if !health.acceptsWork {
                 "store_refuses_work"
             } else if state.snapshot.backends.isEmpty {

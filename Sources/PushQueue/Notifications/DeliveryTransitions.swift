@@ -51,7 +51,7 @@ extension DeliveryState {
             .replace,
             from: [.queued, .scheduled, .retrying, .sending],
             to: [.cancelled, .unknown],
-            "the same for a newer one with its collapse ID"
+            "the same for a newer one of its caller with its collapse ID"
         ),
         .init(
             .recover,

@@ -42,8 +42,8 @@ public protocol NotificationStore: StateStore {
     ///
     /// Those of high priority come first, but for a share of one in ten that waiting normal ones get. Among one caller's
     /// of the same priority the order is that of their due times; several callers take turns. Waits for work up to
-    /// `wait`, and returns nothing then or when the task is cancelled. Two deliveries to one recipient with the same
-    /// collapse id are never claimed at the same time.
+    /// `wait`, and returns nothing then or when the task is cancelled. Two deliveries of one caller to one recipient with
+    /// the same collapse id are never claimed at the same time.
     func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
 
@@ -80,7 +80,7 @@ public protocol NotificationStore: StateStore {
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
     ///
     /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to
-    /// a backend's queue in which a newer one with its collapse id waits, does not wait again: it ends as cancelled, or as
+    /// a backend's queue in which a newer one of its caller with its collapse id waits, does not wait again: it ends as cancelled, or as
     /// unknown when an attempt may have been sent, and `event` makes its event.
     func record(
         _ resolutions: [Resolution],
@@ -99,6 +99,24 @@ public protocol NotificationStore: StateStore {
     /// event that tells of either end.
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
+
+    /// Cancels a part of what a caller has waiting, at all backends, scheduled and retried ones included: as much as one short
+    /// commit can.
+    ///
+    /// Deliveries that were accepted after the first part began are left alone, so that the cancellation comes to an end while
+    /// the caller goes on. What is claimed is marked, whichever node has it, as ``cancel(_:event:)`` does.
+    ///
+    /// - Parameters:
+    ///   - caller: The API key's name, empty for what was sent without one. A name that nobody has is no mistake.
+    ///   - place: What the part before gave as ``CallerCancellation/next``; nil for the first.
+    ///   - event: Makes the event that tells of an end.
+    /// - Returns: What was done, and whether there is another part.
+    /// - Throws: What is wrong with the store; then this part changed nothing, or it is not known.
+    func cancel(
+        caller: String,
+        from place: CallerCancellation.Place?,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> CallerCancellation
 
     /// Hands everything that waits for a backend to another one, now and whenever a plan comes to the first one's name.
     ///

@@ -8,11 +8,46 @@ public struct EnqueueBatch: Sendable {
     public var notifications: [NewNotification]
     /// The request's idempotency key, if it had one.
     public var idempotency: IdempotencyEntry?
+    /// How much of the waiting deliveries that the store takes may be this caller's: above 0, at most 1.
+    ///
+    /// The caller is that of the notifications, which is one and the same. With 1 nothing is kept for others.
+    public var share: Double
 
     /// Makes a batch.
-    public init(_ notifications: [NewNotification], idempotency: IdempotencyEntry? = nil) {
+    public init(_ notifications: [NewNotification], idempotency: IdempotencyEntry? = nil, share: Double = 1) {
         self.notifications = notifications
         self.idempotency = idempotency
+        self.share = share
+    }
+
+    /// Decides whether a store with a bound on what waits takes the batch now: the one rule of all stores.
+    ///
+    /// - Parameters:
+    ///   - waiting: How many deliveries wait, of all callers.
+    ///   - bound: How many may (`max_waiting`).
+    ///   - waitingOfCaller: How many of a caller wait. It is asked only where a share can be full at all.
+    /// - Returns: Why not; nil when it is taken.
+    package func refusal(waiting: Int, bound: Int, waitingOfCaller: (String) -> Int) -> StoreError? {
+        let rows = deliveries
+        guard waiting + rows <= bound else {
+            return .full(
+                reason: "\(waiting) deliveries wait already, and max_waiting is \(bound)",
+                retryAfter: .seconds(10)
+            )
+        }
+        let own = ownBound(of: bound)
+        guard waiting + rows > own, let caller = notifications.first?.caller else { return nil }
+        let waitingOfCaller = waitingOfCaller(caller)
+        guard waitingOfCaller + rows > own else { return nil }
+        return .shareFull(
+            reason: "\(waitingOfCaller) deliveries of this caller wait already, and its share of max_waiting is \(own)",
+            retryAfter: .seconds(10)
+        )
+    }
+
+    /// How many deliveries of the caller may wait where `bound` of all may: its ``share``, one at least.
+    package func ownBound(of bound: Int) -> Int {
+        share < 1 ? max(1, Int(clamping: (Double(bound) * max(0, share)).rounded(.down))) : bound
     }
 }
 
@@ -47,7 +82,10 @@ public struct NewNotification: Sendable {
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
-    /// Waiting deliveries to the same recipient at the same backend with the same id are cancelled in favour of this one.
+    /// Waiting deliveries of the same ``caller`` to the same recipient at the same backend with the same id are cancelled in
+    /// favour of this one.
+    ///
+    /// What other callers send under the same id has nothing to do with it.
     public var collapseID: String?
     /// The event of the acceptance, as JSON.
     public var event: [UInt8]
@@ -343,6 +381,38 @@ public struct Cancellation: Sendable, Hashable {
     }
 }
 
+/// What a part of the cancellation of all that a caller has waiting did.
+public struct CallerCancellation: Sendable, Hashable {
+    /// Where the next part goes on; only the store that gave it can use it.
+    public struct Place: Sendable, Hashable {
+        /// The highest number of a delivery that the cancellation is about: what is accepted after its first part is left
+        /// alone.
+        public var end: Int64
+        /// The number above which it goes on, in a store that looks at deliveries by number.
+        public var after: Int64
+
+        /// Makes a place.
+        public init(end: Int64, after: Int64 = .min) {
+            self.end = end
+            self.after = after
+        }
+    }
+
+    /// Deliveries that were cancelled now.
+    public var cancelled: Int
+    /// Deliveries that are claimed: they may still go out, once.
+    public var inFlight: Int
+    /// Where the next part goes on; nil when this was the last.
+    public var next: Place?
+
+    /// Makes a result.
+    public init(cancelled: Int, inFlight: Int = 0, next: Place? = nil) {
+        self.cancelled = cancelled
+        self.inFlight = inFlight
+        self.next = next
+    }
+}
+
 /// Until when finished things are kept.
 public struct Retention: Sendable, Hashable {
     /// Notifications that ended before this moment are removed.
@@ -492,6 +562,8 @@ public struct BrokenRun: Sendable, Hashable {
 public struct StoreHealth: Sendable, Hashable {
     /// Whether new work is taken.
     public var acceptsWork: Bool
+    /// Whether new work is refused since as much waits as may (`max_waiting`), or so nearly that most of it is.
+    public var isQueueFull = false
     /// Why not, in a sentence with the fix.
     public var detail: String?
     /// Free bytes where the store lives, when it can be known.
@@ -511,5 +583,16 @@ public struct StoreHealth: Sendable, Hashable {
         self.detail = detail
         self.freeBytes = freeBytes
         self.usedBytes = usedBytes
+    }
+
+    /// Notes how many deliveries wait where `bound` may: with less than a hundredth left the queue counts as full, where
+    /// nothing else refuses work.
+    ///
+    /// So requests of many recipients, which are refused before those of few, are told of, and what says whether the gateway
+    /// is ready does not change with each delivery that ends.
+    package mutating func note(waiting: Int, bound: Int) {
+        guard acceptsWork, waiting >= bound - bound / 100 else { return }
+        (isQueueFull, acceptsWork) = (true, false)
+        detail = "\(waiting) deliveries wait, and max_waiting is \(bound)"
     }
 }

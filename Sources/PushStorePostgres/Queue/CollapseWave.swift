@@ -5,8 +5,9 @@ internal import PushQueue
 
 /// New notifications of which no two may replace each other, so that they go in with one statement.
 ///
-/// Of the deliveries to one recipient with the same collapse id one at most waits at a backend, and one at most is claimed. A new one
-/// ends those that wait, and waits (`owner` 0) for one that is claimed.
+/// Of one caller's deliveries to one recipient with the same collapse id one at most waits at a backend, and one at most is claimed. A new
+/// one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table is made without the caller: whose a rival
+/// is stands with its notification.
 struct CollapseWave {
     private var notifications: [NewNotification] = []
     private var keys: Set<Int64> = []
@@ -45,7 +46,8 @@ struct CollapseWave {
                 let plan = new.plan(ofRecipient: index)
                 let backend = core.flows.target(of: plan.backends.first ?? "")
                 let mine = (rivals[key] ?? []).filter {
-                    $0.collapseID == collapseID && $0.row.recipient == new.recipients[index] && $0.backend == backend
+                    $0.isRival(of: new.caller, collapseID) && $0.row.recipient == new.recipients[index]
+                        && $0.backend == backend
                 }
                 // A recipient that is there twice gets one after the other.
                 held.append(!seen.insert("\(key) \(backend)").inserted || mine.contains { $0.row.isClaimed })
@@ -85,6 +87,12 @@ struct CollapseRival {
     var row: DeliveryRow
     var backend: String
     var collapseID: String?
+    var caller: String
+
+    /// Whether a caller's collapse id is its own.
+    func isRival(of caller: String, _ collapseID: String?) -> Bool {
+        self.collapseID == collapseID && self.caller == caller
+    }
 
     /// Reads what has the keys, by key; with `isLocked` nobody claims or changes any of it until the transaction ends.
     static func all(
@@ -95,7 +103,7 @@ struct CollapseRival {
         guard !keys.isEmpty else { return [:] }
         let rows = try db.run(
             """
-            SELECT \(DeliveryRow.columns), f.backend, n.collapse_id FROM chapar.waiting w
+            SELECT \(DeliveryRow.columns), f.backend, n.collapse_id, n.caller FROM chapar.waiting w
             JOIN chapar.flows f ON f.number = w.flow JOIN chapar.notifications n ON n.id = w.notification
             WHERE w.collapse = ANY ($1) ORDER BY w.id\(isLocked ? " FOR UPDATE OF w" : "")
             """,
@@ -105,7 +113,12 @@ struct CollapseRival {
         for row in 0..<rows.count {
             guard let delivery = DeliveryRow(rows, row), let key = delivery.collapse else { continue }
             found[key, default: []].append(
-                CollapseRival(row: delivery, backend: rows.text(row, 13) ?? "", collapseID: rows.text(row, 14))
+                CollapseRival(
+                    row: delivery,
+                    backend: rows.text(row, 13) ?? "",
+                    collapseID: rows.text(row, 14),
+                    caller: rows.text(row, 15) ?? ""
+                )
             )
         }
         return found
@@ -172,7 +185,7 @@ struct EndedDelivery: Sendable {
         ELSE attempt_log || ','::bytea || attempt END
         """
 
-    /// Lets those go that waited for another delivery with their collapse key, where there is none any more.
+    /// Lets those go that waited for another delivery of their caller with their collapse key, where there is none any more.
     static func letGo(_ keys: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !keys.isEmpty else { return }
         try db.run(
@@ -180,8 +193,8 @@ struct EndedDelivery: Sendable {
             UPDATE chapar.waiting w SET owner = NULL FROM chapar.flows f
             WHERE w.collapse = ANY ($1) AND w.owner = 0 AND f.number = w.flow AND NOT EXISTS (
                 SELECT FROM chapar.waiting o JOIN chapar.flows g ON g.number = o.flow
-                WHERE o.collapse = w.collapse AND o.recipient = w.recipient AND g.backend = f.backend AND o.id <> w.id
-                AND (o.owner > 0 OR o.id < w.id)
+                WHERE o.collapse = w.collapse AND o.recipient = w.recipient AND g.backend = f.backend AND g.caller = f.caller
+                AND o.id <> w.id AND (o.owner > 0 OR o.id < w.id)
             )
             """,
             [.integers(keys.sorted())]

@@ -50,7 +50,12 @@ struct DepthCount {
     init(_ core: StoreCore) { self.core = core }
 
     /// What waits at each backend.
-    func depths() async throws(PostgresError) -> [String: QueueDepth] {
+    func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.backend) }
+
+    /// What waits of each caller.
+    func depthsOfCallers() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.caller) }
+
+    private func sums(by name: KeyPath<Flow, String>) async throws(PostgresError) -> [String: QueueDepth] {
         let counts = try await newest()
         if counts.keys.contains(where: { core.flows.flow($0) == nil }) {
             try await core.reader.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
@@ -58,7 +63,7 @@ struct DepthCount {
         var depths: [String: QueueDepth] = [:]
         for (number, depth) in counts {
             guard let flow = core.flows.flow(number) else { continue }
-            depths[flow.backend, default: QueueDepth()].add(depth)
+            depths[flow[keyPath: name], default: QueueDepth()].add(depth)
         }
         return depths
     }

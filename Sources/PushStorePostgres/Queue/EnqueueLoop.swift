@@ -30,14 +30,13 @@ struct EnqueueLoop {
 
     private mutating func commit(_ all: [EnqueueRequest]) async {
         var answers = EnqueueAnswers()
-        let bound = Int64(core.options.maximumWaiting)
-        let waiting = core.waiting
-        let requests = all.filter { waiting.adding(clamping: Int64($0.batch.deliveries)) <= bound }
-        if requests.count < all.count {
-            let reason = "about \(waiting) deliveries wait already, and max_waiting is \(bound)"
-            for request in all where waiting.adding(clamping: Int64(request.batch.deliveries)) > bound {
-                answers.add(request, .failure(.full(reason: reason, retryAfter: .seconds(10))))
-            }
+        let (waiting, bound) = (Int(clamping: core.waiting), core.options.maximumWaiting)
+        var requests: [EnqueueRequest] = []
+        requests.reserveCapacity(all.count)
+        for request in all {
+            core.callerCounts.note(bound: request.batch.ownBound(of: bound))
+            let refusal = request.batch.refusal(waiting: waiting, bound: bound, waitingOfCaller: core.callerCounts.of)
+            if let refusal { answers.add(request, .failure(refusal)) } else { requests.append(request) }
         }
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {

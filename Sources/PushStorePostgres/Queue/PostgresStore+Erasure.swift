@@ -19,7 +19,7 @@ extension PostgresStore: TraceStore {
         UserTraces.End(delivery: try await newestDelivery(), event: try await lastEvent())
     }
 
-    private func newestDelivery() async throws(StoreError) -> Int64 {
+    func newestDelivery() async throws(StoreError) -> Int64 {
         // Clocks of nodes differ, and what one gave out before the clock was set back may be far ahead.
         let stored = try await session(on: core.reader) { (db) throws(PostgresError) in try NodeNumbers.highest(db) }
         return core.newestDelivery(stored: stored)

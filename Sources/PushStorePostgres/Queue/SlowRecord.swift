@@ -170,11 +170,12 @@ struct SlowRecord {
         return true
     }
 
-    /// The other deliveries at a backend to the same recipient with the same collapse id, that have not ended in this transaction.
+    /// The other deliveries of its caller at a backend to the same recipient with the same collapse id, that have not ended in this
+    /// transaction.
     private func rivals(of row: DeliveryRow, _ head: NotificationHead, at backend: String) -> [Int64] {
         guard let key = row.collapse, let found = rivals[key] else { return [] }
         return found.filter {
-            $0.row.id != row.id && $0.collapseID == head.collapseID && $0.row.recipient == row.recipient
+            $0.row.id != row.id && $0.isRival(of: head.caller, head.collapseID) && $0.row.recipient == row.recipient
                 && $0.backend == backend && !gone.contains($0.row.id)
         }.map(\.row.id)
     }

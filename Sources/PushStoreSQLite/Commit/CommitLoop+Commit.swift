@@ -19,6 +19,7 @@ extension CommitLoop {
             case .removed(let flow, let key, let collapse): queueIndex.remove(key, collapse: collapse, from: flow)
             }
         }
+        core.waiting = queueIndex.waiting
         queueIndex.expiryFloor = min(queueIndex.expiryFloor, pending.newExpiry)
         expiryRound.lowest = min(expiryRound.lowest, pending.newExpiry)
         lastEvent = lastEvent.adding(clamping: Int64(pending.events.count))

@@ -70,7 +70,9 @@ struct PendingChanges {
     /// How many deliveries of each lease came back.
     var endedClaims: [Int64: Int] = [:]
     /// New deliveries so far, which count against the bound.
-    var added = 0
+    private(set) var added = 0
+    /// Those of each caller, of which there are few.
+    private var addedBy: [(caller: String, count: Int)] = []
     /// How many deliveries ended in each final state, by its code.
     var ends = [Int](repeating: 0, count: PendingChanges.states)
     /// Resolutions that changed nothing.
@@ -89,6 +91,20 @@ struct PendingChanges {
     var readsAgain = false
     /// The bytes that ``effects`` bring into memory.
     private(set) var bytes = 0
+
+    /// Counts new deliveries.
+    mutating func add(_ count: Int, by caller: String) {
+        added += count
+        let last = addedBy.indices.last.flatMap { addedBy[$0].caller == caller ? $0 : nil }
+        if let place = last ?? addedBy.firstIndex(where: { $0.caller == caller }) {
+            addedBy[place].count += count
+        } else {
+            addedBy.append((caller, count))
+        }
+    }
+
+    /// The new deliveries of one caller.
+    func added(by caller: String) -> Int { addedBy.reduce(0) { $0 + ($1.caller == caller ? $1.count : 0) } }
 
     /// Adds a change of memory.
     mutating func append(_ effect: Effect) {
@@ -114,6 +130,7 @@ struct PendingChanges {
         emptied.removeAll(keepingCapacity: true)
         endedClaims.removeAll(keepingCapacity: true)
         added = 0
+        addedBy.removeAll(keepingCapacity: true)
         for code in ends.indices { ends[code] = 0 }
         ignored = 0
         moves.removeAll()

@@ -26,10 +26,7 @@ extension CommitLoop {
         for number in numbers {
             next.after = number
             if let claimed = queueIndex.claims[number] {
-                try begin()
-                sql.markCancelled.bind(1, number)
-                try sql.markCancelled.run()
-                claimed.cancellation = step.event  // At once: what it comes to may stand in the same transaction.
+                try mark(claimed, step.event)
                 next.inFlight += 1
                 continue
             }
@@ -45,6 +42,64 @@ extension CommitLoop {
                 reply.succeed(Cancellation(cancelled: next.cancelled, tooLate: tooLate, inFlight: next.inFlight))
             }
         }
+    }
+
+    /// Cancels a part of what a caller has waiting: first it gets rows, then it ends, then what is claimed is marked.
+    ///
+    /// No place in the table is kept between parts: what has ended is in no index that is read here any more, and what comes
+    /// back to a flow meanwhile is found there.
+    func cancel(
+        caller: String,
+        from place: CallerCancellation.Place,
+        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) throws(StoreError) -> CallerCancellation {
+        let limit = core.options.rowsPerCommit
+        var result = CallerCancellation(cancelled: 0, next: place)
+        let unwritten = queueIndex.withoutRow(of: caller, upTo: place.end, limit: limit)
+        for entry in unwritten { try writeOut(entry) }
+        if unwritten.count == limit { return result }
+        let waiting = try self.waiting(of: caller, upTo: place.end, limit: limit - unwritten.count)
+        for entry in waiting { try withdraw(entry, event) }
+        result.cancelled = waiting.count
+        if waiting.count + unwritten.count == limit { return result }
+        for entry in queueIndex.claims.values
+        where entry.flow.caller == caller && entry.id <= place.end && entry.cancellation == nil && !entry.isCancelled {
+            try mark(entry, event)
+            result.inFlight += 1
+        }
+        result.next = nil
+        return result
+    }
+
+    /// The deliveries of a caller that wait and have rows, up to a number, as many as `limit`.
+    ///
+    /// What cannot be read is passed over: it counts for nothing, and the part still comes to an end.
+    private func waiting(of caller: String, upTo end: Int64, limit: Int) throws(StoreError) -> [Entry] {
+        var reader = RowReader(self)
+        var found: [Entry] = []
+        for flow in queueIndex.flows where flow.caller == caller {
+            let rows = sql.waitingOfFlow
+            rows.bind(1, flow.number)
+            rows.bind(2, end)
+            defer { rows.reset() }
+            while found.count < limit, try rows.next() {
+                let number = rows.integer(0)
+                guard queueIndex.claims[number] == nil, let entry = try reader.entry(number) else { continue }
+                found.append(entry)
+            }
+        }
+        return found
+    }
+
+    /// Marks one that is claimed, so that it is not tried again.
+    private func mark(
+        _ claimed: Entry,
+        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) throws(StoreError) {
+        try begin()
+        sql.markCancelled.bind(1, claimed.id)
+        try sql.markCancelled.run()
+        claimed.cancellation = event  // At once: what it comes to may stand in the same transaction.
     }
 
     /// Ends one that waits.

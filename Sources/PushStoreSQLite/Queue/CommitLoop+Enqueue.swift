@@ -56,13 +56,9 @@ extension CommitLoop {
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
         if let reason = core.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
-        let rows = batch.deliveries
-        guard queueIndex.waiting + pending.added + rows > core.options.maximumWaiting else { return nil }
-        return .full(
-            reason:
-                "\(queueIndex.waiting) deliveries wait already, and maximum_waiting is \(core.options.maximumWaiting)",
-            retryAfter: .seconds(10)
-        )
+        return batch.refusal(waiting: queueIndex.waiting + pending.added, bound: core.options.maximumWaiting) {
+            queueIndex.waiting(of: $0) + pending.added(by: $0)
+        }
     }
 
     /// Stores a notification; gives the flow of its first delivery.
@@ -104,7 +100,8 @@ extension CommitLoop {
             recipient.appendStoredForm(to: &recipientText)
             let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
             if let collapse, let collapseID = new.pointee.collapseID {
-                try replace(collapse, collapseID, in: flow.queue, by: id, new.pointee.replacementEvent)
+                let key = (hash: collapse, id: collapseID, caller: new.pointee.caller)
+                try replace(key, in: flow.queue, by: id, new.pointee.replacementEvent)
             }
             let entry = Entry(
                 id: id,
@@ -164,7 +161,7 @@ extension CommitLoop {
 
     /// Notes what a new notification means for others.
     private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
-        pending.added += new.pointee.recipients.count
+        pending.add(new.pointee.recipients.count, by: new.pointee.caller)
         pending.newExpiry = min(pending.newExpiry, expires)
         pending.events.append(new.pointee.event)
     }
@@ -278,16 +275,18 @@ extension CommitLoop {
         return true
     }
 
-    /// Withdraws what waits for the same recipient under the same collapse id.
+    /// A collapse id with the caller whose it is, and the hash by which its deliveries to a recipient are found.
+    typealias Collapse = (hash: Int64, id: String, caller: String)
+
+    /// Withdraws what waits for the same recipient under the caller's same collapse id.
     private func replace(
-        _ collapse: Int64,
-        _ collapseID: String,
+        _ collapse: Collapse,
         in queue: BackendQueue,
         by id: Int64,
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
         // One that is claimed ends when its owner would have it wait again.
-        for older in try rivals(collapse, collapseID, queue, recipientText, besides: id)
+        for older in try rivals(collapse, queue, recipientText, besides: id)
         where queueIndex.claims[older] == nil {
             var reader = RowReader(self)
             guard let entry = try reader.entry(older) else { continue }
@@ -295,19 +294,19 @@ extension CommitLoop {
         }
     }
 
-    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient and the same collapse
-    /// id.
+    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient, and the same collapse
+    /// id of the same caller.
     func rivals(
-        _ collapse: Int64,
-        _ collapseID: String,
+        _ collapse: Collapse,
         _ queue: BackendQueue,
         _ recipient: [UInt8],
         besides id: Int64
     ) throws(StoreError) -> [Int64] {
         let statement = sql.collapsing
-        statement.bind(1, collapse)
+        statement.bind(1, collapse.hash)
         statement.bind(3, id)
-        statement.bind(4, collapseID)
+        statement.bind(4, collapse.id)
+        statement.bind(5, collapse.caller)
         return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
             statement.bindText(2, borrowing: bytes)
             var found: [Int64] = []

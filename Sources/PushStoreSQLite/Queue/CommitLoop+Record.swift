@@ -162,8 +162,8 @@ extension CommitLoop {
         if let event = resolution.event { pending.events.append(event) }
     }
 
-    /// Ends a delivery that would wait again although a newer one with its collapse id waits: the newer one must not be
-    /// overtaken by it.
+    /// Ends a delivery that would wait again although a newer one of its caller with its collapse id waits: the newer one
+    /// must not be overtaken by it.
     ///
     /// True when it did.
     private func supersede(
@@ -176,8 +176,8 @@ extension CommitLoop {
         guard let collapse = entry.collapse else { return false }
         recipientText.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipientText)
-        guard let collapseID = try collapseID(of: entry.head.id) else { return false }
-        let rivals = try rivals(collapse, collapseID, queue, recipientText, besides: entry.id)
+        guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
+        let rivals = try rivals(key, queue, recipientText, besides: entry.id)
         guard rivals.contains(where: { $0 > entry.id }) else { return false }
         let state = entry.state(after: resolution)
         try end(entry.id, as: state, attempt: resolution.attempt)
@@ -206,11 +206,12 @@ extension CommitLoop {
         return true
     }
 
-    private func collapseID(of id: NotificationID) throws(StoreError) -> String? {
+    private func collapse(of id: NotificationID, hash: Int64) throws(StoreError) -> Collapse? {
         sql.collapseID.bind(1, id.rawValue)
         guard try sql.collapseID.next() else { return nil }
         defer { sql.collapseID.reset() }
-        return try sql.collapseID.optionalText(0)
+        guard let collapse = try sql.collapseID.optionalText(0) else { return nil }
+        return (hash, collapse, try sql.collapseID.text(1))
     }
 
     /// Writes the final state of a delivery after its first attempt, without moving the row.

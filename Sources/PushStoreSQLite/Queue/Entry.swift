@@ -22,9 +22,10 @@ struct DueKey: Comparable {
     }
 }
 
-/// What must not be in flight twice: a recipient with a collapse id, at one backend.
+/// What must not be in flight twice: a recipient with a caller's collapse id, at one backend.
 struct CollapseKey: Hashable {
     var backend: String
+    var caller: String
     var hash: Int64
 }
 
@@ -82,7 +83,7 @@ final class Entry {
         self.attempts = attempts
         self.attemptLog = attemptLog
         self.collapse = collapse
-        collapseKey = collapse.map { CollapseKey(backend: flow.queue.name, hash: $0) }
+        collapseKey = collapse.map { CollapseKey(backend: flow.queue.name, caller: flow.caller, hash: $0) }
         self.contentBytes = contentBytes
         self.isCancelled = isCancelled
         self.isReplay = isReplay

@@ -39,6 +39,10 @@ final class QueueIndex {
     var queues: some Collection<BackendQueue> { queuesByName.values }
     var flows: some Collection<Flow> { flowsByNumber.values }
     var waiting: Int { flowsByNumber.values.reduce(0) { $0 + $1.waiting } }
+    /// What waits of one caller, at all backends.
+    func waiting(of caller: String) -> Int {
+        flowsByNumber.values.reduce(0) { $0 + ($1.caller == caller ? $1.waiting : 0) }
+    }
     /// The deliveries that are in memory without being claimed.
     var inMemory: Int { flowsByNumber.values.reduce(0) { $0 + $1.windowCount + $1.held } }
     /// The bytes of the windows.
@@ -140,6 +144,18 @@ final class QueueIndex {
         staged.flatMap { $0.open > 0 ? $0.entries : [] }.compactMap { entry in
             entry.flatMap { $0.lease == nil && $0.flow.queue === queue ? $0 : nil }
         }
+    }
+
+    /// Deliveries of a caller that have no row, up to a number, as many as `limit`.
+    func withoutRow(of caller: String, upTo end: Int64, limit: Int) -> [Entry] {
+        var found: [Entry] = []
+        for staged in staged where staged.open > 0 {
+            for case let entry? in staged.entries where entry.flow.caller == caller && entry.id <= end {
+                guard found.count < limit else { return found }
+                found.append(entry)
+            }
+        }
+        return found
     }
 
     /// Forgets those whose deliveries all have rows.

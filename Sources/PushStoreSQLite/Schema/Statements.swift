@@ -34,6 +34,7 @@ struct Statements {
     let head: SQLStatement
     let collapsing: SQLStatement
     let waitingOf: SQLStatement
+    let waitingOfFlow: SQLStatement
     let countOf: SQLStatement
     let collapseID: SQLStatement
     let shiftScheduled: SQLStatement
@@ -130,12 +131,18 @@ struct Statements {
             """
             SELECT id, flow FROM deliveries
             WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND recipient = ?2 AND id <> ?3
-            AND (SELECT h.collapse_id FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)) = ?4
+            AND EXISTS (
+                SELECT 1 FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)
+                AND h.collapse_id = ?4 AND coalesce(h.caller, '') = ?5
+            )
             """
         )
         waitingOf = try statement("SELECT id FROM deliveries WHERE id > ?1 AND id < ?2 AND state = 0 LIMIT ?3")
+        waitingOfFlow = try statement(
+            "SELECT id FROM deliveries INDEXED BY waiting WHERE state = 0 AND mark <> 2 AND flow = ?1 AND id <= ?2"
+        )
         countOf = try statement("SELECT count FROM deliveries WHERE id = ?1 AND head IS NULL")
-        collapseID = try statement("SELECT collapse_id FROM deliveries WHERE id = ?1")
+        collapseID = try statement("SELECT collapse_id, coalesce(caller, '') FROM deliveries WHERE id = ?1")
         shiftScheduled = try statement(
             """
             UPDATE deliveries SET due = due - ?1, expires = expires - ?1, scheduled = scheduled - ?1 WHERE id IN (

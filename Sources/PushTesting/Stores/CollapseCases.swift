@@ -48,6 +48,50 @@ extension StoreConformance {
             try expect(try await store.depths()["apns"], is: QueueDepth(waiting: 0, claimed: 5), "depth")
             await store.close()
         },
+        StoreConformanceCase(
+            "A collapse id is its caller's own: what others send under it neither ends nor waits for theirs"
+        ) {
+            fixture in
+            var store = try await fixture.open()
+            func accept(_ caller: String, due: Date? = nil) async throws -> NotificationID {
+                let recipients = [Recipient.sample("a")]
+                return try await store.accept(
+                    .sample(store, fixture.time, to: recipients, due: due, collapseID: "order", caller: caller)
+                )
+            }
+            // What waits, for each of the callers, one without a name among them.
+            let due = fixture.time.now + 50
+            let old = [
+                try await accept("shop", due: due), try await accept("news", due: due), try await accept("", due: due),
+            ]
+            for id in old { try expect(try await store.counts(id), is: [.scheduled: 1], "one of each caller") }
+            store = try await fixture.reopen(store)
+            let newer = try await accept("shop", due: due)
+            try expect(try await store.counts(old[0]), is: [.cancelled: 1], "the same caller's, after a restart")
+            for id in old[1...] { try expect(try await store.counts(id), is: [.scheduled: 1], "the others'") }
+            // What is claimed: each caller has one in flight, and a second one behind it.
+            fixture.time.advance(by: .seconds(60))
+            let claimed = try await store.claimNow()
+            try expect(Set(claimed.map(\.notificationID)), is: [newer, old[1], old[2]], "in flight together")
+            let next = try await accept("news")
+            try expect(try await store.claimNow().count, is: 0, "behind the same caller's that is in flight")
+            let others = claimed.filter { $0.caller != "news" }
+            try await store.end(others)
+            try expect(try await store.claimNow().count, is: 0, "after the other callers' have ended")
+            // What comes back: only a newer one of its own caller ends it.
+            let retry = Resolution.Transition.retry(at: fixture.time.now, step: 0)
+            let later = try await accept("shop", due: fixture.time.now + 50)
+            try await store.record(
+                claimed.filter { $0.caller == "news" }.map { Resolution(of: $0, retry, attempt: [49]) }
+            )
+            try expect(try await store.counts(old[1]), is: [.cancelled: 1], "for the newer one of its caller")
+            let last = try await store.claimNow()
+            try expect(last.map(\.notificationID), is: [next], "the newer one")
+            try await store.record(last.map { Resolution(of: $0, retry, attempt: [49]) })
+            try expect(try await store.counts(next), is: [.retrying: 1], "though another caller's is newer")
+            try expect(try await store.counts(later), is: [.scheduled: 1], "that one")
+            await store.close()
+        },
         StoreConformanceCase("A recipient at two backends gets one at each, though they have the same collapse id") {
             fixture in
             let store = try await fixture.open()

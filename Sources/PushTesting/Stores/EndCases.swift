@@ -89,6 +89,87 @@ extension StoreConformance {
             )
             await store.close()
         },
+        StoreConformanceCase("What a caller has waiting is cancelled in parts, and nothing else is") { fixture in
+            var store = try await fixture.open()
+            let now = fixture.time.now
+            func accept(
+                _ caller: String,
+                _ count: Int = 1,
+                at backend: String = "apns",
+                due: Date? = nil,
+                priority: PushNotification.Priority = .high,
+                collapseID: String? = nil
+            ) async throws -> NotificationID {
+                try await store.accept(
+                    .sample(
+                        store,
+                        fixture.time,
+                        to: (0..<count).map { .sample("\(caller)\($0)") },
+                        backends: [backend],
+                        due: due,
+                        collapseID: collapseID,
+                        priority: priority,
+                        caller: caller
+                    )
+                )
+            }
+            let large = try await accept("shop", 2_500)
+            let claimed = try await store.claimNow("apns", 4)
+            try await store.end([claimed[0]])
+            let retry = Resolution.Transition.retry(at: now + 50, step: 0)
+            try await store.record([Resolution(of: claimed[1], retry, attempt: [49])])
+            let small = [
+                try await accept("shop", due: now + 60), try await accept("shop", at: "fcm"),
+                try await accept("shop", priority: .normal), try await accept("shop", collapseID: "order"),
+            ]
+            let others = [try await accept("news"), try await accept("", collapseID: "order")]
+            let before = try await store.lastEvent()
+            let first = try await store.cancel(caller: "shop", from: nil) { Array("\($1.rawValue) \($0.id)".utf8) }
+            let late = try await accept("shop")
+            let total = try await store.cancelAll(of: "shop", after: first)
+            try expect(total, is: CallerCancellation(cancelled: 2_501, inFlight: 2), "the cancellation")
+            try expect(try await store.lastEvent() - before, is: 2_502, "events, one of an acceptance among them")
+            let counts: [DeliveryState: Int] = [.cancelled: 2_497, .sending: 2, .acceptedByPlatform: 1]
+            try expect(try await store.counts(large), is: counts, "counts")
+            for id in small { try expect(try await store.counts(id), is: [.cancelled: 1], "another of the caller") }
+            for id in others { try expect(try await store.counts(id), is: [.queued: 1], "of another caller") }
+            try expect(try await store.counts(late), is: [.queued: 1], "what came after the cancellation began")
+            try await store.record([
+                Resolution(of: claimed[2], retry, attempt: [49]),
+                Resolution(of: claimed[3], .end(.acceptedByPlatform), attempt: [49]),
+            ])
+            let after: [DeliveryState: Int] = [.cancelled: 2_498, .acceptedByPlatform: 2]
+            try expect(try await store.counts(large), is: after, "after what was claimed has ended")
+            let nobody = try await store.cancelAll(of: "nobody")
+            try expect(nobody, is: CallerCancellation(cancelled: 0), "of a caller that there is not")
+            store = try await fixture.reopen(store)
+            try expect(try await store.counts(large), is: after, "after opening again")
+            let again = try await store.cancelAll(of: "shop")
+            try expect(again, is: CallerCancellation(cancelled: 1), "a second cancellation")
+            fixture.time.advance(by: .seconds(100))
+            try expect(Set(try await store.claimNow().map(\.notificationID)), is: Set(others), "what is claimed")
+            await store.close()
+        },
+        StoreConformanceCase("What a caller sent a moment ago, or waits behind what is in flight, is cancelled too") {
+            fixture in
+            let store = try await fixture.open()
+            // Of the first one is in flight and one waits behind it under a collapse id; the rest has come since the last claim.
+            var ids: [NotificationID] = []
+            for number in 0..<30 {
+                let recipients = [Recipient.sample(number < 2 ? 0 : number)]
+                let collapseID = number < 2 ? "order" : nil
+                ids.append(
+                    try await store.accept(.sample(store, fixture.time, to: recipients, collapseID: collapseID))
+                )
+                guard number == 0 else { continue }
+                try expect(try await store.claimNow().map(\.notificationID), is: ids, "what is in flight")
+            }
+            let total = try await store.cancelAll(of: "shop")
+            try expect(total, is: CallerCancellation(cancelled: 29, inFlight: 1), "the cancellation")
+            try expect(try await store.depths()["apns"], is: QueueDepth(waiting: 0, claimed: 1), "depth")
+            try expect(try await store.claimNow().count, is: 0, "claimed")
+            await store.close()
+        },
     ]
 
     static let expiry: [StoreConformanceCase] = [

@@ -173,6 +173,7 @@ extension StoreConformance {
                 await error { _ = try await store.claimExpired(limit: 1) },
                 await error { try await store.record([Resolution(delivery: 1, transition: .release)]) },
                 await error { _ = try await store.cancel(new.id) { _, _ in [] } },
+                await error { _ = try await store.cancel(caller: "shop", from: nil) { _, _ in [] } },
                 await error { _ = try await store.notification(new.id) },
                 await error { _ = try await store.deliveries(of: new.id, after: nil, limit: 1) },
                 await error { _ = try await store.events(after: 0, limit: 1, wait: .seconds(9)) },

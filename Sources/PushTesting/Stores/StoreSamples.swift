@@ -77,6 +77,21 @@ extension NotificationStore {
         )
     }
 
+    /// Cancels what a caller has waiting, part by part; what all parts did.
+    func cancelAll(of caller: String, after first: CallerCancellation? = nil) async throws -> CallerCancellation {
+        var total = first ?? CallerCancellation(cancelled: 0)
+        var parts = 0
+        while first == nil && parts == 0 || total.next != nil {
+            let part = try await cancel(caller: caller, from: total.next) { Array("\($1.rawValue) \($0.id)".utf8) }
+            total.cancelled += part.cancelled
+            total.inFlight += part.inFlight
+            total.next = part.next
+            parts += 1
+            try expect(parts < 1_000, "a cancellation comes to an end")
+        }
+        return total
+    }
+
     /// The counts of a notification.
     func counts(_ id: NotificationID) async throws -> [DeliveryState: Int] {
         guard let found = try await notification(id) else {

@@ -204,6 +204,11 @@ private struct ForgetfulStore: NotificationStore {
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     { nil }
+    func cancel(
+        caller: String,
+        from place: CallerCancellation.Place?,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> CallerCancellation { CallerCancellation(cancelled: 0) }
     func move(backend: String, to other: String) async throws(StoreError) -> Int? { 0 }
     func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? { nil }
     func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError) -> [StoredDelivery] {

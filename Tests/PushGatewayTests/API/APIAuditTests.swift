@@ -70,6 +70,21 @@ struct APIAuditTests {
         #expect(folder.lines.last?["notifications"] == 1)
     }
 
+    @Test("says whose messages were cancelled, and who tried to")
+    func cancellations() async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = harness(folder.path)
+        for (key, name) in [("boss", "shop"), ("shop", "shop"), ("shop", "boss")] {
+            _ = try await harness.send(.delete, "/v1/notifications?key=\(name)", headers: APIHarness.bearer(key))
+        }
+        let lines = folder.lines
+        #expect(lines.map { $0["key"] } == ["boss", "shop", "shop"])
+        #expect(lines.map { $0["target"] } == ["shop", "shop", nil])
+        #expect(lines.map { $0["status"] } == [200, 200, 403])
+        #expect(lines.allSatisfy { $0["method"] == "DELETE" && $0["route"] == "/v1/notifications" })
+    }
+
     @Test("that cannot be written refuses administration, and no message")
     func full() async throws {
         let harness = harness("/dev/full")

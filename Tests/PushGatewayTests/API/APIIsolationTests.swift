@@ -41,6 +41,78 @@ struct APIIsolationTests {
         #expect(own.json["cancelled"] == 1)
     }
 
+    @Test("collapse ids replace what waits of it, and nothing of other keys'")
+    func collapseIDs() async throws {
+        func schedule(_ key: String) async throws -> String {
+            let at = RFC3339.string(harness.time.now + 7_200)
+            let body = APIHarness.sample(#","options":{"collapse_id":"order-42","send_at":"\#(at)"}"#)
+            let reply = try await harness.post(body, headers: APIHarness.bearer(key))
+            return try #require(reply.json["id"]?.stringValue, "\(reply.text)")
+        }
+        func status(_ id: String) async throws -> JSONValue? {
+            try await harness.send(.get, "/v1/notifications/\(id)", headers: APIHarness.bearer("boss")).json["status"]
+        }
+        let (shop, news) = (try await schedule("shop"), try await schedule("news"))
+        #expect(try await status(shop) == "scheduled", "though another key sent the same id to the same device")
+        let newer = try await schedule("shop")
+        #expect(try await status(shop) == "cancelled")
+        for id in [news, newer] { #expect(try await status(id) == "scheduled") }
+    }
+
+    @Test("name names what it cancels: all that waits of it, and of others by administrators only")
+    func cancelling() async throws {
+        let ids = [try await sent(by: "shop"), try await sent(by: "shop"), try await sent(by: "news")]
+        func cancel(_ query: String, _ key: String) async throws -> APIHarness.Reply {
+            try await harness.send(.delete, "/v1/notifications\(query)", headers: APIHarness.bearer(key))
+        }
+        for name in ["shop", "nobody", ""] {
+            let foreign = try await cancel("?key=\(name)", "news")
+            #expect(foreign.status == 403 && foreign.code == "key_not_allowed", "\(name)")
+        }
+        for query in ["", "?key=two%20words", "?key=a%0Ab"] {
+            for key in ["shop", "boss"] {
+                let unclear = try await cancel(query, key)
+                #expect(unclear.status == 422, "\(query)")
+                #expect(unclear.errors == [query.isEmpty ? "#/key missing" : "#/key invalid"], "\(query)")
+            }
+        }
+        #expect(try await cancel("?kye=shop", "shop").status == 400)
+        let events = try await harness.store.lastEvent()
+        let own = try await cancel("?key=shop", "shop")
+        #expect(own.status == 200)
+        #expect(own.json == ["key": "shop", "cancelled": 2, "in_flight": 0, "complete": true])
+        let told = try await harness.store.events(after: events, limit: 9, wait: .zero)
+        #expect(told.count == 2)
+        #expect(told.allSatisfy { String(decoding: $0.json, as: UTF8.self).contains("cancelled_by_caller") })
+        for (id, status) in zip(ids, ["cancelled", "cancelled", "queued"]) {
+            let reply = try await harness.send(.get, "/v1/notifications/\(id)", headers: APIHarness.bearer("boss"))
+            #expect(reply.json["status"] == .string(status))
+        }
+        #expect(try await cancel("?key=news", "boss").json["cancelled"] == 1)
+        #expect(try await cancel("?key=gone", "boss").json["cancelled"] == 0, "a key that there is not any more")
+        #expect(try await cancel("?key=", "boss").status == 200, "what was sent without a key")
+    }
+
+    @Test("much that waits is cancelled in parts, for a bounded time; the answer says whether more is left")
+    func cancellingParts() async throws {
+        _ = try await sent(by: "shop")
+        harness.store.divide(into: 9) { [time = harness.time] in time.advance(by: .seconds(8)) }
+        func cancel() async throws -> APIHarness.Reply {
+            try await harness.send(.delete, "/v1/notifications?key=shop", headers: APIHarness.bearer("shop"))
+        }
+        let first = try await cancel()
+        #expect(first.status == 202)
+        #expect(first.json == ["key": "shop", "cancelled": 1, "in_flight": 0, "complete": false])
+        harness.store.divide(into: 1) {}
+        let second = try await cancel()
+        #expect(second.status == 200 && second.json["complete"] == true)
+        harness.store.fail(.full(reason: "the disk is full", retryAfter: .seconds(3)))
+        #expect(try await cancel().status == 503)
+        harness.store.fail(nil)
+        harness.state.beginDraining()
+        #expect(try await cancel().code == "draining")
+    }
+
     @Test("stories show fingerprints of device tokens, and the tokens to administrators")
     func stories() async throws {
         let id = try await sent(by: "shop")

@@ -14,7 +14,7 @@ struct APIOperationsTests {
     @Test(
         "answers other methods with 405 and those it knows",
         arguments: [
-            (.get, "/v1/notifications", "POST"), (.put, "/v1/notifications/batch", "POST"),
+            (.get, "/v1/notifications", "POST, DELETE"), (.put, "/v1/notifications/batch", "POST"),
             (.post, "/v1/notifications/0000000000001", "GET, HEAD, DELETE"), (.post, "/v1/events", "GET, HEAD"),
             (.delete, "/", "GET, HEAD"), (.options, "/metrics", "GET, HEAD"),
         ] as [(HTTPRequest.Method, String, String)]

@@ -13,6 +13,9 @@ final class HeldStore: NotificationStore {
         var keysInUse: Set<String> = []
         var failure: StoreError?
         var health = StoreHealth(acceptsWork: true, freeBytes: 1 << 30)
+        /// How many more parts of a cancellation say that there is another, and what happens between two.
+        var parts = 0
+        var betweenParts: @Sendable () -> Void = {}
         var isHeld = false
         var held: [CheckedContinuation<Void, Never>] = []
         var arrived: [CheckedContinuation<Void, Never>] = []
@@ -41,6 +44,14 @@ final class HeldStore: NotificationStore {
 
     /// Sets what ``health()`` gives.
     func show(_ health: StoreHealth) { contents.withLock { $0.health = health } }
+
+    /// Lets so many deliveries wait, and no more.
+    func limit(waiting bound: Int) { database.limit(waiting: bound) }
+
+    /// Lets the next parts of a cancellation say that there is another one, and calls `body` after each.
+    func divide(into parts: Int, _ body: @escaping @Sendable () -> Void) {
+        contents.withLock { ($0.parts, $0.betweenParts) = (parts, body) }
+    }
 
     /// Holds every acceptance from now on.
     func hold() { contents.withLock { $0.isHeld = true } }
@@ -171,6 +182,27 @@ final class HeldStore: NotificationStore {
         return cancellation
     }
 
+    func cancel(
+        caller: String,
+        from place: CallerCancellation.Place?,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> CallerCancellation {
+        if let failure = contents.withLock({ $0.failure }) { throw failure }
+        var part = try await whole.cancel(caller: caller, from: place, event: event)
+        signal.signal()
+        // As in a store on disk there is more than one part.
+        let isPart = contents.withLock { contents in
+            guard contents.parts > 0 else { return false }
+            contents.parts -= 1
+            return true
+        }
+        if isPart {
+            part.next = CallerCancellation.Place(end: makeID(recipients: 1).rawValue)
+            contents.withLock({ $0.betweenParts })()
+        }
+        return part
+    }
+
     func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         try await whole.move(backend: backend, to: other)
     }
@@ -208,7 +240,12 @@ final class HeldStore: NotificationStore {
 
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await whole.purge(retention) }
 
-    func health() async -> StoreHealth { contents.withLock { $0.health } }
+    func health() async -> StoreHealth {
+        var health = contents.withLock { $0.health }
+        let own = await whole.health()
+        if own.isQueueFull { (health.isQueueFull, health.acceptsWork) = (true, false) }
+        return health
+    }
 
     func close() async {
         await whole.close()

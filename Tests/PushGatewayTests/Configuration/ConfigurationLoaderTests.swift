@@ -179,13 +179,14 @@ struct ConfigurationLoaderTests {
             backends: { ios: { kind: sample, token: x } }
             auth:
               api_keys:
-                - { name: shop, hash: ["sha256:\(new)", "sha256:\(old)"], scopes: [send, metrics], backends: [ios], not_after: 2027-01-31 }
+                - { name: shop, hash: ["sha256:\(new)", "sha256:\(old)"], scopes: [send, metrics], backends: [ios], not_after: 2027-01-31, queue_share: 0.25 }
             """
         let key = try #require(try ConfigurationLoader.sample().load(text).configuration.apiKeys.first)
         #expect(key.hashes == [new, old])
         #expect(key.scopes == [.send, .metrics])
         #expect(key.backends == ["ios"])
         #expect(key.notAfter == Date(timeIntervalSince1970: 1_801_353_600))
+        #expect(key.queueShare == 0.25)
     }
 
     @Test(
@@ -196,6 +197,10 @@ struct ConfigurationLoaderTests {
             ("scopes: [send]", "auth.api_keys[0].hash: is missing"),
             ("hash: \"sha256:HASH\", scopes: [send], backends: [iso]", "Did you mean \"ios\"?"),
             ("hash: \"sha256:HASH\", scopes: [send], not_after: soon", "auth.api_keys[0].not_after: is no time"),
+            (
+                "hash: \"sha256:HASH\", scopes: [send], queue_share: 50",
+                "auth.api_keys[0].queue_share: \"50\" is not a number from 0.01 to 1"
+            ),
         ]
     )
     func wrongKeys(fields: String, problem: String) throws {

@@ -13,6 +13,8 @@ final class Caller: Sendable {
     let app: AppName?
     /// The backends it may send through and work with; nil is all.
     let backends: Set<String>?
+    /// How much of the queue may be taken by what waits of it; 1 is all.
+    let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
     /// Everybody, while there are no keys.
@@ -25,6 +27,7 @@ final class Caller: Sendable {
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
         app: AppName? = nil,
         backends: Set<String>? = nil,
+        queueShare: Double = 1,
         use: KeyUses.Use? = nil
     ) {
         self.name = name
@@ -32,6 +35,7 @@ final class Caller: Sendable {
         self.scopes = scopes
         self.app = app
         self.backends = backends
+        self.queueShare = queueShare
     }
 
     /// Whether a scope is given to it, by itself or by a larger one.

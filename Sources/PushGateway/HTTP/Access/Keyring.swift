@@ -21,11 +21,19 @@ struct Keyring: Sendable {
     ///
     /// A hash that is not 64 hexadecimal digits opens nothing.
     init(_ configuration: GatewayConfiguration, uses: KeyUses, at steady: Date) {
+        let share = configuration.queueShare
         keys = configuration.apiKeys.map { key in
             let use = uses.use(of: key.name)
             use.limit(perSecond: key.requestsPerSecond ?? configuration.limits.requestsPerSecond, at: steady)
             return Key(
-                caller: Caller(name: key.name, scopes: key.scopes, app: key.app, backends: key.backends, use: use),
+                caller: Caller(
+                    name: key.name,
+                    scopes: key.scopes,
+                    app: key.app,
+                    backends: key.backends,
+                    queueShare: key.queueShare ?? share,
+                    use: use
+                ),
                 hashes: key.hashes.map { Self.bytes(hexadecimal: $0) },
                 notAfter: key.notAfter
             )
@@ -95,6 +103,13 @@ struct Keyring: Sendable {
         let digits = text.compactMap { $0.hexDigitValue.map { UInt8(clamping: $0) } }
         guard digits.count == text.count, digits.count == 2 * SHA256.Digest.byteCount else { return [] }
         return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+    }
+}
+
+extension GatewayConfiguration {
+    /// How much of the queue a key may fill that says nothing of it: half, as soon as another one may send as well.
+    var queueShare: Double {
+        apiKeys.count { key in key.scopes.contains { $0 == .send || $0.includes(.send) } } > 1 ? 0.5 : 1
     }
 }
 

@@ -276,6 +276,15 @@ extension Problem {
                 detail: "\(reason). Nothing was stored.",
                 retryAfter: retryAfter
             )
+        case .shareFull(let reason, let retryAfter):
+            self.init(
+                .tooManyRequests,
+                "queue_share_full",
+                "As much waits of this API key as may",
+                detail: "\(reason). Nothing was stored. What waits is cancelled by DELETE /v1/notifications?key=NAME.",
+                retryAfter: retryAfter,
+                limit: .waitingPerKey
+            )
         case .closed: self = .draining
         case .damaged(let what):
             self.init(

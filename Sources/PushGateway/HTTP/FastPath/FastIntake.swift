@@ -194,6 +194,7 @@ struct FastIntake: Sendable {
             end(request, .accepted, target: acceptance.id, bytes: acceptance.body.count)
             return AnswerText.accepted(acceptance, date: date, closes: closes)
         } catch {
+            if let limit = error.limit { metrics.limitReached(limit) }
             return refuse(request, error, date: date, closes: closes)
         }
     }

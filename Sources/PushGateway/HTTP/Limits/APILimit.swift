@@ -1,4 +1,5 @@
 internal import PushCore
+internal import PushQueue
 
 /// The limits of the API, by their labels in metrics.
 enum APILimit: String, CaseIterable, Sendable {
@@ -22,6 +23,8 @@ enum APILimit: String, CaseIterable, Sendable {
     case streams
     /// Event streams of one API key.
     case streamsPerKey = "streams_per_key"
+    /// Deliveries of one API key that wait.
+    case waitingPerKey = "waiting_per_key"
 }
 
 extension APISnapshot {
@@ -38,6 +41,9 @@ extension APISnapshot {
         case .bodyBytesPerPeer: Admission.budget(largest: server.maximumBodyBytes) / 4 * 3
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey
+        case .waitingPerKey:
+            EnqueueBatch([], share: gateway.configuration.queueShare)
+                .ownBound(of: gateway.configuration.store.maximumWaiting)
         }
     }
 }

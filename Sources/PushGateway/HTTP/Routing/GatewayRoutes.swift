@@ -48,6 +48,10 @@ extension RouteTable {
             Route(.post, "/v1/notifications", .scope(.send)) { request, _, scope throws(Problem) in
                 try await own.notifications.accept(request, scope)
             },
+            // On record like what erases: one request ends all that a key has waiting.
+            Route(.delete, "/v1/notifications", .scope(.send), erases: true) { _, _, scope throws(Problem) in
+                try await own.statuses.cancelAll(scope)
+            },
             Route(.post, "/v1/notifications/batch", .scope(.send)) { request, _, scope throws(Problem) in
                 try await own.batches.accept(request, scope)
             },

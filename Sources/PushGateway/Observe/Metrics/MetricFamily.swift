@@ -104,6 +104,11 @@ extension MetricFamily {
         ["backend"],
         "How long the delivery that is overdue the longest has been due; alert on this one."
     )
+    static let queueFull = Self(
+        .gauge,
+        "chapar_queue_full",
+        "1 while new work is refused since max_waiting deliveries wait, or nearly so many."
+    )
     static let ledgerAccepted = Self(
         .counter,
         "chapar_ledger_accepted_total",
@@ -262,7 +267,8 @@ extension MetricFamily {
         (
             "Deliveries",
             [
-                queueOldestAge, queueDepth, deliveries, sendDuration, retries, fallbacks, quotaWait, ledgerAccepted,
+                queueOldestAge, queueDepth, queueFull, deliveries, sendDuration, retries, fallbacks, quotaWait,
+                ledgerAccepted,
                 ledgerEnded, ledgerIgnored, ledgerWaiting, ledgerDifference,
             ]
         ),

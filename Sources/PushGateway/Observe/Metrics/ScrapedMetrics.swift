@@ -58,6 +58,8 @@ struct ScrapedMetrics {
         text.sample(.storeAcceptsWork, store.acceptsWork ? 1 : 0)
         text.begin(.brokenRun)
         text.sample(.brokenRun, store.brokenRun == nil ? 0 : 1)
+        text.begin(.queueFull)
+        text.sample(.queueFull, store.isQueueFull ? 1 : 0)
         writeWorkers(to: &text)
         writeBackends(to: &text)
         writeCredentials(to: &text)

@@ -43,6 +43,9 @@ package final class MemoryDatabase: Sendable {
         }
     }
 
+    /// Lets so many deliveries wait, and no more.
+    package func limit(waiting bound: Int) { tables.withLock { $0.maximumWaiting = bound } }
+
     /// Removes the oldest events.
     package func removeEvents(_ count: Int) { tables.withLock { $0.events.removeFirst(count) } }
 
@@ -152,7 +155,7 @@ package final class MemoryStore: NotificationStore {
 
     package func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
         let time = time
-        let (result, change) = try await call { .success($0.enqueue(batch, time)) }
+        let (result, change) = try await call { $0.enqueue(batch, time) }
         if result == .accepted { tell(change) }
         return result
     }
@@ -282,6 +285,23 @@ package final class MemoryStore: NotificationStore {
         return result
     }
 
+    package func cancel(
+        caller: String,
+        from place: CallerCancellation.Place?,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
+    ) async throws(StoreError) -> CallerCancellation {
+        let end = place?.end ?? makeID(recipients: 1).rawValue
+        let now = time.steady
+        let (result, claimed, change) = try await call { tables in
+            var change = StoreChange()
+            let (result, claimed) = tables.cancel(caller: caller, upTo: end, event, now, &change)
+            return .success((result, claimed, change))
+        }
+        note(claimed, event)
+        tell(change)
+        return result
+    }
+
     private func note(_ claimed: [Int64], _ event: @escaping EndEvent) {
         own.withLock { own in for id in claimed where own.held.contains(id) { own.withdrawn[id] = event } }
     }
@@ -357,10 +377,13 @@ package final class MemoryStore: NotificationStore {
     package func health() async -> StoreHealth {
         let isClosed = own.withLock { $0.isClosed }
         let isThere = connection.isThere
-        return StoreHealth(
+        var health = StoreHealth(
             acceptsWork: !isClosed && isThere,
             detail: isClosed ? StoreError.closed.description : isThere ? nil : MemoryConnectionLoss.error.description
         )
+        let (waiting, bound) = database.tables.withLock { ($0.waiting(of: nil), $0.maximumWaiting) }
+        health.note(waiting: waiting, bound: bound)
+        return health
     }
 
     package func close() async {

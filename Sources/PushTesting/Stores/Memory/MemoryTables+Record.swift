@@ -177,6 +177,21 @@ extension MemoryTables {
         return (result, claimed)
     }
 
+    /// Cancels what waits of a caller up to a number, and marks what is claimed; the numbers of the latter.
+    mutating func cancel(
+        caller: String,
+        upTo end: Int64,
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (CallerCancellation, claimed: [Int64]) {
+        let rows = waiting.values.filter {
+            $0.id <= end && notifications[$0.notification]?.caller == caller && !($0.owner != nil && $0.isCancelled)
+        }.sorted { $0.id < $1.id }
+        let claimed = withdraw(rows, event, now, &change)
+        return (CallerCancellation(cancelled: rows.count - claimed.count, inFlight: claimed.count), claimed)
+    }
+
     /// Ends what waits of some deliveries, and marks what is claimed; the numbers of the latter.
     mutating func withdraw(
         _ rows: [Waiting],

@@ -44,6 +44,8 @@ struct MemoryTables {
         var changed: Date
     }
 
+    /// With so many waiting deliveries new work is refused.
+    var maximumWaiting = 5_000_000
     var notifications: [Int64: NewNotification] = [:]
     var waiting: [Int64: Waiting] = [:]
     var ended: [Int64: Ended] = [:]
@@ -67,21 +69,30 @@ struct MemoryTables {
 
     // MARK: Acceptance
 
-    mutating func enqueue(_ batch: EnqueueBatch, _ time: any TimeSource) -> (result: EnqueueResult, change: StoreChange)
-    {
+    mutating func enqueue(
+        _ batch: EnqueueBatch,
+        _ time: any TimeSource
+    ) -> Result<(result: EnqueueResult, change: StoreChange), StoreError> {
         let now = time.steady
-        if let entry = batch.idempotency {
-            let key = entry.caller + "\u{0}" + entry.key
-            if let first = keys[key], first.keepUntil > now {
-                let isSame = first.fingerprint == entry.fingerprint
-                return (isSame ? .replayed(answer: first.answer) : .keyReused, StoreChange())
-            }
-            keys[key] = entry
+        let key = batch.idempotency.map { $0.caller + "\u{0}" + $0.key } ?? ""
+        if let entry = batch.idempotency, let first = keys[key], first.keepUntil > now {
+            let isSame = first.fingerprint == entry.fingerprint
+            return .success((isSame ? .replayed(answer: first.answer) : .keyReused, StoreChange()))
         }
+        let refusal = batch.refusal(waiting: waiting(of: nil), bound: maximumWaiting) { waiting(of: $0) }
+        if let refusal { return .failure(refusal) }
+        if let entry = batch.idempotency { keys[key] = entry }
         var change = StoreChange()
         for new in batch.notifications { insert(new, time, &change) }
         change.accepted = batch.deliveries
-        return (.accepted, change)
+        return .success((.accepted, change))
+    }
+
+    /// How many deliveries wait of a caller, or of all.
+    func waiting(of caller: String?) -> Int {
+        waiting.values.count { row in
+            row.owner == nil && (caller == nil || notifications[row.notification]?.caller == caller)
+        }
     }
 
     private mutating func insert(_ new: NewNotification, _ time: any TimeSource, _ change: inout StoreChange) {
@@ -110,12 +121,14 @@ struct MemoryTables {
 
     func target(of backend: String) -> String { moves[backend] ?? backend }
 
-    /// Others with the same collapse id to the same recipient at the same backend, in order.
+    /// Others with the same collapse id of the same caller to the same recipient at the same backend, in order.
     func rivals(of row: Waiting, at backend: String? = nil) -> [Waiting] {
-        guard let collapseID = notifications[row.notification]?.collapseID else { return [] }
+        guard let own = notifications[row.notification], let collapseID = own.collapseID else { return [] }
         return waiting.values.filter {
-            $0.id != row.id && $0.recipient == row.recipient && $0.backend == backend ?? row.backend
-                && notifications[$0.notification]?.collapseID == collapseID
+            guard $0.id != row.id, $0.recipient == row.recipient, $0.backend == backend ?? row.backend,
+                let other = notifications[$0.notification]
+            else { return false }
+            return other.collapseID == collapseID && other.caller == own.caller
         }.sorted { $0.id < $1.id }
     }
 

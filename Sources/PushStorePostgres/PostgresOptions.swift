@@ -116,8 +116,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
             // The address counts where there is one.
             let hosts = [addresses, names].compactMap { $0.indices.contains(place) ? $0[place] : nil }
             guard let host = hosts.first(where: { !$0.isEmpty }) else { return true }
-            return host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
-                || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
+            return host.hasPrefix("/") || host.hasPrefix("@") || Loopback.contains(host: String(host))
         }
     }
 

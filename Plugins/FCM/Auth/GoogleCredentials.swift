@@ -48,7 +48,7 @@ public struct GoogleTokenURI: Sendable, Hashable, CustomStringConvertible {
         guard let scheme = text.range(of: "://") else { return nil }
         let slash = text[scheme.upperBound...].firstIndex(of: "/")
         guard let endpoint = HTTPEndpoint(url: String(text[..<(slash ?? text.endIndex)])) else { return nil }
-        guard endpoint.scheme == .https || ["127.0.0.1", "::1", "localhost"].contains(endpoint.host) else { return nil }
+        guard endpoint.scheme == .https || endpoint.isLoopback else { return nil }
         self.init(description: text, endpoint: endpoint, path: slash.map { String(text[$0...]) } ?? "/")
     }
 }

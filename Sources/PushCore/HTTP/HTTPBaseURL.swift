@@ -73,8 +73,3 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
         return segments.isEmpty ? "" : "/" + segments.joined(separator: "/")
     }
 }
-
-extension HTTPEndpoint {
-    /// Whether it is this machine: the one place where cleartext is no risk.
-    public var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
-}

@@ -33,10 +33,9 @@ package struct LocalOrigin: Sendable {
     private func isOurs(_ host: Substring) -> Bool {
         if host == "localhost" || host == "127.0.0.1" { return true }
         let host = host.lowercased()
-        if host == "localhost" || host == "127.0.0.1" || host == "[::1]" || host.hasSuffix(".localhost") { return true }
-        if host == boundHost || host == "[\(boundHost)]" { return !host.isEmpty }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+        if host.hasSuffix(".localhost") { return true }  // Browsers take no other address than this machine's for it.
+        let bare = host.first == "[" && host.last == "]" ? String(host.dropFirst().dropLast()) : host
+        return bare == boundHost ? !bare.isEmpty : Loopback.contains(host: bare)
     }
 
     private func isSame(_ origin: String, _ authority: String) -> Bool {

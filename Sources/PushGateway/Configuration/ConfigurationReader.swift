@@ -153,7 +153,7 @@ struct ConfigurationReader {
         }
         if server.host.isEmpty {
             section.reject("host", "is empty", fix: "Write 127.0.0.1, or 0.0.0.0 to listen on every address.")
-        } else if !Self.isLoopback(server.host), !hasKeys {
+        } else if !Loopback.contains(host: server.host), !hasKeys {
             section.reject(
                 "host",
                 "listening beyond this machine needs API keys",
@@ -313,11 +313,5 @@ struct ConfigurationReader {
     /// The levels of swift-log, the most talkative first.
     private enum LogLevel: String, CaseIterable {
         case trace, debug, info, notice, warning, error, critical
-    }
-
-    static func isLoopback(_ host: String) -> Bool {
-        if host == "localhost" || host == "::1" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
     }
 }

@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import PushCore
 
 extension SocketAddress {
     /// The bytes of an IPv4 address, 4, or of an IPv6 address, 16; nil for a socket of the file system.
@@ -15,9 +16,6 @@ extension SocketAddress {
     /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the first mapped into IPv6, and sockets
     /// of the file system, which their file's mode protects.
     var isLoopback: Bool {
-        guard let bytes = addressBytes else { return true }
-        guard bytes.count == 16 else { return bytes[0] == 127 }
-        let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
-        return isMapped ? bytes[12] == 127 : bytes[..<15].allSatisfy { $0 == 0 } && bytes[15] == 1
+        addressBytes.map { Loopback.contains(address: $0) } ?? true
     }
 }

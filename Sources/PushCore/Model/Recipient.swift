@@ -65,6 +65,9 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
         self.service = service
     }
 
+    /// Whether it is nothing but white space, which is the token of no service.
+    package var isBlank: Bool { value.allSatisfy(\.isWhitespace) }
+
     /// The service and the token's first six and last four characters; of a token of under 20 only its length.
     public var description: String { "\(service) \(Fingerprint.of(value))" }
 

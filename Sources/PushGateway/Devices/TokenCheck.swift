@@ -3,7 +3,7 @@ internal import PushCore
 /// Checks by the backends of a service whether a text can be one of its tokens, and what its proper form is.
 ///
 /// A text that one of them accepts is a token; only one that all of them refuse is not. Without such a backend every
-/// text is accepted, since the registry may know more services than are configured now.
+/// text that is not blank is accepted, since the registry may know more services than are configured now.
 struct TokenCheck: Sendable {
     private let backends: [TokenService: [any PushBackend]]
 

@@ -222,9 +222,8 @@ struct TokenList: Sendable {
                 return nil
             }
             let token = DeviceToken(value, service: service)
-            guard backend.audience.services.contains(service) else { return token }
             do throws(InvalidToken) {
-                return try backend.checked(token)
+                return try [backend].checked(token)
             } catch {
                 issues.add(pointer, "malformed_token", "This is no token of \(service): \(error.problem).")
                 return nil

@@ -122,7 +122,13 @@ enum AudienceReader {
             issues.add("#/to/tokens/\(index)/service", "missing", "Say which service the token is of: \(services).")
         }
         guard let value, let service else { return nil }
-        return DeviceToken(value, service: service)
+        let token = DeviceToken(value, service: service)
+        guard !token.isBlank else {
+            let detail = "This is no token of \(service.rawValue): it is blank."
+            issues.add("#/to/tokens/\(index)/token", "malformed_token", detail)
+            return nil
+        }
+        return token
     }
 
     private static let services = TokenService.known.map(\.rawValue).joined(separator: ", ")

@@ -13,7 +13,7 @@ public final class ChabokBackend: PushBackend {
     /// `chabok`.
     public var kind: BackendKind { Self.kind }
     /// Users, registered devices, installation ids, public channels, tags, everybody; never device tokens.
-    public let audience = BackendAudience(forms: [.user, .device, .platformID, .topic, .tags, .everyone])
+    public let audience: BackendAudience
     /// Messages to any audience, and what became of them.
     public let messages: ChabokMessages
     /// Installations: registration and look-ups.
@@ -46,6 +46,10 @@ public final class ChabokBackend: PushBackend {
         display: ChabokDisplayPolicy? = nil,
         context: BackendContext
     ) throws(HTTPPoolError) {
+        audience = BackendAudience(
+            forms: [.user, .device, .platformID, .topic, .tags, .everyone],
+            broadcast: options.broadcastRule
+        )
         let stream = ChabokEventStream(announce: context.announce)
         self.stream = stream
         client = try ChabokClient(
@@ -153,6 +157,12 @@ public final class ChabokBackend: PushBackend {
     }
 
     private func resolve(_ recipient: Recipient, _ notification: PushNotification) async -> ChabokTarget {
+        let found = await target(of: recipient, notification)
+        if case .refused = found { return found }
+        return audience.broadcast.refusal(of: recipient).map { .refused($0) } ?? found
+    }
+
+    private func target(of recipient: Recipient, _ notification: PushNotification) async -> ChabokTarget {
         func refuse(_ kind: Refusal.Kind, _ reason: String, _ detail: String) -> ChabokTarget {
             .refused(Refusal(kind, reason: reason, detail: detail, advice: .never))
         }
@@ -176,11 +186,7 @@ public final class ChabokBackend: PushBackend {
                 return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
             }
             return .segment(segment)
-        case .everyone:
-            guard ChabokCheck.allowsBroadcast(notification, options) else {
-                return refuse(.message, "broadcast_not_allowed", "Everybody is addressed only where it is allowed.")
-            }
-            return .everyone
+        case .everyone: return .everyone
         case .device, .platformID:
             do throws(PushError) {
                 return try await installations.target(of: recipient)

@@ -61,7 +61,7 @@ extension ChabokOptions {
             fallback = Fallback(media: media, delay: delay, content: own.string("content"))
             own.finish()
         }
-        allowsBroadcast = section.bool("allow_broadcast", default: false)
+        broadcast = BroadcastRule(section)
         isStrict = section.bool("strict", default: false)
         writesEmptyTargetAsText = section.bool("empty_target_as_string", default: false)
         forwardsClicks = section.bool("forward_clicks", default: false)

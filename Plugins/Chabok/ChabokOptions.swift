@@ -86,8 +86,13 @@ public struct ChabokOptions: Sendable {
     public var appName: String?
     /// For smart messages that bring none of their own.
     public var fallback: Fallback?
-    /// Whether everybody may be addressed.
-    public var allowsBroadcast = false
+    /// Whether everybody may be addressed, and which channels would do it beside ``channel``, which all installations join.
+    public var broadcast = BroadcastRule()
+    /// Whether everybody may be addressed: ``broadcast``.
+    public var allowsBroadcast: Bool {
+        get { broadcast.isAllowed }
+        set { broadcast.isAllowed = newValue }
+    }
     /// Whether what Chabok cannot express is an error.
     public var isStrict = false
     /// Whether a send whose answer was lost may be repeated; the platform knows no idempotency key.
@@ -136,6 +141,11 @@ public struct ChabokOptions: Sendable {
         }
         return HTTPBaseURL(HTTPEndpoint(host: host), path: "/api")
     }
+
+    /// The channel that all installations join when they are registered.
+    var commonChannel: String { ChabokChannel(channel)?.name ?? "default" }
+    /// Who may address everybody, with every channel that does.
+    var broadcastRule: BroadcastRule { broadcast.adding(topics: [commonChannel]) }
 
     /// The pool that calls go through.
     var pool: HTTPPoolConfiguration {

@@ -13,7 +13,9 @@ extension BackendFactory {
     /// - `display` (map): how the app sets its clients up, for what answers to clicks say that was shown: `silent` (false: nothing
     ///   is shown), `channels` (map from a channel's name to `alert` (true) and `sound` (a file; empty for silence)).
     /// - `fallback` (map, for `smart`): `media` (`sms` or `email`), `delay` (seconds), `content`.
-    /// - `allow_broadcast` (false), `strict` (false: what Chabok cannot express is a warning, else an error),
+    /// - `allow_broadcast` (false), `everyone_topics` (list): whether everybody may be sent to, and which channels stand for everybody
+    ///   beside `default_channel`.
+    /// - `strict` (false: what Chabok cannot express is a warning, else an error),
     ///   `resend_ambiguous` (false), `max_attempts` (3, for calls that are no sends), `rate_per_second` (10 requests),
     ///   `user_id_min_length` (1), `empty_target_as_string` (false), `forward_clicks` (false),
     ///   `probe_interval` (60 s, 0 is off), `webhook_secret` (secret).

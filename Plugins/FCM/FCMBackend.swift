@@ -17,7 +17,7 @@ public final class FCMBackend: PushBackend {
     /// `fcm`.
     public var kind: BackendKind { Self.kind }
     /// Firebase tokens of Android and Apple devices and of browsers, topics and conditions.
-    public let audience = BackendAudience(services: [.androidFirebase, .iOSFirebase, .webFirebase], forms: [.topic])
+    public let audience: BackendAudience
     /// Token look-up, topics and import of APNs tokens; nil when their address is not known.
     public let instanceIDs: FCMInstanceIDs?
     /// What signs the requests.
@@ -37,6 +37,11 @@ public final class FCMBackend: PushBackend {
     /// Throws when the trust or the proxy of the options cannot work.
     public init(options: FCMOptions, context: BackendContext) throws(HTTPPoolError) {
         self.options = options
+        audience = BackendAudience(
+            services: [.androidFirebase, .iOSFirebase, .webFirebase],
+            forms: [.topic],
+            broadcast: options.broadcast
+        )
         time = context.time
         logger = context.logger
         func google(_ source: FCMAuth.Source) throws(HTTPPoolError) -> any AuthStrategy {
@@ -86,6 +91,7 @@ public final class FCMBackend: PushBackend {
             template: template,
             path: options.sendPath,
             label: options.analyticsLabel,
+            broadcast: options.broadcast,
             pauses: pauses,
             staleAfter: options.staleAfter,
             steady: time.steady

@@ -30,6 +30,8 @@ public struct FCMOptions: Sendable {
     public var staleAfter: Duration? = Self.documentedLife
     /// Whether large sends go slower around quarter hours; nil for yes at Google and no at any other `base_url`.
     public var avoidsQuarterHours: Bool?
+    /// Whether everybody may be addressed, and which topics would do it.
+    public var broadcast = BroadcastRule()
     /// What every backend takes: address, trust, deadline, proxy, connections.
     ///
     /// Google asks for a deadline of at least ten seconds: shorter ones make duplicates.
@@ -93,12 +95,14 @@ extension FCMOptions {
         let staleAfter = section.seconds("stale_after", in: 0...3_153_600_000, default: Self.documentedLife)
         let avoidsQuarterHours =
             section.has("avoid_quarter_hours") ? section.bool("avoid_quarter_hours", default: true) : nil
+        let broadcast = BroadcastRule(section)
         Self.rejectLegacy(section)
         let credential = Self.credential(section) { auth(section, common) }
         let project = Self.project(section, credential)
         guard let credential, let project, section.report.issues.count == before else { return nil }
         self.init(credential: credential, projectID: project)
         self.common = common
+        self.broadcast = broadcast
         analyticsLabel = label
         self.staleAfter = staleAfter > .zero ? staleAfter : nil
         self.avoidsQuarterHours = avoidsQuarterHours

@@ -49,7 +49,7 @@ public final class HMSBackend: PushBackend {
         audience =
             options.isHarmony
             ? BackendAudience(services: [.harmonyHuawei])
-            : BackendAudience(services: [.androidHuawei, .iOSHuawei], forms: [.topic])
+            : BackendAudience(services: [.androidHuawei, .iOSHuawei], forms: [.topic], broadcast: options.broadcast)
         time = context.time
         logger = context.logger
         pool = try context.http.pool(options.pool(options.endpoint))

@@ -43,10 +43,12 @@ extension HMSOptions {
                 fix: "\(nearest)Allowed: \(known.joined(separator: ", "))."
             )
         }
+        let broadcast = BroadcastRule(section)
         let receipts = section.section("receipts").flatMap { HMSReceiptOptions($0) }
         guard let credential, let api, section.report.issues.count == before else { return nil }
         self.init(credential: credential, api: api, appID: appID)
         self.common = common
+        self.broadcast = broadcast
         if let tokenEndpoint { self.tokenEndpoint = tokenEndpoint }
         self.batchSize = batchSize
         demotesWithoutRight = demotes

@@ -62,6 +62,8 @@ public struct HMSOptions: Sendable {
     public var targetUserType = TargetUserType.formal
     /// How delivery receipts are signed; nil when none are expected.
     public var receipts: HMSReceiptOptions?
+    /// Whether everybody may be addressed, and which topics would do it.
+    public var broadcast = BroadcastRule()
     /// What every backend takes: address, trust, deadline, proxy, connections.
     public var common = CommonBackendOptions(timeout: .seconds(15), maximumConnections: 8)
 

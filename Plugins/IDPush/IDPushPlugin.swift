@@ -18,6 +18,14 @@ extension BackendFactory {
     public static func idPush(sender: OneSignalSenderFactory? = nil) -> BackendFactory {
         BackendFactory(IDPushBackend.kind, summary: "IDPush, a way to OneSignal") { section, context in
             let options = IDPushOptions(section)
+            section.allow("allow_broadcast")
+            if section.has("allow_broadcast") {
+                section.reject(
+                    "allow_broadcast",
+                    "is for the OneSignal app that sends",
+                    fix: "Write it under onesignal, beside app_id."
+                )
+            }
             var own: OneSignalSender?
             if let sender, let nested = section.section("onesignal") {
                 own = sender.read(nested)

@@ -72,7 +72,8 @@ public final class OneSignalBackend: PushBackend {
             }
         audience = BackendAudience(
             services: options.allowsRawTokens ? [.iOSAPNs, .androidFirebase] : [],
-            forms: [.platformID, .device, .user, .topic, .tags, .everyone]
+            forms: [.platformID, .device, .user, .topic, .tags, .everyone],
+            broadcast: options.broadcastRule
         )
     }
 

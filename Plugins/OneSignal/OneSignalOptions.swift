@@ -32,6 +32,8 @@ public struct OneSignalOptions: Sendable {
 
     /// Where the API listens.
     public static let address = HTTPBaseURL(HTTPEndpoint(host: "api.onesignal.com"))
+    /// The segments that OneSignal gives an app which hold all its subscriptions, with `All`, which stands for them.
+    static let everyoneSegments: Set<String> = ["All", "Subscribed Users", "Total Subscriptions"]
     /// The most ids in one request of the user model and of the legacy mode.
     public static let batchLimits: [DeviceAPI: Int] = [.users: 20_000, .players: 2_000]
 
@@ -51,6 +53,8 @@ public struct OneSignalOptions: Sendable {
     public var batchSize: Int?
     /// The segment that means everybody.
     public var everyoneSegment = "All"
+    /// Whether everybody may be addressed, and which segments would do it beside OneSignal's own and ``everyoneSegment``.
+    public var broadcast = BroadcastRule()
     /// Whether device tokens are addressed as they are, which OneSignal advises against.
     public var allowsRawTokens = false
     /// Whether a time to send is left to OneSignal, where it can be cancelled.
@@ -78,6 +82,9 @@ public struct OneSignalOptions: Sendable {
 
     /// The most ids in one request.
     var chunkSize: Int { batchSize ?? Self.batchLimits[deviceAPI] ?? 2_000 }
+
+    /// Who may address everybody, with every segment that does.
+    var broadcastRule: BroadcastRule { broadcast.adding(topics: Self.everyoneSegments.union([everyoneSegment])) }
 
     /// The pool that calls go through.
     var pool: HTTPPoolConfiguration {
@@ -114,6 +121,7 @@ extension OneSignalOptions {
             section.reject("batch_size", "\(batchSize) is more than the player API takes", fix: "Write at most 2000.")
         }
         everyoneSegment = section.string("everyone_segment", default: "All")
+        broadcast = BroadcastRule(section)
         allowsRawTokens = section.bool("allow_raw_tokens", default: false)
         schedulesOnPlatform = section.bool("schedule_on_platform", default: false)
         reconcilesCounts = section.choice("reconcile", default: Reconcile.off) == .counts

@@ -95,6 +95,7 @@ extension ServiceOptions {
                 section.rejectWord("recipients", word, forms.map(\.rawValue))
             }
         }
+        audience.broadcast = BroadcastRule(section)
         if !section.has("services"), !section.has("recipients") {
             section.missing("services", "the token services whose tokens it takes, or recipients: [user, …]")
         }

@@ -34,7 +34,19 @@ extension BackendGroup {
             all.forms.formUnion(member.backend.audience.forms)
         }
         if resolver != nil { all.forms.insert(.device) }
+        all.broadcast = broadcast
         return all
+    }
+
+    /// Everybody is addressed where each member allows it that could do so; each refuses for itself all the same.
+    private var broadcast: BroadcastRule {
+        let rules = members.map(\.backend.audience)
+            .filter { !$0.forms.isDisjoint(with: [.topic, .tags, .everyone]) }
+            .map(\.broadcast)
+        return BroadcastRule(
+            isAllowed: !rules.isEmpty && rules.allSatisfy(\.isAllowed),
+            topics: rules.reduce(into: []) { $0.formUnion($1.topics) }
+        )
     }
 
     /// Whether a second copy does harm at any member.

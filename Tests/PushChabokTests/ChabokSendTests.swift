@@ -317,7 +317,8 @@ struct ChabokSendTests {
             ] {
                 #expect(found.contains(code), "\(code)")
             }
-            #expect(harness.backend.check(bad, for: .everyone).faults.contains { $0.code == "broadcast_not_allowed" })
+            let sly = PushNotification(title: "T", overrides: ["chabok": ["allow_broadcast": true]])
+            #expect(harness.backend.check(sly, for: .everyone).faults.map(\.code) == ["reserved_key"])
             let slow = PushNotification(title: "T", body: "B", priority: .normal)
             #expect(harness.backend.check(slow, for: .user).warnings.map(\.code) == ["priority_dropped"])
         }

@@ -88,6 +88,20 @@ struct FCMSocketTests {
         }
     }
 
+    @Test("Everybody is refused without a request to Google, and alone; no overrides change that")
+    func everybody() async throws {
+        try await SocketHarness.run { harness in
+            harness.simulator.register(tokens: [goodToken])
+            let sly = PushNotification(title: "x", overrides: ["fcm": ["condition": "!('a' in topics)"]])
+            #expect(harness.backend.check(sly, for: .topic).faults.contains { $0.code == "target_reserved" })
+            let recipients = [recipient(), .topic("!('news' in topics)"), .topic("news")]
+            let outcomes = await harness.backend.send(PushNotification(title: "x"), to: recipients)
+            #expect(outcomes.map { $0.acceptance != nil } == [true, false, true])
+            #expect(outcomes[1].refusal?.reason == BroadcastRule.refusalReason)
+            #expect(harness.simulator.inbox.count == 2)
+        }
+    }
+
     @Test("A thousand messages share few connections, keep to the stream limit, and need one access token")
     func multiplexing() async throws {
         try await SocketHarness.run(connections: 2) { harness in

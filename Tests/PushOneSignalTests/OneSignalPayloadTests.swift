@@ -112,6 +112,8 @@ struct OneSignalPayloadTests {
         (PushNotification(title: "T", overrides: ["onesignal": ["app_id": "x"]]), "reserved_key"),
         (PushNotification(title: "T", overrides: ["onesignal": ["included_segments": ["All"]]]), "reserved_key"),
         (PushNotification(title: "T", overrides: ["onesignal": ["idempotency_key": "x"]]), "reserved_key"),
+        (PushNotification(title: "T", overrides: ["onesignal": ["include_everything": true]]), "reserved_key"),
+        (PushNotification(title: "T", overrides: ["onesignal": ["filters": []]]), "reserved_key"),
         (PushNotification(title: "T", overrides: ["onesignal": ["contents": ["fa": "x"]]]), "english_missing"),
         (
             PushNotification(

@@ -47,6 +47,7 @@ struct Harness: Sendable {
 extension OneSignalOptions {
     static func sample(_ simulator: OneSignalSimulator) -> OneSignalOptions {
         var options = OneSignalOptions(appID: simulator.rules.appID, apiKey: Secret("os_v2_app_sandbox"))
+        options.broadcast.isAllowed = true
         options.base = simulatorAddress(simulator.apiURL)
         options.common.trustPEM = simulator.certificatePEM
         options.common.timeout = .seconds(120)

@@ -15,15 +15,6 @@ enum ChabokCheck {
         options: ChabokOptions
     ) -> PayloadCheck {
         var check = PayloadCheck(faults: faults(notification, options), warnings: warnings(notification, form))
-        if form == .everyone, !allowsBroadcast(notification, options) {
-            check.faults.append(
-                Finding(
-                    pointer: "#/to",
-                    code: "broadcast_not_allowed",
-                    detail: "Set allow_broadcast in the configuration, or overrides.chabok.allow_broadcast."
-                )
-            )
-        }
         let way = ChabokPayload.mechanism(notification, options)
         if let form, let problem = problem(of: form, with: way) {
             check.faults.append(Finding(pointer: "#/to", code: "unsupported_mechanism", detail: problem))
@@ -48,10 +39,6 @@ enum ChabokCheck {
         }
         if options.isStrict { (check.faults, check.warnings) = (check.faults + check.warnings, []) }
         return check
-    }
-
-    static func allowsBroadcast(_ notification: PushNotification, _ options: ChabokOptions) -> Bool {
-        options.allowsBroadcast || ChabokPayload.overrides(notification)["allow_broadcast"] == .bool(true)
     }
 
     /// Why recipients of a form cannot be reached in a way; nil when they can.
@@ -152,6 +139,8 @@ enum ChabokCheck {
         for (name, value) in overrides {
             let pointer = "overrides/chabok/\(name)"
             switch name {
+            case "allow_broadcast":
+                fault(pointer, "reserved_key", "The operator decides it: allow_broadcast in the backend's section.")
             case _ where reserved.contains(name):
                 fault(pointer, "reserved_key", "\(name) is Chapar's: recipients, content and options decide it.")
             case _ where !allowed.contains(name):

@@ -29,8 +29,6 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     public var showsContent: Bool?
     /// Whether Google shows it on Android, and not the app.
     public var isShownByGoogle: Bool?
-    /// Whether it may go to everybody.
-    public var allowsBroadcast: Bool?
     /// How it looks.
     public var looks: ChabokLooks?
 
@@ -46,7 +44,6 @@ public struct ChabokExtras: PlatformPayload, Hashable {
         isLive: Bool? = nil,
         showsContent: Bool? = nil,
         isShownByGoogle: Bool? = nil,
-        allowsBroadcast: Bool? = nil,
         looks: ChabokLooks? = nil
     ) {
         self.mechanism = mechanism
@@ -59,7 +56,6 @@ public struct ChabokExtras: PlatformPayload, Hashable {
         self.isLive = isLive
         self.showsContent = showsContent
         self.isShownByGoogle = isShownByGoogle
-        self.allowsBroadcast = allowsBroadcast
         self.looks = looks
     }
 
@@ -74,7 +70,6 @@ public struct ChabokExtras: PlatformPayload, Hashable {
         }
         for (name, flag) in [
             ("inApp", isInApp), ("live", isLive), ("useAsAlert", showsContent), ("autoNotify", isShownByGoogle),
-            ("allow_broadcast", allowsBroadcast),
         ] {
             members[name] = flag.map { .bool($0) }
         }

@@ -17,7 +17,6 @@ struct ChabokPayload: Sendable {
     ]
     private static let common: Set<String> = [
         "content", "notification", "trackId", "live", "useAsAlert", "autoNotify", "mechanism", "fallback",
-        "allow_broadcast",
     ]
 
     let mechanism: ChabokOptions.Mechanism
@@ -65,7 +64,7 @@ struct ChabokPayload: Sendable {
         case let seconds?: members["ttl"] = .integer(min(seconds, Self.longestTimeToLive))
         }
         for (name, value) in overrides where name != "notification" {
-            guard Self.keys[way]?.contains(name) ?? false, !["mechanism", "allow_broadcast"].contains(name) else {
+            guard Self.keys[way]?.contains(name) ?? false, name != "mechanism" else {
                 continue  // A fault of the check, which is asked before.
             }
             members[name] = value

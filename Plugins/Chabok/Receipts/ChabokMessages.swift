@@ -63,7 +63,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - notification: The content.
     ///   - audience: Whom it goes to.
     ///   - mechanism: How it travels; nil is what the options say.
-    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone``.
+    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that stands for it, unless the options allow it.
     /// - Returns: What Chabok took; a count of 0 means that no user matched.
     /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
@@ -156,9 +156,14 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
             return isEmpty ? ["An empty target is everybody: say everyone."] : []
         case .channel(let name):
             if way == .notification { return ["Notifications have no channels."] }
-            return ChabokChannel(name).map { !$0.isPrivate } ?? false
-                ? [] : ["A public channel is name or public/name."]
-        case .everyone: return allowsBroadcast ? [] : ["Everybody is addressed only with allowsBroadcast."]
+            guard ChabokChannel(name).map({ !$0.isPrivate }) ?? false else {
+                return ["A public channel is name or public/name."]
+            }
+            let isOpen = allowsBroadcast || options.broadcastRule.refusal(of: .topic(name)) == nil
+            return isOpen ? [] : ["The channel is everybody: it is addressed only with allowsBroadcast."]
+        case .everyone:
+            return allowsBroadcast || options.broadcast.isAllowed
+                ? [] : ["Everybody is addressed only with allowsBroadcast."]
         }
     }
 

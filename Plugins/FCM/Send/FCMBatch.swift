@@ -26,6 +26,7 @@ struct FCMBatch {
     private let template: HTTPCallTemplate
     private let path: String
     private let label: String?
+    private let broadcast: BroadcastRule
     private let pauses: FCMPartialPauses
     /// How long after it was last seen an Android device is left out; nil for never.
     private let staleAfter: Duration?
@@ -38,6 +39,7 @@ struct FCMBatch {
         template: HTTPCallTemplate,
         path: String,
         label: String?,
+        broadcast: BroadcastRule,
         pauses: FCMPartialPauses,
         staleAfter: Duration?,
         steady: Date
@@ -46,6 +48,7 @@ struct FCMBatch {
         self.template = template
         self.path = path
         self.label = label
+        self.broadcast = broadcast
         self.pauses = pauses
         self.staleAfter = staleAfter
         self.steady = steady
@@ -73,7 +76,11 @@ struct FCMBatch {
         for (place, addressee) in request.recipients.enumerated() {
             do throws(FCMTarget.Mistake) {
                 let target = try FCMTarget(addressee.recipient)
-                add(addressee, target, index, place, &bodies)
+                if !target.kind.isToken, let refusal = broadcast.refusal(of: addressee.recipient) {
+                    refuse(index, place, refusal)
+                } else {
+                    add(addressee, target, index, place, &bodies)
+                }
             } catch {
                 refuse(index, place, Self.refusal(error, addressee.recipient, started))
             }

@@ -138,61 +138,7 @@ enum FCMTopic {
 
     /// Whether a text is a boolean expression over at most five topics: `'a' in topics && ('b' in topics || !('c' in topics))`.
     static func isCondition(_ text: String) -> Bool {
-        guard text.utf8.count <= 5000 else { return false }
-        var reader = ConditionReader(text)
-        return reader.expression() && reader.isAtEnd && (1...maximumTopics).contains(reader.topics)
-    }
-
-    /// Reads a condition by recursive descent; brackets nest at most as deep as there are bytes, bounded above.
-    private struct ConditionReader {
-        private let bytes: [UInt8]
-        private var index = 0
-        private var depth = 0
-        private(set) var topics = 0
-
-        init(_ text: String) { bytes = Array(text.utf8) }
-
-        var isAtEnd: Bool { bytes[index...].allSatisfy { $0 == 0x20 } }
-
-        mutating func expression() -> Bool {
-            depth += 1
-            defer { depth -= 1 }
-            guard depth <= 32, operand() else { return false }
-            while consume("&&") || consume("||") {
-                guard operand() else { return false }
-            }
-            return true
-        }
-
-        private mutating func operand() -> Bool {
-            while consume("!") {}
-            if consume("(") { return expression() && consume(")") }
-            return topic()
-        }
-
-        private mutating func topic() -> Bool {
-            skipBlanks()
-            guard index < bytes.count, bytes[index] == UInt8(ascii: "'") || bytes[index] == UInt8(ascii: "\"") else {
-                return false
-            }
-            let quote = bytes[index]
-            guard let end = bytes[(index + 1)...].firstIndex(of: quote), end > index + 1,
-                bytes[(index + 1)..<end].allSatisfy(isNameByte)
-            else { return false }
-            index = end + 1
-            topics += 1
-            return consume("in") && consume("topics")
-        }
-
-        private mutating func consume(_ word: String) -> Bool {
-            skipBlanks()
-            guard bytes[index...].starts(with: word.utf8) else { return false }
-            index += word.utf8.count
-            return true
-        }
-
-        private mutating func skipBlanks() {
-            while index < bytes.count, bytes[index] == 0x20 { index += 1 }
-        }
+        guard let topics = TopicCondition(text)?.topics else { return false }
+        return (1...maximumTopics).contains(topics.count) && topics.allSatisfy { $0.utf8.allSatisfy(isNameByte) }
     }
 }

@@ -100,7 +100,11 @@ struct HMSBatch {
                 }
                 add(token.value, slot, to: group, isSilent: request.notification.isSilent)
             case .topic(let name) where !options.isHarmony:
-                addAudience(name, slot, request, language)
+                if let refusal = options.broadcast.refusal(of: addressee.recipient) {
+                    refuse(slot, refusal)
+                } else {
+                    addAudience(name, slot, request, language)
+                }
             default:
                 refuse(slot, unsupported(addressee.recipient))
             }

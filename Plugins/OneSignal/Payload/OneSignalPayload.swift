@@ -39,7 +39,7 @@ struct OneSignalPayload {
 
     /// What overrides must not touch.
     static func isReserved(_ name: String) -> Bool {
-        OneSignalAudience.names.contains(name) || ["app_id", "idempotency_key", "external_id"].contains(name)
+        OneSignalAudience.isName(name) || ["app_id", "idempotency_key", "external_id"].contains(name)
     }
 
     /// The bytes of the whole request.

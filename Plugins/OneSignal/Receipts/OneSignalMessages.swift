@@ -91,6 +91,11 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         if let count = audience.count, !(1...20_000).contains(count) {
             throw PushError(.invalidRequest, "a request takes 1 to 20,000 ids", reason: OneSignalBatch.tooMany)
         }
+        if case .segments(let names, _) = audience,
+            let refusal = names.lazy.compactMap({ client.options.broadcastRule.refusal(of: .topic($0)) }).first
+        {
+            throw PushError(.invalidRequest, refusal.detail ?? "", reason: refusal.reason)
+        }
         if case .filters(let filters) = audience {
             let isWhole = !filters.isEmpty && filters.last != .or && filters.first != .or
             guard isWhole, filters.count <= OneSignalFilter.limit else {

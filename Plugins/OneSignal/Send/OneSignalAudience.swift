@@ -42,13 +42,11 @@ public enum OneSignalAudience: Sendable, Hashable {
         }
     }
 
-    /// The members that name an audience: overrides must not touch them.
-    static let names: Set<String> = [
-        "include_subscription_ids", "include_player_ids", "include_aliases", "include_external_user_ids",
-        "included_segments", "excluded_segments", "filters", "tags", "target_channel", "include_ios_tokens",
-        "include_android_reg_ids", "include_email_tokens", "include_phone_numbers", "include_chrome_web_reg_ids",
-        "include_wp_wns_uris", "include_amazon_reg_ids",
-    ]
+    /// Whether a member of a request names an audience: overrides must not touch one, nor one that OneSignal may add.
+    static func isName(_ member: String) -> Bool {
+        ["filters", "tags", "segments", "target_channel"].contains(member)
+            || ["include", "exclude"].contains { member.hasPrefix($0) }
+    }
 }
 
 /// One entry of a list of filters: a condition, or the `OR` between two branches of conditions.

@@ -91,10 +91,15 @@ struct OneSignalBatch: Sendable {
         case refused(Refusal)
     }
 
-    private static func resolve(
-        _ recipient: Recipient,
-        _ backend: OneSignalBackend
-    ) async -> Resolution {
+    private static func resolve(_ recipient: Recipient, _ backend: OneSignalBackend) async -> Resolution {
+        let found = await target(of: recipient, backend)
+        guard case .target = found, let refusal = backend.audience.broadcast.refusal(of: recipient) else {
+            return found
+        }
+        return .refused(refusal)
+    }
+
+    private static func target(of recipient: Recipient, _ backend: OneSignalBackend) async -> Resolution {
         func refuse(_ kind: Refusal.Kind, _ reason: String, _ detail: String) -> Resolution {
             .refused(Refusal(kind, reason: reason, detail: detail, advice: .never))
         }

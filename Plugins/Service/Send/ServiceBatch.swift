@@ -49,6 +49,10 @@ struct ServiceBatch {
                 refuse(index, position, "unsupported_recipient", "The service takes no such recipients.")
                 continue
             }
+            if let refusal = options.audience.broadcast.refusal(of: addressee.recipient) {
+                refused.append(DeliveryReport(request: index, recipient: position, outcome: .refused(refusal)))
+                continue
+            }
             let language = isLocalized ? addressee.language : nil
             if positions[language] == nil { languages.append(language) }
             positions[language, default: []].append(position)

@@ -164,9 +164,13 @@ struct DemoCommand: AsyncParsableCommand {
 
     private func showWhereToLook(_ url: String, _ files: SandboxDescription, _ services: [any SimulatedService]) {
         var recipient = Recipient.token(DeviceToken("abcdef12", service: .iOSAPNs))
-        if !GatewayProgram.current.knows("apns"), let own = services.first { recipient = own.recipient }
-        let audience = DemoScenario.audience(recipient) ?? ["everyone": true]
-        let scenario = JSONValue.object(["to": .object(audience), "content": ["body": "Hello"]]).text
+        var message: JSONObject = ["content": ["body": "Hello"]]
+        if !GatewayProgram.current.knows("apns"), let own = services.first {
+            recipient = own.recipient
+            message["backend"] = .string(own.kind.rawValue)
+        }
+        message["to"] = .object(DemoScenario.audience(recipient) ?? ["everyone": true])
+        let scenario = JSONValue.object(message).text
         let flag = DemoScenario.flag(recipient)
         let hasNotes = GatewayProgram.current.modules.contains { $0.key == "release_notes" }
         let notes = hasNotes ? "\nRelease notes:  \(url)/v1/apps/shop/versions.html (and ?lang=fa)" : ""

@@ -28,7 +28,7 @@ struct KeysCommand: AsyncParsableCommand {
 
         @Option(
             name: .customLong("scope"),
-            help: "What it may be used for: send, devices, read, metrics, admin. Repeat it."
+            help: "What it may be used for: send, broadcast, devices, read, metrics, admin. Repeat it."
         )
         var scopes: [Scope] = [.send, .read]
 
@@ -204,7 +204,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     /// A scope on the command line.
     enum Scope: String, ExpressibleByArgument, CaseIterable {
-        case send, devices, read, metrics, admin
+        case send, broadcast, devices, read, metrics, admin
     }
 
     /// The key of a name in a configuration.

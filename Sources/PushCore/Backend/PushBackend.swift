@@ -278,16 +278,22 @@ public struct BackendAudience: Sendable, Hashable {
     public var forms: Set<Recipient.Form>
     /// Which installations of the app its tokens are of, where the platform keeps them apart.
     public var environment: TokenEnvironment
+    /// Whether all whom the platform knows may be addressed at one stroke.
+    ///
+    /// The backend refuses them itself where it is not allowed; who asks before spares the message.
+    public var broadcast: BroadcastRule
 
-    /// Makes an audience.
+    /// Makes an audience; without a rule nobody addresses everybody.
     public init(
         services: Set<TokenService> = [],
         forms: Set<Recipient.Form> = [],
-        environment: TokenEnvironment = .unknown
+        environment: TokenEnvironment = .unknown,
+        broadcast: BroadcastRule = BroadcastRule()
     ) {
         self.services = services
         self.forms = forms
         self.environment = environment
+        self.broadcast = broadcast
     }
 
     /// Whether it takes the same tokens as another audience, but of the other environment.

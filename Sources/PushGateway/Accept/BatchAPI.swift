@@ -148,11 +148,12 @@ struct BatchAPI: AcceptingAPI {
                 NotificationTemplate.write(accepted, to: &writer)
                 continue
             }
+            let problem = Problem(items[position].issues)
             writer.beginObject()
-            writer.field("status", 422)
+            writer.field("status", problem.status.code)
             writer.name("problem")
             writer.beginObject()
-            Problem(items[position].issues).write(to: &writer, instance: String(scope.path), requestID: requestID)
+            problem.write(to: &writer, instance: String(scope.path), requestID: requestID)
             writer.endObject()
             writer.endObject()
         }

@@ -282,6 +282,10 @@ public struct GatewayConfiguration: Sendable {
         public enum Scope: String, Sendable, CaseIterable {
             /// Sending, and cancelling what was sent with the key.
             case send
+            /// Addressing all whom a platform knows: everyone, tags that only leave some out, a topic that stands for everybody.
+            ///
+            /// Beside ``send``, and only where the backend's section says `allow_broadcast`.
+            case broadcast
             /// The device registry, with the fingerprints of its tokens.
             case devices
             /// Reading the states and events of what was sent with the key, backends, and metrics.

@@ -35,7 +35,7 @@ package struct DirectRequest: Sendable {
         if draft.notification.sendAt != nil {
             issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
         }
-        let assignment = PlanAssignment(draft, snapshot.routing(of: draft.appName), &issues)
+        let assignment = PlanAssignment(draft, snapshot.routing(of: draft.appName), .everybody, &issues)
         var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.recipients.first?.form {
             warnings =

@@ -18,7 +18,7 @@ extension ChabokSimulator: SimulatedPlatform {
                     ("access_token", .string(rules.accessTokens[Self.sandbox] ?? "")),
                     ("base_url", .string(url(Self.sandbox))), ("ca_file", .string(folder.ca)),
                     ("app_name", "Chapar"), ("probe_interval", 0), ("forward_clicks", true),
-                    ("webhook_secret", .string(webhookSecret)),
+                    ("webhook_secret", .string(webhookSecret)), ("allow_broadcast", true),
                 ]
             )
         ]

@@ -29,7 +29,7 @@ extension OAuth2Simulator: SimulatedPlatform {
                 keys: [
                     ("kind", "onesignal"), ("app_id", .string(relayed.rules.appID)),
                     ("base_url", .string(relayed.apiURL)), ("ca_file", .string(folder.ca)), ("register_devices", false),
-                    ("auth", .object(auth)),
+                    ("allow_broadcast", true), ("auth", .object(auth)),
                 ]
             )
         ]

@@ -11,7 +11,7 @@ extension OneSignalSimulator: SimulatedPlatform {
         let rules = rules
         let app: JSONObject = [
             "app_id": .string(rules.appID), "api_key": .string(rules.apiKey ?? ""), "base_url": .string(apiURL),
-            "ca_file": .string(folder.ca),
+            "ca_file": .string(folder.ca), "allow_broadcast": true,
         ]
         var campaigns = SandboxBackend(name: "campaigns", keys: [("kind", "onesignal")])
         campaigns.keys += app.map { (key: $0.name, value: $0.value) }

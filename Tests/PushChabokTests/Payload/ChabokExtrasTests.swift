@@ -28,13 +28,11 @@ struct ChabokExtrasTests {
                     isLive: false,
                     showsContent: false,
                     isShownByGoogle: true,
-                    allowsBroadcast: true,
                     looks: looks
                 ),
                 """
                 {"channel": "private/orders", "trackId": "parcel-flow", "content": "Your parcel left Tabriz",
                  "alertText": "Parcel", "inApp": true, "live": false, "useAsAlert": false, "autoNotify": true,
-                 "allow_broadcast": true,
                  "notification": {"groupId": "parcels", "icon": "parcel", "largeIcon": "large", "smallIcon": "small",
                                   "ledColor": "#ff0000", "color": "#00ff7f", "vibrate": [0, 250], "dir": "rtl",
                                   "requireInteraction": true, "renotify": false, "mutableContent": true,

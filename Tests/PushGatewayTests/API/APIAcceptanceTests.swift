@@ -123,8 +123,8 @@ struct APIAcceptanceTests {
             (#"{"devices":["d1"]},"backend":"crm""#, Recipient.device("d1"), true),
             (#"{"users":["u1"]},"backend":"crm""#, .user("u1"), true),
             (#"{"topic":"news"}"#, .topic("news"), false),
-            (#"{"tags":{"all":["a"],"none":["b"]}}"#, .tags(TagFilter(all: ["a"], none: ["b"])), false),
-            (#"{"everyone":true}"#, .everyone, false),
+            (#"{"tags":{"all":["a"],"none":["b"]}},"backend":"crm""#, .tags(TagFilter(all: ["a"], none: ["b"])), false),
+            (#"{"everyone":true},"backend":"crm""#, .everyone, false),
         ]
     )
     func audiences(to: String, recipient: Recipient, isExact: Bool) async throws {

@@ -271,7 +271,8 @@ struct StubBackend: PushBackend {
         kind: "altcraft",
         audience: BackendAudience(
             services: Set(TokenService.known),
-            forms: [.device, .user, .platformID, .topic, .tags, .everyone]
+            forms: [.device, .user, .platformID, .topic, .tags, .everyone],
+            broadcast: BroadcastRule(isAllowed: true)
         )
     )
 }

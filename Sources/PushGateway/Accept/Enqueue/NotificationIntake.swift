@@ -55,7 +55,7 @@ struct NotificationIntake {
         into accepted: inout [NewNotification]
     ) -> Enqueued? {
         let times = times(of: draft.notification, &issues)
-        var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), &issues)
+        var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), caller, &issues)
         var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =

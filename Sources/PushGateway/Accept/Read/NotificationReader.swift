@@ -98,10 +98,6 @@ struct NotificationReader {
             draft.isChoiceFaulty = true
             issues.add("#/backend", "route_and_backend", "Give a route or a backend, not both.")
         }
-        if draft.audienceField == "platform_ids", draft.backend == nil, !draft.isChoiceFaulty {
-            draft.isChoiceFaulty = true
-            issues.add("#/backend", "backend_missing", "Ids of a platform need the backend that knows them.")
-        }
         let bytes = (draft.content?.count ?? 0) + (draft.options?.count ?? 0) + (draft.overrides?.count ?? 0)
         if bytes > limits.contentBytes, draft.isContentSound {
             draft.isContentSound = false

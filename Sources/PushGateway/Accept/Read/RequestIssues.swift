@@ -17,6 +17,8 @@ struct RequestIssues: Sendable {
     private(set) var list: [Finding] = []
     /// All mistakes, those that are not listed included.
     private(set) var count = 0
+    /// A scope that the API key lacks for what the notification asks for.
+    private(set) var missingScope: GatewayConfiguration.APIKey.Scope?
 
     init() {
         position = nil
@@ -47,6 +49,12 @@ struct RequestIssues: Sendable {
         count += 1
         guard list.count < shown else { return }
         list.append(Finding(pointer: base + pointer.dropFirst(), code: code, detail: detail()))
+    }
+
+    /// Adds that the API key may not do what stands at a pointer.
+    mutating func add(_ pointer: String, lacking scope: GatewayConfiguration.APIKey.Scope) {
+        missingScope = scope
+        add(pointer, "scope_missing", "The API key lacks the scope \"\(scope.rawValue)\".")
     }
 
     /// A finding about the notification as one about the body.

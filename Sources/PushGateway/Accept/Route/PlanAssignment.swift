@@ -20,8 +20,8 @@ struct PlanAssignment {
     /// The most plans of a notification.
     private static let maximumPlans = 255
 
-    /// Finds the plan of every recipient of a draft, and reports those that no backend can address.
-    init(_ draft: NotificationDraft, _ routing: RoutingTable, _ issues: inout RequestIssues) {
+    /// Finds the plan of every recipient of a draft, and reports those that no backend can address, or the caller may not.
+    init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
         guard !draft.isChoiceFaulty else { return }
         guard draft.devices.isEmpty else {
             assign(draft, routing, &issues)
@@ -34,15 +34,22 @@ struct PlanAssignment {
             return
         }
         let choice = draft.choice
+        let allowed = caller.backends
         guard let first = draft.recipients.first else {
             Self.checkName(choice, routing, &issues)
             return
         }
         if draft.recipients.count == 1 {
-            if let positions = positions(of: first, choice, routing, draft, 0, &issues), positions.count > 1 {
+            guard let positions = positions(of: first, choice, routing, allowed, draft, 0, &issues) else { return }
+            if positions.count > 1 {
                 planOf = Array(positions)
                 recipients = Array(repeating: first, count: positions.count)
             }
+            checkBroadcast(first, routing, caller, draft, &issues)
+            return
+        }
+        if case .platformID = first, draft.backend == nil {
+            _ = positions(of: first, choice, routing, allowed, draft, 0, &issues)  // One mistake, not one for each.
             return
         }
         var known: [(service: TokenService?, positions: PlanRange?)] = []
@@ -54,7 +61,7 @@ struct PlanAssignment {
             if let same = known.first(where: { $0.service == service }) {
                 positions = same.positions
             } else {
-                positions = self.positions(of: recipient, choice, routing, draft, index, &issues)
+                positions = self.positions(of: recipient, choice, routing, allowed, draft, index, &issues)
                 known.append((service, positions))
             }
             add(recipient, positions ?? 0..<1, after: draft.recipients[..<index])
@@ -74,12 +81,13 @@ struct PlanAssignment {
         of recipient: Recipient,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
+        _ allowed: Set<String>?,
         _ draft: NotificationDraft,
         _ index: Int,
         _ issues: inout RequestIssues
     ) -> PlanRange? {
         do throws(RoutingTable.Failure) {
-            return positions(of: try routing.routing(for: recipient, choice), &issues)
+            return positions(of: try routing.routing(for: recipient, choice, among: allowed), &issues)
         } catch {
             Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
             return nil
@@ -109,6 +117,34 @@ struct PlanAssignment {
             plans.append(found.plan)
         }
         return first..<UInt8(clamping: plans.count)
+    }
+
+    /// Refuses everybody of a platform unless the caller has the scope and each backend's section allows it.
+    ///
+    /// Backends refuse it once more when they send; here the caller is known, and nothing is accepted in vain.
+    private func checkBroadcast(
+        _ recipient: Recipient,
+        _ routing: RoutingTable,
+        _ caller: Caller,
+        _ draft: NotificationDraft,
+        _ issues: inout RequestIssues
+    ) {
+        switch recipient {
+        case .token, .device, .user, .platformID: return
+        case .topic, .tags, .everyone: break
+        }
+        let addressed = plans.flatMap(\.backends).compactMap { name in
+            routing.backend(name).map { (name: name, rule: $0.audience.broadcast) }
+        }
+        .filter { $0.rule.isEveryone(recipient) }
+        guard !addressed.isEmpty else { return }
+        let pointer = draft.pointer(ofRecipient: 0)
+        guard caller.has(.broadcast) else { return issues.add(pointer, lacking: .broadcast) }
+        for (name, rule) in addressed where !rule.isAllowed {
+            let sentence =
+                "This is everybody on the platform of \(name): its section must say allow_broadcast: true."
+            issues.add(pointer, BroadcastRule.refusalReason, sentence)
+        }
     }
 
     /// With no usable recipient, a route or backend that does not exist is a mistake all the same.
@@ -154,8 +190,13 @@ struct PlanAssignment {
             )
         case .ambiguous(let backends):
             let names = backends.joined(separator: ", ")
-            let sentence = "Each of \(names) has topics of its own: name the backend or a route."
-            issues.add(pointer, "backend_missing", sentence)
+            if case .topic = recipient {
+                let sentence = "Each of \(names) has topics of its own: name the backend or a route."
+                issues.add(pointer, "backend_missing", sentence)
+            } else {
+                let sentence = "A platform knows \(description(of: recipient)), so name the backend: \(names)."
+                issues.add("#/backend", "backend_missing", sentence)
+            }
         }
     }
 

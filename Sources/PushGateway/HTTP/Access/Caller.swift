@@ -76,7 +76,7 @@ extension GatewayConfiguration.APIKey.Scope {
         switch self {
         case .admin: true
         case .read: other == .metrics  // Numbers show less than what a reader may see.
-        case .send, .devices, .metrics: false
+        case .send, .broadcast, .devices, .metrics: false
         }
     }
 }

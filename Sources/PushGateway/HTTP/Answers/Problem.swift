@@ -49,10 +49,14 @@ struct Problem: Error, Sendable {
         isRetryable = retryAfter != nil
     }
 
-    /// A notification with wrong fields.
+    /// A notification with wrong fields, or one that the API key may not send.
     init(_ issues: RequestIssues) {
-        let title = issues.count == 1 ? "One field is wrong" : "\(issues.count) fields are wrong"
-        self.init(.unprocessableContent, "invalid_request", title)
+        if let scope = issues.missingScope {
+            self = .lacks(scope)
+        } else {
+            let title = issues.count == 1 ? "One field is wrong" : "\(issues.count) fields are wrong"
+            self.init(.unprocessableContent, "invalid_request", title)
+        }
         errors = issues.list
         if issues.count > issues.list.count { detail = "The first \(issues.list.count) are listed." }
     }

@@ -22,7 +22,7 @@ struct ChabokDeviceTests {
             let expected = try JSONValue.parsed(
                 """
                 {"appId":"shop","userId":"u-1","deviceType":"ios","deviceToken":"9f3c","tokenStatus":"ALLOWED",
-                "subscriptions":["default"],"tags":["gold"],"clientVersion":"3.3.1","osVersion":"17.5",
+                "subscriptions":["default"],"clientVersion":"3.3.1","osVersion":"17.5",
                 "deviceModel":"iPhone 15","timeZone":"Asia/Tehran"}
                 """
             )
@@ -49,6 +49,27 @@ struct ChabokDeviceTests {
             #expect(new != old)
             let step = changesOnlyToken ? "POST installations/updateDeviceToken" : "PUT installations/\(old)"
             #expect(harness.calls == ["POST installations", step, "POST installations"])
+        }
+    }
+
+    @Test("The registry's tags are written once: a user's by the calls for tags, a guest's with the installation")
+    func tagsOnce() async throws {
+        try await Harness.run { harness in
+            let editor = try #require(harness.backend.tags)
+            let user = DeviceRecord.sample(tags: ["vip", "city:tehran", "level:1"])
+            let id = try await harness.backend.installations.register(user)
+            // As a gateway writes the tags of its registry.
+            let tags: JSONObject = ["city": "tehran", "level": "1", "vip": "1"]
+            _ = try await editor.edit(tags, of: user, as: OutboxAttempt(at: Date()))
+            #expect(harness.simulator.tags(of: "u-1") == ["vip": "", "city": "tehran", "level": "1"])
+            #expect(harness.simulator.installations()[id]?["tags"] == nil)
+            let guest = DeviceRecord.sample("d-2", user: nil, token: "aa", tags: ["vip", "city:tehran"])
+            let own = try await harness.backend.installations.register(guest)
+            #expect(harness.simulator.installations()[own]?["tags"] == ["vip", "city_tehran", "CHABOK_GUEST"])
+            // Who logs in is no guest, and the user has the tags.
+            _ = try await harness.backend.installations.register(.sample("d-2", token: "aa", tags: ["vip"]))
+            #expect(harness.simulator.installations()[own]?["tags"] == [])
+            #expect(harness.simulator.installations()[own]?["isGuest"] == false)
         }
     }
 

@@ -96,7 +96,11 @@ public struct ChabokInstallations: DeviceRegistrar {
             answer = try await client.call("POST", "/installations/updateDeviceToken", .object(body), accepting: [404])
         } else {
             let path = try ChabokClient.path("installations", known.installation)
-            answer = try await client.call("PUT", path, .object(fields), accepting: [404])
+            var body = fields
+            if known.fields["isGuest"] == true, body["isGuest"] == nil {
+                (body["isGuest"], body["tags"]) = (false, [])  // A guest has logged in.
+            }
+            answer = try await client.call("PUT", path, .object(body), accepting: [404])
         }
         return answer.status == 404 ? try await create(fields) : known.installation
     }
@@ -119,9 +123,8 @@ public struct ChabokInstallations: DeviceRegistrar {
         var fields: JSONObject = [
             "appId": .string(appID), "deviceType": .string(token.service.platform),
             "deviceToken": .string(token.value), "tokenStatus": "ALLOWED",
-            "subscriptions": [.string(ChabokChannel(client.options.channel)?.name ?? "default")],
+            "subscriptions": [.string(client.options.commonChannel)],
         ]
-        var tags = device.tags
         if let user = device.user {
             if let problem = ChabokUserID.problem(user, minimum: client.options.minimumUserIDLength) {
                 throw PushError(.invalidRequest, problem, reason: "bad_user")
@@ -129,9 +132,9 @@ public struct ChabokInstallations: DeviceRegistrar {
             fields["userId"] = .string(user)
         } else {
             fields["isGuest"] = true
-            tags.append(Self.guestTag)
+            // The tags of a user are the user's, see ChabokUsers; only a guest's are the installation's.
+            fields["tags"] = .array((device.tags.map(ChabokSegment.tag) + [Self.guestTag]).map { .string($0) })
         }
-        if !tags.isEmpty { fields["tags"] = .array(tags.map { .string($0) }) }
         let names = [
             ("app_version", "clientVersion"), ("os_version", "osVersion"), ("model", "deviceModel"),
             ("time_zone", "timeZone"),

@@ -156,8 +156,8 @@ public struct ChabokUsers: TagEditor {
         return issues
     }
 
-    /// Sets the tags of the device's user: `true` is a plain tag, a text or number a tag with a value, null and `false`
-    /// remove; the member `attributes` sets attributes.
+    /// Sets the tags of the device's user: `true` is a plain tag, and so is `"1"` for one that the device has without a value;
+    /// another text or number is a tag with a value, null and `false` remove; the member `attributes` sets attributes.
     public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
         _ = try await set(tags, of: device)
     }
@@ -182,6 +182,8 @@ public struct ChabokUsers: TagEditor {
         for (name, value) in tags where name != "attributes" {
             switch value {
             case .bool(true): added.append(name)
+            // The gateway writes 1 for a tag without a value.
+            case .string("1") where device.tags.contains(name): added.append(name)
             case .null, .bool(false): removed.append(name)
             default:
                 let text = value.stringValue ?? value.text

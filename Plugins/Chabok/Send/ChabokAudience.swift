@@ -122,11 +122,12 @@ public struct ChabokSegment: Sendable, Hashable {
         self.isAny = isAny
     }
 
+    /// How Chabok keeps a tag of the gateway's: `key:value` as `key_value`, any other as it is.
+    static func tag(_ tag: String) -> String { tag.replacing(":", with: "_", maxReplacements: 1) }
+
     /// The audience of the gateway's tags; nil without any.
-    ///
-    /// A tag `key:value` is stored as `key_value`.
     public init?(_ filter: TagFilter) {
-        func stored(_ tag: String) -> JSONValue { .string(tag.replacing(":", with: "_", maxReplacements: 1)) }
+        func stored(_ tag: String) -> JSONValue { .string(Self.tag(tag)) }
         var rules = filter.all.map { Rule("tags", .include, [stored($0)]) }
         if !filter.any.isEmpty { rules.append(Rule("tags", .include, .array(filter.any.map(stored)))) }
         rules += filter.none.map { Rule("tags", .notInclude, [stored($0)]) }

@@ -197,4 +197,24 @@ struct DeviceTellingTests {
     func tagChanges(old: [String], new: [String], expected: JSONObject) {
         #expect(DeviceSync.changes(from: old, to: new) == expected)
     }
+
+    @Test("Another user gets the device's tags, which a platform may keep for the user")
+    func tagsOfAnotherUser() throws {
+        let rig = DeviceSync(
+            [BackendRegistry.ConfiguredBackend(name: "crm", backend: ScriptedPlatform())],
+            priority: TokenService.priority
+        )
+        func device(_ user: String?, _ tags: [String]) -> Device {
+            let token = RegisteredToken(DeviceToken("t", service: .iOSAPNs), registeredAt: .distantPast)
+            return Device(id: "a", user: user, tokens: [token], tags: tags, createdAt: .distantPast)
+        }
+        func told(_ old: Device?, _ new: Device) -> [JSONValue?] {
+            rig.operations(for: OutboxChange(number: 1, at: .distantPast, content: .device(old: old, new: new)))
+                .filter { $0.kind == .tags }.map { $0.body["tags"] }
+        }
+        #expect(told(device("ali", ["vip"]), device("ali", ["vip"])).isEmpty)
+        #expect(told(device("ali", ["vip"]), device("sara", ["vip"])) == [["vip": "1"]])
+        #expect(told(device(nil, ["vip"]), device("sara", ["vip"])) == [["vip": "1"]])
+        #expect(told(device("ali", ["vip", "old"]), device("sara", ["vip"])) == [["old": nil, "vip": "1"]])
+    }
 }

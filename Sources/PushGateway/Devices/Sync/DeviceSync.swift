@@ -79,7 +79,9 @@ struct DeviceSync: Sendable {
                 let isNews = !wasThere || before?.withoutTags != after.withoutTags
                 if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, new) }
             }
-            let changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
+            var changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
+            // Where tags are the user's, another user has none of them yet.
+            if before?.user != after.user { changes = changes.merging(Self.changes(from: [], to: after.tags)) }
             if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
                 add(.tags, new, ["tags": .object(changes)])
             }

@@ -269,21 +269,21 @@ struct OperationRig: Sendable {
     }
 
     /// A notification to recipients, of which the platform has accepted every one; returns its id.
-    func accepted(_ recipients: [Recipient]) async throws -> NotificationID {
+    func accepted(_ recipients: [Recipient], by backend: String = "ios") async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let notification = NewNotification(
             id: id,
             notification: PushNotification(title: "t"),
             content: Array("{}".utf8),
             recipients: recipients,
-            plan: DeliveryPlan(["ios"]),
+            plan: DeliveryPlan([backend]),
             caller: "",
             acceptedAt: time.now,
             expiresAt: time.now + 3_600,
             event: Array("{}".utf8)
         )
         _ = try await store.enqueue(EnqueueBatch([notification]))
-        let claims = try await store.claim(backend: "ios", limit: 10, wait: .zero)
+        let claims = try await store.claim(backend: backend, limit: 10, wait: .zero)
         let attempt = Array(#"{"outcome":"accepted"}"#.utf8)
         try await store.record(
             claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: attempt) }

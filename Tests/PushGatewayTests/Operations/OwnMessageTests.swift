@@ -115,4 +115,54 @@ struct OwnMessageTests {
             #expect(reply.json["deliveries"]?.arrayValue?.first?["state"] == "opened", "\(reply.text)")
         }
     }
+
+    /// What a report says of the message, and the backend that is to be told of it; nil where that is a question.
+    static let platformMessages: [(more: String, sentBy: String, told: String?)] = [
+        (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"}"#, "crm", "crm"),
+        (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"}"#, "crm2", "crm2"),
+        (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"},"backend":"crm2""#, "crm", "crm2"),
+        (#""payload":{"_crm":1,"_uid":"u"},"backend":"crm2""#, "crm", "crm2"),
+        (#""payload":{"_crm":1,"_uid":"u"}"#, "crm", nil),
+        (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"}"#, "ios", nil),
+    ]
+
+    @Test(
+        "A message that two platforms of a kind take for theirs is told to the one that sent it",
+        arguments: platformMessages
+    )
+    func twoOfAKind(more: String, sentBy: String, told: String?) async throws {
+        try await OperationRig.run { rig in
+            let snapshot = rig.snapshot(["crm": ScriptedPlatform(), "crm2": ScriptedPlatform()])
+            let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.time)
+            try await rig.store.saveState("gateway.instance", Array("\(Self.instance)".utf8))
+            _ = try await rig.store.put([rig.device("a")])
+            let id = try await rig.accepted([.token(DeviceToken("t-a", service: .iOSAPNs))], by: sentBy)
+            let message = MessageID(instance: Self.instance, delivery: id.rawValue)
+            let body = #"{"event":"opened",\#(more.replacing("ID", with: "\(message)"))}"#
+            let reply = try await APIHarness.send(rig.api(state).responder, .post, "/v1/devices/a/events", body)
+            let waiting = try await rig.store.entries(ofDevice: "a", limit: 9).map(\.operation.backend)
+            #expect(waiting == [told].compactMap(\.self), "\(reply.text)")
+            if told == nil {
+                #expect(reply.errors == ["#/backend backend_missing"], "\(reply.text)")
+                #expect(reply.text.contains("crm, crm2"))
+            } else {
+                #expect(reply.status == 202, "\(reply.text)")
+            }
+        }
+    }
+
+    @Test(
+        "A backend that is named must be there and take events",
+        arguments: [("crm3", "#/backend unknown_backend"), ("ios", "#/backend unsupported")]
+    )
+    func namedBackend(name: String, error: String) async throws {
+        try await OperationRig.run { rig in
+            let snapshot = rig.snapshot(["crm": ScriptedPlatform(), "ios": StubBackend.ios])
+            let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.time)
+            _ = try await rig.store.put([rig.device("a")])
+            let body = #"{"event":"opened","payload":{"_crm":1,"_uid":"u"},"backend":"\#(name)"}"#
+            let reply = try await APIHarness.send(rig.api(state).responder, .post, "/v1/devices/a/events", body)
+            #expect(reply.errors == [error], "\(reply.text)")
+        }
+    }
 }

@@ -21,8 +21,8 @@ final class DeviceEventsAPI: Sendable {
     init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
 
     private enum Field: Int, RequestField {
-        case event, at, payload, notification, delivery
-        static let names = ["event", "at", "payload", "notification", "delivery"]
+        case event, at, payload, notification, delivery, backend
+        static let names = ["event", "at", "payload", "notification", "delivery", "backend"]
     }
 
     private struct Report: Sendable {
@@ -32,6 +32,14 @@ final class DeviceEventsAPI: Sendable {
         var notification: NotificationID?
         /// The id of a message of the gateway's own.
         var message: MessageID?
+        /// The backend whose message a payload is, where several could be meant.
+        var backend: String?
+    }
+
+    /// A platform's message, as a payload shows it.
+    private struct PlatformMessage {
+        var backend: String
+        var platformID: String
     }
 
     /// Takes a report.
@@ -40,20 +48,9 @@ final class DeviceEventsAPI: Sendable {
         let now = endpoint.state.time.now
         let report = try await read(request, scope, at: now)
         let device = try await endpoint.device(scope.device(id))
-        var operations: [OutboxEntry] = []
-        var addresses: [ReceiptAddress] = []
-        var repeated = 0
-        if let payload = report.payload {
-            for (backend, platformID) in try messages(in: payload, scope) {
-                addresses.append(ReceiptAddress(backend: backend, platformID: platformID, token: nil))
-                let operation = Self.operation(report, platformID, backend, device, at: now)
-                if memory.isNew(operation.id, at: endpoint.state.time.steady) {
-                    operations.append(operation)
-                } else {
-                    repeated += 1
-                }
-            }
-        }
+        var messages: [PlatformMessage] = []
+        if let payload = report.payload { messages = try self.messages(in: payload, report, device, scope) }
+        var addresses = messages.map { ReceiptAddress(backend: $0.backend, platformID: $0.platformID, token: nil) }
         if let message = report.message ?? report.payload.flatMap(Self.ownMessage),
             let number = try await number(message)
         {
@@ -72,8 +69,10 @@ final class DeviceEventsAPI: Sendable {
             )
             throw Problem(issues)
         }
+        let found = try await receive(report, addresses, device, at: now)
+        let received = found.compactMap(\.self)
+        let (operations, repeated) = self.operations(for: try await meant(messages, found), report, device, at: now)
         do throws(Problem) {
-            let received = try await receive(report, addresses, device, at: now)
             return try await endpoint.answer(operations, scope) { writer in
                 writer.name("deliveries")
                 writer.beginArray()
@@ -113,6 +112,7 @@ final class DeviceEventsAPI: Sendable {
                 guard let text = try scanner.identifier(&issues, "#/delivery", limit: 64) else { return }
                 report.message = MessageID(text)
                 if report.message == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
+            case .backend: report.backend = try scanner.identifier(&issues, "#/backend", limit: 64)
             }
         } check: { issues in
             if !seen.contains(Field.event.rawValue) { issues.add("#/event", "missing", "Write delivered or opened.") }
@@ -124,20 +124,64 @@ final class DeviceEventsAPI: Sendable {
         return report
     }
 
-    /// The platforms whose message a payload is, with their ids of it.
-    private func messages(in payload: JSONObject, _ scope: RequestScope) throws(Problem) -> [(String, String)] {
-        var found: [(String, String)] = []
-        for one in scope.snapshot.gateway.backends(of: try scope.app()) {
-            guard let reporter = one.backend.events else { continue }
+    /// The platforms whose message a payload can be, with their ids of it: of the named backend, or of all that the caller may use.
+    private func messages(
+        in payload: JSONObject,
+        _ report: Report,
+        _ device: Device,
+        _ scope: RequestScope
+    ) throws(Problem) -> [PlatformMessage] {
+        let reporters: [(name: String, ability: any EventReporter)]
+        if let name = report.backend {
+            try scope.caller.require(backend: name)
+            reporters = try endpoint.backends(name, for: endpoint.record(device, scope), scope, "events") { $0.events }
+        } else {
+            reporters = scope.snapshot.gateway.backends(of: try scope.app()).compactMap { one in
+                scope.caller.mayUse(backend: one.name) ? one.backend.events.map { (one.name, $0) } : nil
+            }
+        }
+        var found: [PlatformMessage] = []
+        for (name, reporter) in reporters {
             do throws(PushError) {
-                if let id = try reporter.platformID(in: payload) { found.append((one.name, id)) }
+                guard let id = try reporter.platformID(in: payload) else { continue }
+                found.append(PlatformMessage(backend: name, platformID: id))
             } catch {
                 var issues = RequestIssues()
-                issues.add("#/payload", "no_message_id", "\(one.name): \(error.message)")
+                issues.add("#/payload", "no_message_id", "\(name): \(error.message)")
                 throw Problem(issues)
             }
         }
         return found
+    }
+
+    /// The one message that several platforms of a kind take for theirs: that of the backend which its delivery went through.
+    ///
+    /// - Parameters:
+    ///   - messages: The message as each of them reads it.
+    ///   - found: The deliveries that the report was about: first one for each of the messages, then those that the app named.
+    /// - Returns: The message as the one meant reads it; empty without any.
+    /// - Throws: That the backend must be named.
+    private func meant(
+        _ messages: [PlatformMessage],
+        _ found: [ReceivedDelivery?]
+    ) async throws(Problem) -> [PlatformMessage] {
+        guard messages.count > 1 else { return messages }
+        if let place = messages.indices.first(where: { found[$0] != nil }) { return [messages[place]] }
+        for delivery in found.compactMap(\.self) {
+            let after = delivery.id.subtracting(clamping: 1)
+            do throws(StoreError) {
+                let stored = try await endpoint.state.store
+                    .deliveries(of: delivery.notificationID, after: after, limit: 1).first
+                let message = messages.first { $0.backend == stored?.backend }
+                if let message, stored?.id == delivery.id { return [message] }
+            } catch {
+                throw Problem(error)
+            }
+        }
+        var issues = RequestIssues()
+        let names = messages.map(\.backend).joined(separator: ", ")
+        issues.add("#/backend", "backend_missing", "Each of \(names) has such messages: name the one that sent it.")
+        throw Problem(issues)
     }
 
     /// The message's id, where a payload carries one.
@@ -210,7 +254,7 @@ final class DeviceEventsAPI: Sendable {
         _ addresses: [ReceiptAddress],
         _ device: Device,
         at now: Date
-    ) async throws(Problem) -> [ReceivedDelivery] {
+    ) async throws(Problem) -> [ReceivedDelivery?] {
         let state = report.event == .opened ? DeliveryState.opened : .delivered
         let receipt = DeliveryReceipt(
             report.event == .opened ? .opened : .delivered,
@@ -228,10 +272,22 @@ final class DeviceEventsAPI: Sendable {
             }
         }
         do throws(StoreError) {
-            return try await endpoint.state.store.record(entries).compactMap(\.delivery)
+            return try await endpoint.state.store.record(entries).map(\.delivery)
         } catch {
             throw Problem(error)
         }
+    }
+
+    /// The operations of an event, and how many of them were there before.
+    private func operations(
+        for messages: [PlatformMessage],
+        _ report: Report,
+        _ device: Device,
+        at now: Date
+    ) -> (new: [OutboxEntry], repeated: Int) {
+        let all = messages.map { Self.operation(report, $0.platformID, $0.backend, device, at: now) }
+        let new = all.filter { memory.isNew($0.id, at: endpoint.state.time.steady) }
+        return (new, all.count - new.count)
     }
 
     /// The operation of an event, whose id is the same when the event comes again.

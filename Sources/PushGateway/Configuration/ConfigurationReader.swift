@@ -21,7 +21,9 @@ struct ConfigurationReader {
         configuration.log = log(section("log"))
         configuration.audit = root.section("audit").flatMap(audit)
         configuration.accessLog = root.section("access_log").flatMap(accessLog)
-        if let path = configuration.accessLog?.path, path == configuration.audit?.path {
+        if let path = configuration.accessLog?.path, let audit = configuration.audit,
+            path == audit.path || path == audit.refusedPath
+        {
             section("access_log").reject("path", "is that of audit", fix: "Write another file.")
         }
         configuration.limits = limits(section("limits"))

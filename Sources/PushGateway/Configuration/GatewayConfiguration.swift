@@ -303,8 +303,15 @@ public struct GatewayConfiguration: Sendable {
         public var path: String
         /// `max_bytes` of one file, default 64 MiB.
         public var maximumBytes = 64 << 20
-        /// `files`: how many there are at most, default 5.
+        /// `files`: how many there are at most, default 5; of refused attempts as many again.
         public var files = 5
+        /// Where refused attempts stand: beside ``path``, with `refused` before the last part of its name, such as
+        /// `audit.refused.jsonl`.
+        public var refusedPath: String {
+            let name = path.split(separator: "/", omittingEmptySubsequences: false).last ?? ""
+            guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return path + ".refused" }
+            return path[..<dot] + ".refused" + path[dot...]
+        }
 
         /// Makes the settings.
         public init(path: String) { self.path = path }

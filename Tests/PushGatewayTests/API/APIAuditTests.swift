@@ -18,9 +18,16 @@ struct APIAuditTests {
 
         func remove() { try? FileManager.default.removeItem(at: url) }
 
-        var text: String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
-        var lines: [JSONValue] {
-            text.split(separator: "\n").compactMap { try? JSONValue(parsing: Array($0.utf8)) }
+        /// Where refused attempts stand.
+        var refusedPath: String { url.appending(path: "audit.refused.jsonl").path }
+
+        var text: String { Self.read(path) }
+        var lines: [JSONValue] { Self.lines(path) }
+        var refused: [JSONValue] { Self.lines(refusedPath) }
+
+        static func read(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
+        static func lines(_ path: String) -> [JSONValue] {
+            read(path).split(separator: "\n").compactMap { try? JSONValue(parsing: Array($0.utf8)) }
         }
     }
 
@@ -45,13 +52,13 @@ struct APIAuditTests {
         _ = try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("stolen"))
         _ = try await harness.send(.post, "/v1/backends/ios/webhook/planted-secret", "{}")
 
-        let lines = folder.lines
+        let lines = folder.lines + folder.refused
         #expect(
             lines.map {
                 "\($0["key"]?.stringValue ?? "?") \($0["method"]?.stringValue ?? "?") \($0["route"]?.stringValue ?? "?")"
             } == [
                 "boss POST /v1/backends/{name}/drop", "shop DELETE /v1/devices/{id}", "shop GET /v1/keys",
-                " GET /v1/backends",
+                " GET /v1/backends", " POST /v1/backends/{name}/webhook/{secret}",
             ]
         )
         #expect(lines.first?["target"] == "ios")
@@ -59,9 +66,10 @@ struct APIAuditTests {
         #expect(lines.dropFirst().first?["status"] == 204)
         #expect(lines.dropFirst(2).first?["code"] == "forbidden")
         #expect(lines.dropFirst(2).first?["request_id"]?.stringValue == refused.json["request_id"]?.stringValue)
-        #expect(lines.last?["code"] == "unauthorized")
+        #expect(lines.dropFirst(3).first?["code"] == "unauthorized")
         #expect(lines.last?["peer"] == "local")
-        for secret in ["stolen", "planted-secret", "4f1c"] { #expect(!folder.text.contains(secret)) }
+        let text = folder.text + Folder.read(folder.refusedPath)
+        for secret in ["stolen", "planted-secret", "4f1c"] { #expect(!text.contains(secret)) }
         let mode = try FileManager.default.attributesOfItem(atPath: folder.path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
 
@@ -163,26 +171,70 @@ struct APIAuditTests {
         }
     }
 
-    @Test("notes only some of a flood of refused attempts, and how many it left out")
-    func flood() async throws {
-        let folder = try Folder()
-        defer { folder.remove() }
-        let harness = harness(folder.path)
-        let audit = try #require(harness.state.audit)
-        let entry = AuditLog.Entry(
+    private func refusedAttempt(of peer: String) -> AuditLog.Entry {
+        AuditLog.Entry(
             requestID: "r",
             key: "",
-            peer: "local",
+            peer: peer,
             method: "GET",
             route: "other",
             status: 401,
             code: "unauthorized"
         )
-        for _ in 0..<1000 { audit.record(entry, isRefusal: true) }
-        #expect(folder.lines.count == 100)
-        harness.time.advance(by: .seconds(1))
-        audit.record(entry, isRefusal: true)
-        #expect(folder.lines.suffix(2).first?["refused_attempts_left_out"] == 900)
+    }
+
+    @Test("notes only some of a flood of refused attempts of an address, and each minute how many it left out")
+    func flood() async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = harness(folder.path)
+        let audit = try #require(harness.state.audit)
+        for _ in 0..<1000 { audit.record(refusedAttempt(of: "192.0.2.1"), isRefusal: true) }
+        audit.record(refusedAttempt(of: "192.0.2.2"), isRefusal: true)
+        #expect(folder.refused.count == RefusedAttempts.linesOfPeer + 1)
+        #expect(folder.refused.last?["peer"] == "192.0.2.2", "one address takes nothing of another one's lines")
+        harness.time.advance(by: .seconds(60))
+        audit.noteLeftOut()
+        #expect(folder.refused.last?["peer"] == "192.0.2.1")
+        #expect(folder.refused.last?["refused_attempts_left_out"] == 980)
+        // Of very many addresses only so many lines a second, in bounded memory.
+        for number in 0..<5000 { audit.record(refusedAttempt(of: "10.0.\(number)"), isRefusal: true) }
+        #expect(folder.refused.count <= RefusedAttempts.linesOfPeer + 2 + 100)
+        harness.time.advance(by: .seconds(60))
+        audit.noteLeftOut()
+        let left = folder.refused.compactMap { $0["refused_attempts_left_out"]?.integerValue }.reduce(0, +)
+        #expect(left >= 980 + 4900)
+    }
+
+    @Test("keeps administration however many attempts are refused, from however many addresses, for however long")
+    func displacement() async throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        let harness = APIHarness(keys: [APIHarness.key("boss", [.admin])]) {
+            $0.audit = GatewayConfiguration.Audit(path: folder.path)
+            $0.audit?.maximumBytes = 4_096
+            $0.audit?.files = 2
+        }
+        let boss = APIHarness.bearer("boss")
+        #expect(try await harness.send(.get, "/v1/keys", headers: boss).status == 200)
+        let audit = try #require(harness.state.audit)
+        for minute in 0..<60 {
+            for number in 0..<100 { audit.record(refusedAttempt(of: "10.\(minute).\(number)"), isRefusal: true) }
+            harness.time.advance(by: .seconds(60))
+        }
+        #expect(folder.lines.map { $0["route"] } == ["/v1/keys"])
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.url.path).sorted()
+        #expect(names == ["audit.jsonl", "audit.refused.jsonl", "audit.refused.jsonl.1"])
+        for name in names { #expect(Folder.read(folder.url.appending(path: name).path).utf8.count <= 4_096) }
+        #expect(folder.refused.last?["peer"]?.stringValue?.hasPrefix("10.59.") ?? false, "the newest are kept")
+    }
+
+    @Test(
+        "has refused attempts in a file beside it",
+        arguments: [("a/audit.jsonl", "a/audit.refused.jsonl"), ("a.b/log", "a.b/log.refused"), (".x", ".x.refused")]
+    )
+    func refusedPath(path: String, other: String) {
+        #expect(GatewayConfiguration.Audit(path: path).refusedPath == other)
     }
 
     @Test("never takes more than its files may, and loses whole old files only")

@@ -75,7 +75,10 @@ final class KeyUses: Sendable {
         var isLast = false
         while !isLast {
             isLast = await !timer.next(state.time)
-            if let audit = state.audit { recordSends(audit) }
+            if let audit = state.audit {
+                recordSends(audit)
+                audit.noteLeftOut()
+            }
             await logFailure(logger) { () throws(StoreError) in
                 try await save(state.snapshot.configuration.apiKeys.map(\.name), to: state.store)
             }

@@ -1,23 +1,20 @@
 internal import Foundation
 internal import Logging
 internal import PushCore
-internal import PushComposition
 internal import Synchronization
 
-/// Who did what to what, with which result, as lines of JSON in files of their own: administration, erasure and refused
-/// attempts one by one, sends as counts for each key and minute.
+/// Who did what to what, with which result, as lines of JSON in files of their own: administration and erasure one by one, sends as
+/// counts for each key and minute; and in other files refused attempts, which therefore never push the rest out.
 ///
 /// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and sending
 /// goes on.
 final class AuditLog: Sendable {
-    /// Refused attempts a second that get a line each; of more only the number is noted.
-    private static let refusals = Pacing(perSecond: 50, burst: .seconds(2))
-
     private struct State: ~Copyable {
         var file: RotatingFile
-        var refusals: TokenBucket
-        var leftOut = 0
+        var refusedFile: RotatingFile
+        var refused: RefusedAttempts
         var isBroken = false
+        var isRefusedBroken = false
     }
 
     private let state: Mutex<State>
@@ -29,8 +26,16 @@ final class AuditLog: Sendable {
         path = settings.path
         self.clock = clock
         self.logger = logger
-        let file = RotatingFile(path: settings.path, maximumBytes: settings.maximumBytes, count: settings.files)
-        state = Mutex(State(file: file, refusals: TokenBucket(Self.refusals, at: clock.reading.steady)))
+        func file(_ path: String) -> RotatingFile {
+            RotatingFile(path: path, maximumBytes: settings.maximumBytes, count: settings.files)
+        }
+        state = Mutex(
+            State(
+                file: file(settings.path),
+                refusedFile: file(settings.refusedPath),
+                refused: RefusedAttempts(at: clock.reading.steady)
+            )
+        )
     }
 
     /// A request that is on record.
@@ -52,17 +57,25 @@ final class AuditLog: Sendable {
     func record(_ entry: Entry, isRefusal: Bool) {
         let now = clock.reading
         state.withLock { state in
-            if isRefusal {
-                guard state.refusals.reserve(1, at: now.steady).granted == 1 else { return state.leftOut += 1 }
+            guard isRefusal else { return write(&state, at: now.wall) { $0.write(entry) } }
+            writeSummaries(&state, at: now)
+            guard state.refused.isListed(entry.peer, at: now.steady) else { return }
+            writeRefused(&state, at: now.wall) { $0.write(entry) }
+        }
+    }
+
+    /// Notes how many refused attempts got no line in the minutes that are over.
+    func noteLeftOut() {
+        let now = clock.reading
+        state.withLock { writeSummaries(&$0, at: now) }
+    }
+
+    private func writeSummaries(_ state: inout State, at now: TimeReading) {
+        for (peer, count) in state.refused.summaries(at: now.steady) {
+            writeRefused(&state, at: now.wall) { writer in
+                writer.field("peer", peer)
+                writer.field("refused_attempts_left_out", count)
             }
-            if state.leftOut > 0, !isRefusal || state.refusals.available(at: now.steady).free > 1 {
-                let count = state.leftOut
-                state.leftOut = 0
-                write(&state, at: now.wall) { writer in
-                    writer.field("refused_attempts_left_out", count)
-                }
-            }
-            write(&state, at: now.wall) { $0.write(entry) }
         }
     }
 
@@ -86,6 +99,19 @@ final class AuditLog: Sendable {
                 writer.field("note", "the audit log can be written again")
             }
             return !state.isBroken
+        }
+    }
+
+    /// A line that cannot be written is lost: refused attempts must not have administration refused.
+    private func writeRefused(_ state: inout State, at time: Date, _ members: (inout JSONWriter) -> Void) {
+        do throws(RotatingFile.Failure) {
+            try state.refusedFile.append(at: time, members)
+            state.isRefusedBroken = false
+        } catch {
+            if !state.isRefusedBroken {
+                logger.error("refused attempts cannot be put on record", metadata: ["error": "\(error)"])
+            }
+            state.isRefusedBroken = true
         }
     }
 

@@ -63,11 +63,11 @@ public struct NotesModule: GatewayModule {
 
     /// The endpoint that a path names.
     public func endpoint(_ path: Substring) -> ModuleEndpoint? {
-        guard let (_, resource) = find(path) else { return nil }
+        guard let (app, resource) = find(path) else { return nil }
         let pattern = "/v1/apps/{app}/" + resource.pattern
         return switch resource {
-        case .json, .html, .text, .since: ModuleEndpoint(pattern, ["GET": .open])
-        case .versions, .announcements, .reload: ModuleEndpoint(pattern, ["POST": .admin])
+        case .json, .html, .text, .since: ModuleEndpoint(pattern, ["GET": .open], app: app)
+        case .versions, .announcements, .reload: ModuleEndpoint(pattern, ["POST": .admin], app: app)
         }
     }
 

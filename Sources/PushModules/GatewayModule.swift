@@ -33,11 +33,16 @@ public struct ModuleEndpoint: Sendable, Equatable {
     public var pattern: String
     /// The methods, such as `GET`, with the scope that each needs; the scope of GET holds for HEAD.
     public var methods: [String: Access]
+    /// The app that the path is about; nil is none.
+    ///
+    /// Where several apps share the gateway, a key that is for others gets the answer 404 in its place.
+    public var app: String?
 
     /// Makes an endpoint.
-    public init(_ pattern: String, _ methods: [String: Access]) {
+    public init(_ pattern: String, _ methods: [String: Access], app: String? = nil) {
         self.pattern = pattern
         self.methods = methods
+        self.app = app
     }
 }
 

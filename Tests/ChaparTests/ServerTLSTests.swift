@@ -100,7 +100,7 @@ struct ServerTLSTests {
         }
     }
 
-    @Test("asks clients for a certificate of an authority that it names")
+    @Test("asks clients for a certificate of an authority that it names; one of another authority opens nothing")
     func clientCertificates() async throws {
         try await SandboxRig.run { rig in
             let authority = try SandboxCertificateAuthority()
@@ -120,6 +120,13 @@ struct ServerTLSTests {
             let url = "https://127.0.0.1:\(gateway.port)/healthz"
             #expect(try await curl(["--cacert", trust, url]).status != 0)
             #expect(try await curl(["--cacert", trust, "--cert", certificate, "--key", key, url]).status == 0)
+            let stranger = try SandboxCertificateAuthority().providerIdentity(
+                APNsProviderCertificate(topics: ["com.example.client"])
+            )
+            let other = try write(stranger.certificatePEM, "other.pem", rig)
+            let otherKey = try write(stranger.privateKeyPEM, "other.key", rig)
+            let refused = try await curl(["--cacert", trust, "--cert", other, "--key", otherKey, url])
+            #expect(refused.status != 0 && refused.output.isEmpty, "\(refused)")
         }
     }
 

@@ -13,13 +13,16 @@ struct ModuleTests {
     func endpoints() {
         let module = Harness().module
         func endpoint(_ path: String) -> ModuleEndpoint? { module.endpoint(Substring("/v1/apps/" + path)) }
-        #expect(endpoint("shop/versions.json") == ModuleEndpoint("/v1/apps/{app}/versions.json", ["GET": .open]))
+        #expect(
+            endpoint("shop/versions.json")
+                == ModuleEndpoint("/v1/apps/{app}/versions.json", ["GET": .open], app: "shop")
+        )
         #expect(
             endpoint("shop/versions/since/1.3.json")
-                == ModuleEndpoint("/v1/apps/{app}/versions/since/{version}.json", ["GET": .open])
+                == ModuleEndpoint("/v1/apps/{app}/versions/since/{version}.json", ["GET": .open], app: "shop")
         )
         for path in ["versions", "announcements", "reload"] {
-            #expect(endpoint("shop/\(path)") == ModuleEndpoint("/v1/apps/{app}/\(path)", ["POST": .admin]))
+            #expect(endpoint("shop/\(path)") == ModuleEndpoint("/v1/apps/{app}/\(path)", ["POST": .admin], app: "shop"))
         }
         for path in ["shop", "shop/", "/versions.json", "shop/versions.xml", "shop/versions/since/.json", "a/b/c/d"] {
             #expect(endpoint(path) == nil, "\(path)")

@@ -38,13 +38,13 @@ struct BatchAPI: AcceptingAPI {
     func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
 
     func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
-        items.contains { $0.draft.needsRegistry(scope.snapshot.gateway.routing) }
+        items.contains { $0.draft.needsRegistry(scope.gateway.routing) }
     }
 
     func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
         var recipients = 0
         for position in items.indices {
-            if items[position].draft.needsRegistry(scope.snapshot.gateway.routing) {
+            if items[position].draft.needsRegistry(scope.gateway.routing) {
                 if recipients < NotificationIntake.maximumDeliveries {
                     try await items[position].lookUp(in: state.devices)
                 } else {
@@ -108,7 +108,7 @@ struct BatchAPI: AcceptingAPI {
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
                         var draft = try reader.read(&scanner, &own)
-                        draft.resolveApp(scope.snapshot.gateway, scope.caller, &own)
+                        draft.resolveApp(scope.gateway, scope.caller, &own)
                         items.append(Item(draft: draft, issues: own))
                         listed += own.list.count
                     }

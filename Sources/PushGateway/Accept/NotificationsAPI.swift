@@ -19,7 +19,7 @@ struct NotificationsAPI: AcceptingAPI {
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
             var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
-            notification.resolveApp(scope.snapshot.gateway, scope.caller, &issues)
+            notification.resolveApp(scope.gateway, scope.caller, &issues)
             return Draft(notification: notification, issues: issues)
         } catch {
             throw .notJSON(error)
@@ -29,7 +29,7 @@ struct NotificationsAPI: AcceptingAPI {
     func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
 
     func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
-        draft.notification.needsRegistry(scope.snapshot.gateway.routing)
+        draft.notification.needsRegistry(scope.gateway.routing)
     }
 
     func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {

@@ -8,7 +8,7 @@ internal import PushQueue
 /// cancellation; `DELETE /v1/notifications?key=`: the cancellation of all that a key has waiting.
 ///
 /// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
-/// A caller without the scope of an administrator sees its own notifications only.
+/// A caller sees the notifications of the senders that ``Caller/maySee(sender:)`` names.
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
@@ -64,7 +64,7 @@ struct StatusAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
-        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
+        if !scope.caller.seesAll { _ = try await find(id, scope) }
         var page: [StoredDelivery]
         do throws(StoreError) {
             page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
@@ -98,7 +98,7 @@ struct StatusAPI: Sendable {
         try scope.allowParameters(["platform"])
         let includesPlatforms = try scope.flag("platform")
         let notification = try Self.id(id)
-        if !scope.caller.isAdministrator { _ = try await find(id, scope) }
+        if !scope.caller.seesAll { _ = try await find(id, scope) }
         let result: Cancellation?
         do throws(StoreError) {
             result = try await state.store.cancel(notification) { [time = state.time] claim, end in

@@ -55,7 +55,9 @@ struct GoneBackendsAPI: Sendable {
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
         let name = SyncEndpoint.decoded(step)
-        guard let gone = workers.goneBackends else { throw Self.problem(.unknown, name) }
+        guard scope.caller.mayUse(backend: name), let gone = workers.goneBackends else {
+            throw Self.problem(.unknown, name)
+        }
         return (name, gone)
     }
 

@@ -16,7 +16,7 @@ extension Device {
         for token in tokens {
             writer.name(token.slot.description)
             writer.beginObject()
-            token.write(to: &writer, showsToken: caller.isAdministrator)
+            token.write(to: &writer, for: caller)
             writer.endObject()
         }
         writer.endObject()
@@ -42,7 +42,8 @@ extension Device {
 }
 
 extension RegisteredToken {
-    fileprivate func write(to writer: inout JSONWriter, showsToken: Bool) {
+    fileprivate func write(to writer: inout JSONWriter, for caller: Caller) {
+        let showsToken = caller.isAdministrator
         writer.name(showsToken ? "token" : "fingerprint")
         writer.string(showsToken ? token.value : TokenFingerprint.of(token.value))
         writer.name("registered_at")
@@ -61,10 +62,11 @@ extension RegisteredToken {
         if environment != .unknown {
             writer.field("environment", environment.rawValue)
         }
-        if !refusals.isEmpty {
+        let shown = refusals.filter { caller.mayUse(backend: $0.backend) }
+        if !shown.isEmpty {
             writer.name("refused_by")
             writer.beginObject()
-            for refusal in refusals {
+            for refusal in shown {
                 writer.name(refusal.backend)
                 writer.beginObject()
                 writer.field("reason", refusal.reason)
@@ -81,7 +83,9 @@ extension RegisteredToken {
         RFC3339.write(tombstone.asOf, to: &writer)
         writer.name("at")
         RFC3339.write(tombstone.at, to: &writer)
-        writer.field("backend", tombstone.backend)
+        if caller.mayUse(backend: tombstone.backend) {
+            writer.field("backend", tombstone.backend)
+        }
         writer.field("reason", tombstone.reason)
         writer.field("held", tombstone.isHeld)
         writer.endObject()

@@ -1,13 +1,15 @@
 internal import Foundation
 internal import NIOSSL
 internal import PushCore
+internal import PushModules
 internal import Synchronization
 
 /// What the API derives from a configuration once, not with every request: keys, known names, limits.
 ///
 /// ``APISnapshots`` makes a new one at each reload; a request uses the one it began with.
 final class APISnapshot: Sendable {
-    let gateway: GatewaySnapshot
+    /// The whole gateway: callers get what ``gateway(for:)`` gives.
+    fileprivate let gateway: GatewaySnapshot
     let keyring: Keyring
     let origins: OriginGuard
     private let proxies: [PeerNetwork]
@@ -24,7 +26,7 @@ final class APISnapshot: Sendable {
 
     init(_ gateway: GatewaySnapshot, knownKinds: [String], uses: KeyUses, at steady: Date) {
         self.gateway = gateway
-        keyring = Keyring(gateway.configuration, uses: uses, at: steady)
+        keyring = Keyring(gateway, uses: uses, at: steady)
         proxies = gateway.configuration.server.trustedProxies.compactMap(PeerNetwork.init)
         tls = gateway.configuration.tls.flatMap { try? $0.context() }
         certificateNotAfter = gateway.configuration.tls?.notAfter
@@ -36,6 +38,22 @@ final class APISnapshot: Sendable {
             kinds.append(backend.backend.kind.rawValue)
         }
         self.kinds = kinds
+    }
+
+    /// The gateway as a caller sees it: its backends, its apps, the routes through them.
+    func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
+
+    /// What plugins bring to the API.
+    var modules: [any GatewayModule] { gateway.modules }
+
+    /// Whether a caller may use what is kept under the name of an app; with one app the name is of no matter.
+    func mayUse(appNamed name: String, _ caller: Caller) -> Bool {
+        gateway.apps.count <= 1 || caller.mayUse(app: AppName(rawValue: name))
+    }
+
+    /// Whether a caller may use every backend of an app.
+    func mayUseWhole(_ app: AppName, _ caller: Caller) -> Bool {
+        gateway.backends(of: app).allSatisfy { caller.mayUse(backend: $0.name) }
     }
 
     var server: GatewayConfiguration.Server { gateway.configuration.server }
@@ -63,11 +81,11 @@ final class APISnapshot: Sendable {
 
     /// When the gateway's own credentials end: `server_certificate`, and `api_key.NAME` of the caller's key.
     ///
-    /// Administrators see those of all keys.
+    /// Administrators see those of the keys whose notifications they see.
     func credentialExpiries(for caller: Caller) -> [String: Date] {
         var expiries: [String: Date] = [:]
         expiries["server_certificate"] = certificateNotAfter
-        for key in gateway.configuration.apiKeys where key.name == caller.name || caller.has(.admin) {
+        for key in gateway.configuration.apiKeys where caller.maySee(sender: key.name) {
             expiries["api_key.\(key.name)"] = key.notAfter
         }
         return expiries
@@ -76,9 +94,22 @@ final class APISnapshot: Sendable {
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
 
     /// Lets a request through, or says why not.
-    func admit(_ fields: CallerFields, _ access: Route.Access, at now: Date) throws(Problem) -> Caller {
+    ///
+    /// - Parameters:
+    ///   - fields: What it says of its caller.
+    ///   - access: Who may.
+    ///   - peer: An address that made too many wrong attempts: only keys that were good from there lately are compared.
+    ///   - now: The time of day by which keys end, and the steady time.
+    /// - Returns: The caller.
+    /// - Throws: 401 without a right key, 403 for one without the scope.
+    func admit(
+        _ fields: CallerFields,
+        _ access: Route.Access,
+        onlyKnownFrom peer: PeerAddress? = nil,
+        at now: (wall: Date, steady: Date)
+    ) throws(Problem) -> Caller {
         if access != .open, keyring.isEmpty { try origins.admit(fields) }
-        return try keyring.admit(fields.authorization, access, at: now)
+        return try keyring.admit(fields.authorization, access, onlyKnownFrom: peer, at: now)
     }
 }
 

@@ -73,10 +73,7 @@ package struct GatewayAPI: Sendable {
                     ?? .hostname(server.host, port: server.port),
                 backlog: 1024,
                 availableConnectionsDelegate: MaximumAvailableConnections(
-                    FileDescriptors.connections(
-                        wanted: server.maximumRequests + Admission.maximumStreams,
-                        limit: FileDescriptors.limit
-                    )
+                    server.maximumConnections
                 )
             ),
             onServerRunning: { [state, logger, server] channel in

@@ -1,5 +1,6 @@
-package import Hummingbird
+internal import Foundation
 internal import HTTPTypes
+package import Hummingbird
 internal import Logging
 internal import PushCore
 
@@ -26,7 +27,7 @@ package final class GatewayResponder: HTTPResponder {
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let admission = Admission()
-    private let peers = Peers()
+    private let peers: Peers
     /// Everything the API answers to, but for what modules add.
     let table: RouteTable
     let modules: ModulesAPI
@@ -47,6 +48,7 @@ package final class GatewayResponder: HTTPResponder {
         self.metrics = metrics
         self.logger = logger
         snapshots = APISnapshots(state, knownKinds: knownKinds)
+        peers = Peers(connections: state.snapshot.configuration.server.maximumConnections)
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         let endpoint = SyncEndpoint(state: state, admission: admission)
@@ -115,8 +117,8 @@ package final class GatewayResponder: HTTPResponder {
     /// Requests in progress and event streams that are open.
     var load: (requests: Int, streams: Int) { admission.load }
 
-    /// Peers with connections, and the most that one has.
-    var peerLoad: (peers: Int, most: Int) { peers.load }
+    /// Peers with connections, the most that one has, and the connections of all.
+    var peerLoad: (peers: Int, most: Int, total: Int) { peers.load }
 
     /// Answers a request; never throws.
     package func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
@@ -124,7 +126,7 @@ package final class GatewayResponder: HTTPResponder {
         let target = request.head.path ?? "/"
         let path = target.prefix { $0 != "?" }
         let snapshot = snapshots.current
-        let match = table.find(path) ?? modules.find(path, snapshot.gateway)
+        let match = table.find(path) ?? modules.find(path, snapshot)
         var response: Response
         var trace = Trace()
         do throws(Problem) {
@@ -133,6 +135,7 @@ package final class GatewayResponder: HTTPResponder {
         } catch {
             if let limit = error.limit { metrics.limitReached(limit) }
             trace.code = error.code
+            trace.isGuess = error.isGuess
             trace.key = error.keyName ?? trace.key
             response = refuse(error, path, trace.requestID)
         }
@@ -161,24 +164,22 @@ package final class GatewayResponder: HTTPResponder {
         let fields = CallerFields(request.head)
         let peer = snapshot.peer(connected, forwardedFor: fields.forwardedFor)
         trace.peer = peer
-        let caller: Caller
-        do throws(Problem) {
-            // A path that does not exist asks for a key like one that does: without a key nothing can be learned.
-            caller = try snapshot.admit(fields, route?.access ?? .anyKey, at: state.time.now)
-        } catch {
-            throw refused(error, peer)
-        }
-        trace.key = caller.name
-        try caller.use?.countRequest(at: state.time.steady)
+        let caller = try caller(of: fields, route, snapshot, &trace)
+        if caller !== Caller.stranger { trace.key = caller.name }
+        let isProbe = route?.isProbe ?? false
+        if !isProbe { try caller.use?.countRequest(at: state.time.steady) }
         if let audit = state.audit, route?.isOnRecord ?? false, !audit.isWritable() { throw .noRecord }
-        if peer != connected, !peers.connect(peer, limit: snapshot.connectionsPerPeer) {
+        let isForwarded = peer != connected
+        if isForwarded,
+            !peers.beginForwarded(peer, limit: snapshot.connectionsPerPeer, of: snapshot.server.maximumRequests)
+        {
             throw .tooManyOfOne(.connectionsPerPeer)
         }
-        defer { if peer != connected { peers.disconnect(peer) } }
+        defer { if isForwarded { peers.endForwarded(peer) } }
         guard let match else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
         guard let route else { throw .methodNotAllowed(match.allowed) }
-        if !route.isProbe { try admission.enter(caller, limit: snapshot.server.maximumRequests) }
-        defer { if !route.isProbe { admission.leave(caller) } }
+        if !isProbe { try admission.enter(caller, limit: snapshot.server.maximumRequests) }
+        defer { if !isProbe { admission.leave(caller) } }
         let scope = RequestScope(
             snapshot: snapshot,
             caller: caller,
@@ -190,15 +191,46 @@ package final class GatewayResponder: HTTPResponder {
         do throws(Problem) {
             return try await route.handler(request, match.values, scope)
         } catch {
-            throw refused(error, peer)  // Callbacks of platforms are believed, or not, by their handler.
+            // Callbacks of platforms are believed, or not, by their handler.
+            throw refused(error, peer, at: state.time.steady)
+        }
+    }
+
+    /// Who asks: the one place that compares keys, but for the fast path, which takes no request of an address over its limit.
+    ///
+    /// While an address has made too many wrong attempts, only keys that were good from there lately are compared: a guesser gets
+    /// one answer whatever he guesses, and callers who share his address go on.
+    private func caller(
+        of fields: CallerFields,
+        _ route: Route?,
+        _ snapshot: APISnapshot,
+        _ trace: inout Trace
+    ) throws(Problem) -> Caller {
+        let now = state.time.reading
+        let peer = trace.peer
+        let guesser = peers.isOverLimit(peer, at: now.steady) ? peer : nil
+        let tellsMore = route?.tellsKeysMore ?? false
+        // A path that does not exist asks for a key like one that does: without a key nothing can be learned.
+        let access = tellsMore ? .anyKey : route?.access ?? .anyKey
+        do throws(Problem) {
+            let caller = try snapshot.admit(fields, access, onlyKnownFrom: guesser, at: now)
+            caller.use?.peers.note(peer, at: now.steady)
+            return caller
+        } catch {
+            guard tellsMore else { throw refused(error, peer, at: now.steady) }
+            guard error.status == .unauthorized, fields.authorization != nil else { return .stranger }
+            let noted = refused(error, peer, at: now.steady)
+            if let limit = noted.limit { metrics.limitReached(limit) }
+            (trace.code, trace.key) = (noted.code, error.keyName ?? "")
+            return .stranger
         }
     }
 
     /// What is answered to a request without the right key: after too many of them that there were too many.
-    private func refused(_ problem: Problem, _ peer: PeerAddress) -> Problem {
-        guard problem.status == .unauthorized, let wait = peers.refuse(peer, at: state.time.steady) else {
-            return problem
-        }
+    private func refused(_ problem: Problem, _ peer: PeerAddress, at now: Date) -> Problem {
+        guard problem.status == .unauthorized || problem.isGuess,
+            let wait = peers.refuse(peer, at: now), !problem.isGuess
+        else { return problem }
         return .rateLimited(.refusedAttempts, perSecond: Int(clamping: Peers.refusals.perSecond), wait: wait)
     }
 
@@ -208,6 +240,8 @@ package final class GatewayResponder: HTTPResponder {
         var key = ""
         var peer = PeerAddress.local
         var code: String?
+        /// Whether a secret was guessed, though the answer does not say so.
+        var isGuess = false
     }
 
     /// Puts administration, erasure and refused attempts on record, and any request in the access log.
@@ -219,7 +253,9 @@ package final class GatewayResponder: HTTPResponder {
         _ duration: Duration
     ) {
         let status = response.status
-        let isRefusal = status == .unauthorized || status == .forbidden || trace.code == "rate_limited"
+        let isRefusal =
+            status == .unauthorized || status == .forbidden || trace.isGuess
+            || ["unauthorized", "rate_limited"].contains(trace.code)
         let route = match?.route(request.method)
         let audit = isRefusal || route?.isOnRecord ?? false ? state.audit : nil
         let access = state.access

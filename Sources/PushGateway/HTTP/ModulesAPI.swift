@@ -18,13 +18,13 @@ struct ModulesAPI: Sendable {
     let notifications: NotificationsAPI
 
     /// The routes that a module of the configuration has under a path; nil when there are none.
-    func find(_ path: Substring, _ gateway: GatewaySnapshot) -> RouteTable.Match? {
-        for module in gateway.modules where path.hasPrefix(module.prefix) {
+    func find(_ path: Substring, _ snapshot: APISnapshot) -> RouteTable.Match? {
+        for module in snapshot.modules where path.hasPrefix(module.prefix) {
             guard let found = module.endpoint(path) else { continue }
             let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in
                 guard let method = HTTPRequest.Method(rawValue: name) else { return nil }
                 return Route(method, found.pattern, Route.Access(access)) { request, _, scope throws(Problem) in
-                    try await answer(request, module, scope)
+                    try await answer(request, module, found.app, scope)
                 }
             }
             return RouteTable.Match(path: found.pattern, routes: routes, values: [])
@@ -35,15 +35,16 @@ struct ModulesAPI: Sendable {
     private func answer(
         _ request: Request,
         _ module: any GatewayModule,
+        _ app: String?,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let method = request.method == .head ? HTTPRequest.Method.get : request.method
-        guard method != .get else { return try await call(module, request, method, [], scope) }
+        guard method != .get else { return try await call(module, request, method, [], app, scope) }
         guard !notifications.state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields)
         let reader = RequestBodyReader(admission: notifications.admission, scope, limit: Self.maximumBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await call(module, request, method, body, scope)
+            try await call(module, request, method, body, app, scope)
         }
     }
 
@@ -52,8 +53,10 @@ struct ModulesAPI: Sendable {
         _ request: Request,
         _ method: HTTPRequest.Method,
         _ body: [UInt8],
+        _ app: String?,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
+        if let app, !scope.snapshot.mayUse(appNamed: app, scope.caller) { throw .notFound("There is no such app.") }
         let moduleRequest = ModuleRequest(
             method: method.rawValue,
             path: String(scope.path),
@@ -84,7 +87,7 @@ struct ModulesAPI: Sendable {
         let notifications: NotificationsAPI
         let scope: RequestScope
 
-        private var gateway: GatewaySnapshot { scope.snapshot.gateway }
+        private var gateway: GatewaySnapshot { scope.gateway }
 
         var backends: [String] { gateway.backends.map(\.name) }
 
@@ -94,15 +97,10 @@ struct ModulesAPI: Sendable {
             limit: Int
         ) async throws(PushError) -> DevicePage {
             let apps = gateway.apps
-            guard let own = apps.count > 1 ? apps.first(where: { $0.rawValue == app }) : apps.first ?? .default else {
+            guard scope.snapshot.mayUse(appNamed: app, scope.caller),
+                let own = apps.count > 1 ? apps.first(where: { $0.rawValue == app }) : apps.first ?? .default
+            else {
                 throw PushError(.invalidRequest, "no backend is of the app \(app)", reason: "unknown_app")
-            }
-            if let allowed = scope.caller.app, allowed != own {
-                throw PushError(
-                    .invalidRequest,
-                    "the API key is for the app \(allowed) only",
-                    reason: "app_not_allowed"
-                )
             }
             do throws(StoreError) {
                 let query = DeviceQuery(app: own)

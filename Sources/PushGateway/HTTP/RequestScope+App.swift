@@ -10,12 +10,15 @@ struct AppChoice {
         var detail: String
     }
 
+    /// The gateway as the caller sees it.
     let snapshot: GatewaySnapshot
     let caller: Caller
 
     /// Every app that the caller may mean.
+    ///
+    /// What is registered under an app without backends, such as the one before apps were named, can still be reached.
     var all: [AppName] {
-        caller.app.map { [$0] } ?? Set(snapshot.apps + snapshot.configuration.apps + [.default]).sorted()
+        Set(snapshot.apps + snapshot.configuration.apps + [.default]).filter(caller.mayUse(app:)).sorted()
     }
 
     /// The app that a request means by `name`; nil is nothing said.
@@ -23,19 +26,21 @@ struct AppChoice {
         let known = snapshot.apps
         if let name {
             let app = AppName(rawValue: name)
-            // What is registered under an app without backends, such as the one before apps were named, can still be reached.
-            guard known.contains(app) || snapshot.configuration.apps.contains(app) || app == .default else {
+            let isKnown = known.contains(app) || snapshot.configuration.apps.contains(app) || app == .default
+            guard isKnown, caller.mayUse(app: app) else {
                 let names = Set(known + snapshot.configuration.apps).sorted().map(\.rawValue)
                 let hint = didYouMean(name, names) ?? "The apps are \(names.joined(separator: ", "))."
                 throw Failure(code: "unknown_app", detail: hint)
             }
-            if let own = caller.app, own != app {
-                throw Failure(code: "app_not_allowed", detail: "The API key is for the app \"\(own)\" only.")
-            }
             return app
         }
-        if let own = caller.app { return own }
-        guard known.count > 1 else { return known.first ?? .default }
+        guard known.count > 1 else {
+            let only = known.first ?? (all.count == 1 ? all.first : nil) ?? .default
+            guard caller.mayUse(app: only) else {
+                throw Failure(code: "app_missing", detail: "None of the API key's backends is configured.")
+            }
+            return only
+        }
         let names = known.map(\.rawValue).joined(separator: ", ")
         throw Failure(code: "app_missing", detail: "Several apps share the gateway; say which: \(names).")
     }
@@ -43,7 +48,7 @@ struct AppChoice {
 
 extension RequestScope {
     /// Chooses among the apps that the caller may mean.
-    var apps: AppChoice { AppChoice(snapshot: snapshot.gateway, caller: caller) }
+    var apps: AppChoice { AppChoice(snapshot: gateway, caller: caller) }
 
     /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
     func app() throws(Problem) -> AppName {

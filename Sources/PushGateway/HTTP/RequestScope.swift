@@ -8,6 +8,8 @@ internal import Hummingbird
 struct RequestScope: Sendable {
     let snapshot: APISnapshot
     let caller: Caller
+    /// The gateway as the caller sees it.
+    var gateway: GatewaySnapshot { snapshot.gateway(for: caller) }
     /// The path without its query.
     let path: Substring
     /// The query, without its question mark; empty without one.

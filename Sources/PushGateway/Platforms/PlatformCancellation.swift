@@ -94,7 +94,7 @@ struct PlatformCancellation {
 
     /// Asks about every delivery of a notification that a platform has taken.
     func run(_ notification: NotificationID) async throws(Problem) -> Tally {
-        let backends = Dictionary(scope.snapshot.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
+        let backends = Dictionary(scope.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
         var counts: [Message: Int] = [:]
         var order: [Message] = []
         var tally = Tally()

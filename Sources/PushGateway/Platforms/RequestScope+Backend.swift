@@ -19,7 +19,7 @@ extension RequestScope {
     ///   - inability: What a backend without the ability does not do: `keeps no topics`.
     ///   - find: Gives the ability; nil when a backend has it not.
     /// - Returns: The backend.
-    /// - Throws: 403 for a key that is not for the backend, 404 without such a backend, 422 for one of another app or without
+    /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names or without
     ///   the ability.
     func backend<Ability: Sendable>(
         _ step: Substring,
@@ -27,21 +27,19 @@ extension RequestScope {
         _ find: (any PushBackend) -> Ability?
     ) throws(Problem) -> AbleBackend<Ability> {
         let name = SyncEndpoint.decoded(step)
-        try caller.require(backend: name)
-        let all = snapshot.gateway.backends
+        let all = gateway.backends
         guard let found = all.first(where: { $0.name == name }) else {
             throw .notFound("There is no backend \(name.prefix(64)).")
         }
         var issues = RequestIssues()
-        let isAppTold = parameter("app") != nil || caller.app != nil
-        if isAppTold, try app() != found.app {
+        if parameter("app") != nil, try app() != found.app {
             issues.add("#/backend", "other_app", "This backend is of the app \"\(found.app)\".")
             throw Problem(issues)
         }
         if let ability = find(found.backend) {
             return AbleBackend(name: name, app: found.app, backend: found.backend, ability: ability)
         }
-        let able = all.filter { caller.mayUse(backend: $0.name) && find($0.backend) != nil }.map(\.name)
+        let able = all.filter { find($0.backend) != nil }.map(\.name)
         let others = able.isEmpty ? "." : "; of those configured here: \(able.joined(separator: ", "))."
         let detail = "The backend \(name) (\(found.backend.kind)) \(inability)\(others)"
         issues.add("#/backend", "unsupported", detail)

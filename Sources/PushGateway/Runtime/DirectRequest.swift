@@ -43,7 +43,7 @@ package struct DirectRequest: Sendable {
                     draft.notification,
                     for: form,
                     plans: assignment.plans,
-                    snapshot: settings,
+                    gateway: snapshot,
                     issues: &issues
                 ).warnings
         }

@@ -73,7 +73,7 @@ struct APIAppsTests {
         let own = try await send(.get, "/v1/devices/phone", as: "seller")
         #expect(own.json["app"] == "shop")
         let other = try await send(.put, "/v1/devices/new?app=forum", "{}", as: "seller")
-        #expect(other.errors == ["#/app app_not_allowed"])
+        #expect(other.errors == ["#/app unknown_app"])
         #expect(try await harness.devices.device("forum/new") == nil)
         let contradiction = try await send(.put, "/v1/devices/new?app=forum", #"{"app":"shop"}"#)
         #expect(contradiction.errors == ["#/app other_app"])
@@ -108,8 +108,8 @@ struct APIAppsTests {
             (#","route":"nowhere""#, "boss", "#/route unknown_route"),
             ("", "boss", "#/app app_missing"), (#","app":"shop","backend":"forum-ios""#, "boss", "#/backend other_app"),
             (#","app":"nowhere""#, "boss", "#/app unknown_app"),
-            (#","app":"forum""#, "seller", "#/app app_not_allowed"),
-            (#","backend":"forum-ios""#, "seller", "#/backend app_not_allowed"),
+            (#","app":"forum""#, "seller", "#/app unknown_app"),
+            (#","backend":"forum-ios""#, "seller", "#/backend unknown_backend"),
         ] {
             let reply = try await post(#"{"devices":["phone"]}"#, more, as: key)
             #expect(reply.status == 422)

@@ -165,6 +165,41 @@ struct APIEventsTests {
         #expect(harness.api.responder.load.streams == 0)
     }
 
+    @Test("ends when its key does, without a reload: nothing that happens later is told")
+    func keyEnds() async throws {
+        let start = Date(timeIntervalSince1970: 1_800_000_000)
+        let harness = APIHarness(keys: [APIHarness.key("dash", [.read], notAfter: start + 60)])
+        let headers = APIHarness.bearer("dash")
+        let slot = try StreamSlot(Admission(), .everybody, limit: 1)
+        let snapshot = harness.api.responder.snapshots.current
+        let stream = EventStream(
+            state: harness.state,
+            filter: try EventFilter(nil),
+            caller: .everybody,
+            authorize: { [time = harness.time] in
+                try? snapshot.keyring.admit(headers[.authorization], .scope(.read), at: time.reading)
+            },
+            after: 0,
+            isResumed: true,
+            workers: nil,
+            heartbeat: .milliseconds(5),
+            authorizationInterval: .milliseconds(5),
+            slot: slot
+        )
+        let writer = CollectingWriter()
+        let task = Task {
+            var own: any ResponseBodyWriter = writer
+            try await stream.run(&own)
+        }
+        try await wait(for: ": heartbeat", in: writer)
+        try await harness.store.publish([event("backend.parked", #","backend":"ios""#)])
+        try await wait(for: "backend.parked", in: writer)
+        harness.time.advance(by: .seconds(61))
+        try await task.value
+        #expect(writer.isFinished.withLock { $0 })
+        #expect(try await harness.send(.get, "/v1/events", headers: headers).status == 401)
+    }
+
     @Test("ends when the gateway shuts down, and when the store is closed")
     func shutdown() async throws {
         for close in [true, false] {

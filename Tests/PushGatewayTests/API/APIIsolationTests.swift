@@ -170,7 +170,7 @@ struct APIIsolationTests {
         func shown(_ key: String) async throws -> [String] {
             let keys = harness.state.snapshot.configuration.apiKeys
             let own = try #require(keys.first { $0.name == key })
-            let view = EventView(Caller(name: key, scopes: own.scopes, backends: own.backends))
+            let view = EventView(Caller(name: key, scopes: own.scopes, view: harness.state.snapshot.seen(by: own)))
             return events.compactMap { event in
                 view.shown(event, type: EventJSON.type(of: event.json)).map { String(decoding: $0, as: UTF8.self) }
             }
@@ -195,7 +195,7 @@ struct APIIsolationTests {
         let android = #"{"to":{"tokens":[{"token":"f1","service":"android-firebase"}]},"content":{"title":"x"}}"#
         let refused = try await harness.post(android, headers: APIHarness.bearer("apple"))
         #expect(refused.status == 422)
-        #expect(refused.errors == ["# backend_not_allowed"])
+        #expect(refused.errors == ["#/to/tokens/0 audience_not_supported"])
         let seen = try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("apple"))
         #expect(seen.json["backends"]?.arrayValue?.map { $0["name"]?.stringValue } == ["ios"])
         let clear = try await harness.send(
@@ -204,7 +204,10 @@ struct APIIsolationTests {
             #"{"device":"d"}"#,
             headers: APIHarness.bearer("apple")
         )
-        #expect(clear.code == "backend_not_allowed")
+        #expect(clear.status == 404 && clear.code == "not_found")
+        let named = #"{"to":{"topic":"news"},"content":{"title":"x"},"backend":"android"}"#
+        let post = try await harness.post(named, headers: APIHarness.bearer("apple"))
+        #expect(post.errors == ["#/backend unknown_backend"])
     }
 
     @Test("scope to clear one device is no scope to clear a whole backend")

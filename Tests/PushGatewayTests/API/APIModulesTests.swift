@@ -18,6 +18,7 @@ struct APIModulesTests {
             switch path.dropFirst(prefix.count) {
             case "open": ModuleEndpoint("/v1/echo/open", ["GET": .open, "POST": .admin])
             case "read": ModuleEndpoint("/v1/echo/read", ["GET": .read])
+            case "app/shop": ModuleEndpoint("/v1/echo/app/{app}", ["POST": .admin], app: "shop")
             default: nil
             }
         }
@@ -78,6 +79,34 @@ struct APIModulesTests {
         #expect(try await harness.send(.post, "/v1/echo/open", "{}", headers: headers).status == 403)
         headers[.authorization] = APIHarness.bearer("a")[.authorization]
         #expect(try await harness.send(.post, "/v1/echo/open", "[]", headers: headers).status == 200)
+    }
+
+    @Test("A key of another app is told that there is no such app, by its path and by what it asks of the gateway")
+    func apps() async throws {
+        let (shop, forum) = (AppName(rawValue: "shop"), AppName(rawValue: "forum"))
+        var keys = ["boss", "of-shop", "of-forum"].map { APIHarness.key($0, [.admin]) }
+        (keys[1].app, keys[2].app) = (shop, forum)
+        let harness = APIHarness(
+            platforms: [("ios", StubBackend.ios), ("android", StubBackend.android)],
+            apps: ["ios": shop, "android": forum],
+            modules: [Module()],
+            keys: keys
+        )
+        let token = RegisteredToken(DeviceToken("ab12", service: .iOSAPNs), registeredAt: harness.time.now)
+        _ = try await harness.devices.put([Device(id: shop.key("d1"), tokens: [token], createdAt: harness.time.now)])
+        func post(_ path: String, _ body: String, _ key: String) async throws -> APIHarness.Reply {
+            var headers = APIHarness.bearer(key)
+            headers[.contentType] = "application/json"
+            return try await harness.send(.post, path, body, headers: headers)
+        }
+        for (key, status) in [("boss", 200), ("of-shop", 200), ("of-forum", 404)] {
+            #expect(try await post("/v1/echo/app/shop", "[]", key).status == status, "\(key)")
+        }
+        let body = #"{"to":{"devices":["d1"]},"content":{"title":"T"}}"#
+        #expect(try await post("/v1/echo/open", body, "of-shop").text.contains("[\"shop/d1\"] ios"))
+        // It asks for the devices of the shop, whatever its path is.
+        let other = #"{"to":{"tokens":[{"token":"a","service":"android-firebase"}]},"content":{"title":"T"}}"#
+        #expect(try await post("/v1/echo/open", other, "of-forum").text == "invalid-request unknown_app")
     }
 
     @Test("What it sends goes the normal way, once for a key, and is refused as usual")

@@ -94,7 +94,6 @@ struct APIPeerLimitsTests {
             #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("x")).status == 401)
         }
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("x")).status == 429)
-        #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 202)
     }
 
     @Test("of connections is bounded for each address, and free again when they end")
@@ -127,6 +126,65 @@ struct APIPeerLimitsTests {
         }
         let text = try await harness.send(.get, "/metrics").text
         #expect(text.contains(#"chapar_limit_refusals_total{limit="connections_per_peer"} 1"#))
+    }
+
+    @Test(
+        "of connections leaves some to others, however many addresses take all that they get, and comes back when they end"
+    )
+    func sharedConnections() async throws {
+        // 16 requests and 100 event streams: 116 connections, of which one address alone may have 58.
+        let harness = APIHarness {
+            $0.server.port = 0
+            $0.server.maximumRequests = 16
+        }
+        let probe = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        let attackers = (2...4).map { "127.0.0.\($0)" }
+        try await harness.serve { port, _ in
+            for round in 0..<2 {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for attacker in attackers {
+                        for _ in 0..<58 {
+                            // Half a head, and nothing more for as long as the server waits.
+                            group.addTask {
+                                _ = try await RawClient.converse(port, from: attacker) { outbound in
+                                    try await outbound.write(ByteBuffer(string: "GET /healthz HTTP/1.1\r\n"))
+                                }
+                            }
+                        }
+                    }
+                    let deadline = ContinuousClock.now + .seconds(20)
+                    func held() -> Int { harness.api.responder.peerLoad.total }
+                    while held() < 87, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(2)) }
+                    // Another address is answered, round after round, and has no less than each of them.
+                    for _ in 0..<20 {
+                        let answer = try await RawClient.converse(port, from: "127.0.0.\(9 + round)") { outbound in
+                            try await outbound.write(ByteBuffer(string: probe))
+                            outbound.finish()
+                        }
+                        #expect(answer.text.hasPrefix("HTTP/1.1 200"), "\(answer)")
+                    }
+                    #expect(harness.api.responder.peerLoad.most <= 58)
+                    group.cancelAll()
+                    while let result = await group.nextResult() { _ = result }
+                }
+                while harness.api.responder.peerLoad.total > 0 { try await Task.sleep(for: .milliseconds(2)) }
+            }
+        }
+    }
+
+    @Test("of connections comes to one share for each address and one for the next", arguments: [1, 3, 10, 100])
+    func shares(addresses: Int) throws {
+        let peers = Peers(connections: 1_100)
+        let all = try (0..<addresses).map { try #require(PeerAddress("10.0.0.\($0)")) }
+        var held = 0
+        for _ in 0..<1_100 { for peer in all where peers.connect(peer, limit: 1_000) { held += 1 } }
+        #expect(1_100 - held >= 1_100 / (addresses + 1))
+        let next = try #require(PeerAddress("192.0.2.1"))
+        #expect(peers.connect(next, limit: 1_000))
+        // Behind a trusted proxy the requests in progress are shared like that.
+        var requests = 0
+        for _ in 0..<1_100 { for peer in all where peers.beginForwarded(peer, limit: 1_000, of: 500) { requests += 1 } }
+        #expect(500 - requests >= 500 / (addresses + 1) && peers.beginForwarded(next, limit: 1_000, of: 500))
     }
 
     @Test("of the memory of bodies is bounded for each address, behind a trusted proxy for whom it names, either way")

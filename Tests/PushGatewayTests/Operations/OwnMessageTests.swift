@@ -103,6 +103,34 @@ struct OwnMessageTests {
         }
     }
 
+    @Test("Whose key is for other backends opens no message of this one, by whatever name", arguments: Naming.allCases)
+    func otherBackend(naming: Naming) async throws {
+        try await OperationRig.run { rig in
+            var configuration = GatewayConfiguration()
+            configuration.apiKeys = ["ios", "crm"].map { APIHarness.key($0, [.devices], backends: [$0]) }
+            let backends = ["ios", "crm"].map {
+                BackendRegistry.ConfiguredBackend(name: $0, backend: ScriptedPlatform(), registersDevices: false)
+            }
+            let snapshot = GatewaySnapshot(configuration: configuration, backends: backends)
+            let state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.time)
+            let api = rig.api(state)
+            try await rig.store.saveState("gateway.instance", Array("\(Self.instance)".utf8))
+            _ = try await rig.store.put([rig.device("a")])
+            let id = try await rig.accepted([.token(DeviceToken("other", service: .iOSAPNs)), .device("a")])
+            for (key, count) in [("crm", 0), ("ios", 1)] {
+                let reply = try await APIHarness.send(
+                    api.responder,
+                    .post,
+                    "/v1/devices/a/events",
+                    naming.body("opened", id),
+                    headers: APIHarness.bearer(key)
+                )
+                #expect(reply.json["deliveries"]?.arrayValue?.count ?? 0 == count, "\(key): \(reply.text)")
+                #expect(try await rig.store.notification(id)?.counts[.opened] ?? 0 == count)
+            }
+        }
+    }
+
     @Test("A message to an audience is opened by whoever has its id")
     func audience() async throws {
         try await OperationRig.run { rig in

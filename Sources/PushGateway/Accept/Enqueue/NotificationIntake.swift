@@ -55,7 +55,8 @@ struct NotificationIntake {
         into accepted: inout [NewNotification]
     ) -> Enqueued? {
         let times = times(of: draft.notification, &issues)
-        var assignment = PlanAssignment(draft, snapshot.gateway.routing(of: draft.appName), caller, &issues)
+        let gateway = snapshot.gateway(for: caller)
+        var assignment = PlanAssignment(draft, gateway.routing(of: draft.appName), caller, &issues)
         var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =
@@ -63,13 +64,9 @@ struct NotificationIntake {
                     draft.notification,
                     for: form,
                     plans: assignment.plans,
-                    snapshot: snapshot,
+                    gateway: gateway,
                     issues: &issues
                 ).warnings
-        }
-        if caller.backends != nil {
-            if draft.choice == .automatic { keepAllowed(&assignment.plans) }
-            checkBackends(of: assignment.plans, &issues)
         }
         let recipients = assignment.recipients ?? draft.recipients
         if recipients.count > Self.maximumDeliveries {
@@ -126,25 +123,6 @@ struct NotificationIntake {
             recipients: isCounted ? recipients.count : nil,
             warnings: warnings,
             labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
-        )
-    }
-
-    /// Leaves out the backends that the API key is not for, where the request names none and some are left.
-    private func keepAllowed(_ plans: inout [DeliveryPlan]) {
-        for position in plans.indices {
-            let allowed = plans[position].backends.filter { caller.mayUse(backend: $0) }
-            if !allowed.isEmpty, allowed.count < plans[position].backends.count { plans[position].backends = allowed }
-        }
-    }
-
-    /// Reports a backend that the API key is not for.
-    private func checkBackends(of plans: [DeliveryPlan], _ issues: inout RequestIssues) {
-        let others = plans.lazy.flatMap(\.backends).first { !caller.mayUse(backend: $0) }
-        guard let others else { return }
-        issues.add(
-            "#",
-            "backend_not_allowed",
-            "The API key may not use the backend \"\(others)\", which this goes through."
         )
     }
 

@@ -14,14 +14,14 @@ struct PayloadInspection {
         _ notification: PushNotification,
         for form: Recipient.Form,
         plans: [DeliveryPlan],
-        snapshot: APISnapshot,
+        gateway: GatewaySnapshot,
         issues: inout RequestIssues
     ) {
         let isOnly = plans.count == 1 && plans[0].backends.count == 1
         var checked: [String] = []
         for plan in plans {
             for name in plan.backends where !checked.contains(name) {
-                guard let backend = snapshot.gateway.routing.backend(name) else { continue }
+                guard let backend = gateway.routing.backend(name) else { continue }
                 if !isOnly { checked.append(name) }
                 let finding = backend.check(notification, for: form)
                 for fault in finding.faults {
@@ -34,7 +34,7 @@ struct PayloadInspection {
                 for warning in finding.warnings { add(Self.naming(name, warning)) }
             }
         }
-        if snapshot.queue.payloadCheck == .strict {
+        if gateway.configuration.queue.payloadCheck == .strict {
             for warning in warnings { issues.add(warning) }
         }
         for position in warnings.indices { warnings[position] = issues.whole(warnings[position]) }

@@ -12,7 +12,7 @@ struct NotificationReader {
 
     init(_ snapshot: APISnapshot) {
         kinds = snapshot.kinds
-        limits = ContentLimits(contentBytes: snapshot.gateway.configuration.limits.contentBytes)
+        limits = ContentLimits(contentBytes: snapshot.limits.contentBytes)
     }
 
     private enum Field: Int, RequestField {

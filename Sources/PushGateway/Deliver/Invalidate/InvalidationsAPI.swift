@@ -35,7 +35,8 @@ struct InvalidationsAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        let names = Set(tripped.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse).sorted()
+        let names = Set(tripped.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse(backend:))
+            .sorted()
         return Response.json { writer in
             writer.name("backends")
             writer.beginArray()
@@ -87,22 +88,20 @@ struct InvalidationsAPI: Sendable {
 
     private func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["backend", "cursor", "limit"])
-        try scope.caller.require(backend: scope.parameter("backend") ?? "")
+        let backend = scope.parameter("backend") ?? ""
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         var cursor: DeviceCursor?
         if let text = scope.parameter("cursor") {
             cursor = DeviceCursor(text)
             if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
         }
-        let page: (tokens: [InvalidatedToken], next: DeviceCursor?)
-        do throws(StoreError) {
-            page = try await state.devices.quarantined(
-                of: scope.parameter("backend") ?? "",
-                after: cursor,
-                limit: limit
-            )
-        } catch {
-            throw Problem(error)
+        var page: (tokens: [InvalidatedToken], next: DeviceCursor?) = ([], nil)
+        if scope.caller.mayUse(backend: backend) {
+            do throws(StoreError) {
+                page = try await state.devices.quarantined(of: backend, after: cursor, limit: limit)
+            } catch {
+                throw Problem(error)
+            }
         }
         return Response.json(capacity: 192 * page.tokens.count + 64) { writer in
             writer.name("items")
@@ -138,6 +137,7 @@ struct InvalidationsAPI: Sendable {
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             let action = try Self.action(in: body)
+            guard scope.caller.mayUse(backend: backend) else { throw Self.unknown(name) }
             try await requireKnown(backend, tokenInvalidation)
             let tokens: Int
             do throws(StoreError) {

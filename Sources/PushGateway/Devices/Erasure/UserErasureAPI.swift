@@ -15,6 +15,8 @@ struct UserErasureAPI: Sendable {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         let app = try scope.app()
+        // It ends what others sent, whichever backend it goes through.
+        guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther }
         let user = try UserSwitchAPI.user(SyncEndpoint.decoded(step))
         guard let user, let traces = state.traces else {
             throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
@@ -38,6 +40,16 @@ struct UserErasureAPI: Sendable {
         response.headers[.auditSubject] = hash
         return response
     }
+}
+
+extension Problem {
+    /// What was asked for reaches backends that the key does not name.
+    fileprivate static let reachesFurther = Problem(
+        .forbidden,
+        "forbidden",
+        "The API key may not do this",
+        detail: "An erasure reaches every backend of the app, and the key is for some."
+    )
 }
 
 extension UserErasure.Report {

@@ -50,14 +50,16 @@ final class DeviceEventsAPI: Sendable {
         let device = try await endpoint.device(scope.device(id))
         var messages: [PlatformMessage] = []
         if let payload = report.payload { messages = try self.messages(in: payload, report, device, scope) }
-        var addresses = messages.map { ReceiptAddress(backend: $0.backend, platformID: $0.platformID, token: nil) }
+        var addresses = messages.map {
+            Address(ReceiptAddress(backend: $0.backend, platformID: $0.platformID, token: nil))
+        }
         if let message = report.message ?? report.payload.flatMap(Self.ownMessage),
             let number = try await number(message)
         {
-            addresses.append(ReceiptAddress(delivery: number))
+            addresses += Self.addresses(ofDelivery: number, scope.caller)
         }
         if let notification = report.notification {
-            addresses += try await deliveries(of: notification, to: device)
+            addresses += try await deliveries(of: notification, to: device, scope.caller)
         }
         if addresses.isEmpty {
             var issues = RequestIssues()
@@ -84,6 +86,23 @@ final class DeviceEventsAPI: Sendable {
             memory.forget(operations.map(\.id))
             throw error
         }
+    }
+
+    /// A delivery that a report is about, and who it is said to have reported in the delivery's attempt log.
+    private struct Address {
+        var receipt: ReceiptAddress
+        var reporter: String
+
+        init(_ receipt: ReceiptAddress, reporter: String? = nil) {
+            self.receipt = receipt
+            self.reporter = reporter ?? receipt.backend
+        }
+    }
+
+    /// A delivery of the gateway's own; for a caller whose key names backends only where it goes through one of these.
+    private static func addresses(ofDelivery number: Int64, _ caller: Caller) -> [Address] {
+        guard let view = caller.view else { return [Address(ReceiptAddress(delivery: number), reporter: "app")] }
+        return view.backends.map { Address(ReceiptAddress(delivery: number, backend: $0.name), reporter: "app") }
     }
 
     // MARK: Reading
@@ -133,11 +152,10 @@ final class DeviceEventsAPI: Sendable {
     ) throws(Problem) -> [PlatformMessage] {
         let reporters: [(name: String, ability: any EventReporter)]
         if let name = report.backend {
-            try scope.caller.require(backend: name)
             reporters = try endpoint.backends(name, for: endpoint.record(device, scope), scope, "events") { $0.events }
         } else {
-            reporters = scope.snapshot.gateway.backends(of: try scope.app()).compactMap { one in
-                scope.caller.mayUse(backend: one.name) ? one.backend.events.map { (one.name, $0) } : nil
+            reporters = scope.gateway.backends(of: try scope.app()).compactMap { one in
+                one.backend.events.map { (one.name, $0) }
             }
         }
         var found: [PlatformMessage] = []
@@ -207,9 +225,10 @@ final class DeviceEventsAPI: Sendable {
     /// The deliveries of a notification that went to a device.
     private func deliveries(
         of notification: NotificationID,
-        to device: Device
-    ) async throws(Problem) -> [ReceiptAddress] {
-        var found: [ReceiptAddress] = []
+        to device: Device,
+        _ caller: Caller
+    ) async throws(Problem) -> [Address] {
+        var found: [Address] = []
         var after: Int64?
         var seen = 0
         while seen < Self.largestSearch {
@@ -219,8 +238,9 @@ final class DeviceEventsAPI: Sendable {
             } catch {
                 throw Problem(error)
             }
-            for delivery in page where Self.isFor(device, delivery.recipient) {
-                found.append(ReceiptAddress(delivery: delivery.id, backend: delivery.backend))
+            for delivery in page
+            where Self.isFor(device, delivery.recipient) && caller.mayUse(backend: delivery.backend) {
+                found.append(Address(ReceiptAddress(delivery: delivery.id, backend: delivery.backend)))
             }
             guard page.count == 500, found.isEmpty else { break }
             seen += page.count
@@ -251,7 +271,7 @@ final class DeviceEventsAPI: Sendable {
 
     private func receive(
         _ report: Report,
-        _ addresses: [ReceiptAddress],
+        _ addresses: [Address],
         _ device: Device,
         at now: Date
     ) async throws(Problem) -> [ReceivedDelivery?] {
@@ -263,11 +283,11 @@ final class DeviceEventsAPI: Sendable {
             at: report.at ?? now
         )
         let entries = addresses.map { address in
-            let backend = address.backend.isEmpty ? "app" : address.backend
+            let backend = address.reporter
             let logEntry = EventJSON.receipt(receipt, backend: backend)
             // Whoever knows or guesses an id must not open the message of another device.
             let isFor = { @Sendable (recipient: Recipient) in Self.canBe(device, recipient) }
-            return ReceiptEntry(address, state: state, logEntry: logEntry, isFor: isFor) { delivery in
+            return ReceiptEntry(address.receipt, state: state, logEntry: logEntry, isFor: isFor) { delivery in
                 EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
             }
         }

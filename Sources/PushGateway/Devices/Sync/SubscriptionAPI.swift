@@ -73,7 +73,7 @@ struct SubscriptionAPI: Sendable {
         let query = try query(scope)
         let device = try await endpoint.device(id)
         let record = endpoint.record(device, scope)
-        let able = scope.snapshot.gateway.backends(of: device.app).filter { $0.backend.subscriptions != nil }
+        let able = scope.gateway.backends(of: device.app).filter { $0.backend.subscriptions != nil }
         guard let name = scope.parameter("backend") ?? (able.count == 1 ? able.first?.name : nil) else {
             throw .badParameter("backend", "say which: \(able.map(\.name).joined(separator: ", ")).")
         }
@@ -170,7 +170,13 @@ struct SubscriptionAPI: Sendable {
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
-            waiting = try await endpoint.state.devices.entries(ofDevice: device, limit: limit)
+            // Whose key names backends sees theirs only.
+            let isPart = scope.caller.view != nil
+            let all = try await endpoint.state.devices.entries(
+                ofDevice: device,
+                limit: isPart ? Self.largestPage : limit
+            )
+            waiting = Array(all.filter { scope.caller.mayUse(backend: $0.operation.backend) }.prefix(limit))
         } catch {
             throw Problem(error)
         }

@@ -41,7 +41,7 @@ struct SyncEndpoint: Sendable {
 
     /// A device as a platform gets it now.
     func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
-        let priority = scope.snapshot.gateway.configuration.tokenPriority
+        let priority = scope.gateway.configuration.tokenPriority
         return DeviceRecord(device, user: device.user, priority: priority)
     }
 
@@ -82,7 +82,7 @@ struct SyncEndpoint: Sendable {
         _ noun: String,
         _ ability: (any PushBackend) -> Ability?
     ) throws(Problem) -> [(name: String, ability: Ability)] {
-        let configured = scope.snapshot.gateway.backends(of: try scope.app())
+        let configured = scope.gateway.backends(of: try scope.app())
         var issues = RequestIssues()
         if let name {
             guard let backend = configured.first(where: { $0.name == name })?.backend else {

@@ -66,7 +66,7 @@ struct UserSwitchAPI: Sendable {
             throw Problem(issues)
         }
         let record = endpoint.record(device, scope)
-        let backends = scope.snapshot.gateway.backends(of: app)
+        let backends = scope.gateway.backends(of: app)
         let resumptions = await resume(record, backends)
         let managers = Dictionary(
             backends.compactMap { one in one.backend.subscriptions.map { (one.name, $0) } }
@@ -171,18 +171,18 @@ struct UserSwitchAPI: Sendable {
     func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = SyncEndpoint.decoded(step)
-        try scope.caller.require(backend: name)
         var device: String?
         try await endpoint.body(of: request, scope, ClearField.self) { (scanner, issues, _) throws(JSONSyntaxError) in
             device = try scanner.identifier(&issues, "#/device", limit: Device.maximumIDBytes)
         }
         if device == nil { try scope.caller.requireAdministrator() }
-        let backend = scope.snapshot.gateway.backends.first { $0.name == name }?.backend
+        let backend = scope.gateway.backends.first { $0.name == name }?.backend
         let store = endpoint.state.devices
-        let isKnown = backend == nil ? try await endpoint.waits(for: name) : true
+        var isKnown = backend != nil
+        if !isKnown, scope.caller.mayUse(backend: name) { isKnown = try await endpoint.waits(for: name) }
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
         // Of a backend that is gone it is not known which app it had: it had one only.
-        let apps = scope.snapshot.gateway.app(ofBackend: name).map { [$0] } ?? scope.apps.all
+        let apps = scope.gateway.app(ofBackend: name).map { [$0] } ?? scope.apps.all
         let devices: [String?] = device.map { device in apps.map { $0.key(device) } } ?? [nil]
         var removed = 0
         do throws(StoreError) {

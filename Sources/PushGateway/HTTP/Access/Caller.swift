@@ -9,10 +9,8 @@ final class Caller: Sendable {
     let name: String
     /// What it uses of the gateway; nil for whoever needs no key.
     let use: KeyUses.Use?
-    /// The app whose devices and users it is for; nil is all.
-    let app: AppName?
-    /// The backends it may send through and work with; nil is all.
-    let backends: Set<String>?
+    /// The gateway as it sees it; nil is the whole.
+    let view: GatewaySnapshot?
     /// How much of the queue may be taken by what waits of it; 1 is all.
     let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
@@ -25,16 +23,14 @@ final class Caller: Sendable {
     init(
         name: String,
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
-        app: AppName? = nil,
-        backends: Set<String>? = nil,
+        view: GatewaySnapshot? = nil,
         queueShare: Double = 1,
         use: KeyUses.Use? = nil
     ) {
         self.name = name
         self.use = use
         self.scopes = scopes
-        self.app = app
-        self.backends = backends
+        self.view = view
         self.queueShare = queueShare
     }
 
@@ -43,24 +39,41 @@ final class Caller: Sendable {
         scopes.contains(scope) || scopes.contains { $0.includes(scope) }
     }
 
-    /// Whether it may see what others sent, and whole device tokens.
+    /// Whether it may see what others sent, as far as its key reaches, and whole device tokens.
     var isAdministrator: Bool { scopes.contains(.admin) }
 
-    /// Whether it may send through a backend and work with it.
-    func mayUse(backend: String) -> Bool { backends?.contains(backend) ?? true }
+    /// Whether it may see what anybody sent.
+    var seesAll: Bool { isAdministrator && view == nil }
 
-    /// Whether a notification of a sender is its business.
-    func maySee(sender: String) -> Bool { isAdministrator || sender == name }
+    /// Whether it may send through a backend, work with it and see its numbers.
+    ///
+    /// A key that names backends, or an app, has nothing to do with one that is not configured any more.
+    func mayUse(backend: String) -> Bool { view.map { $0.app(ofBackend: backend) != nil } ?? true }
 
-    /// Refuses a backend that the key is not for.
-    func require(backend: String) throws(Problem) {
-        guard mayUse(backend: backend) else {
-            throw Problem(
-                .forbidden,
-                "backend_not_allowed",
-                "The API key may not use this backend",
-                detail: "Its entry in auth.api_keys names other backends."
-            )
+    /// Whether it may know of an app.
+    func mayUse(app: AppName) -> Bool { view?.configuration.apps.contains(app) ?? true }
+
+    /// Whether a notification of a sender is its business: its own, and for administrators that of every key which reaches no
+    /// further than theirs.
+    func maySee(sender: String) -> Bool {
+        // What was sent without a key is no key's own.
+        if sender == name, !name.isEmpty { return true }
+        return isAdministrator && view?.configuration.apiKeys.contains { $0.name == sender } ?? true
+    }
+
+    /// Whether a series of a metric is its business: of no backend, app or route, or of one that it may use.
+    func maySee(labels: [(String, String)]) -> Bool {
+        guard let view else { return true }
+        let isOfApp = labels.contains { $0.0 == "app" }
+        return labels.allSatisfy { name, value in
+            switch name {
+            case "backend", "from", "to": value.isEmpty || mayUse(backend: value)
+            case "app": mayUse(app: AppName(rawValue: value))
+            case "route" where isOfApp:
+                ["automatic", "direct", "default"].contains(value)
+                    || view.configuration.routes.contains { $0.name == value }
+            default: true
+            }
         }
     }
 

@@ -15,6 +15,8 @@ final class KeyUses: Sendable {
         let accepted = Atomic<Int>(0)
         /// Event streams that are open.
         let streams = Atomic<Int>(0)
+        /// From where it was used lately.
+        let peers = RecentPeers()
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
 
         /// Puts a limit of requests a second in force; 0 is none.

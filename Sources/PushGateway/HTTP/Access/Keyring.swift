@@ -20,7 +20,8 @@ struct Keyring: Sendable {
     /// Makes a keyring.
     ///
     /// A hash that is not 64 hexadecimal digits opens nothing.
-    init(_ configuration: GatewayConfiguration, uses: KeyUses, at steady: Date) {
+    init(_ gateway: GatewaySnapshot, uses: KeyUses, at steady: Date) {
+        let configuration = gateway.configuration
         let share = configuration.queueShare
         keys = configuration.apiKeys.map { key in
             let use = uses.use(of: key.name)
@@ -29,8 +30,7 @@ struct Keyring: Sendable {
                 caller: Caller(
                     name: key.name,
                     scopes: key.scopes,
-                    app: key.app,
-                    backends: key.backends,
+                    view: gateway.seen(by: key),
                     queueShare: key.queueShare ?? share,
                     use: use
                 ),
@@ -43,23 +43,31 @@ struct Keyring: Sendable {
     /// Whether no key is configured: then everybody on this machine may do everything.
     var isEmpty: Bool { keys.isEmpty }
 
-    /// Lets a request through, or says why not.
-    func admit(_ authorization: String?, _ access: Route.Access, at now: Date) throws(Problem) -> Caller {
+    /// Lets a request through, or says why not; with an address, only keys that were good from there lately are looked at.
+    func admit(
+        _ authorization: String?,
+        _ access: Route.Access,
+        onlyKnownFrom peer: PeerAddress? = nil,
+        at now: (wall: Date, steady: Date)
+    ) throws(Problem) -> Caller {
         if access == .open { return .stranger }
         if keys.isEmpty { return .everybody }
         guard let authorization else { throw Self.unauthorized("An API key is needed.", error: nil) }
         guard let presented = Self.bearer(authorization) else {
             throw Self.unauthorized("Write Authorization: Bearer, then the API key.", error: "invalid_request")
         }
-        guard let key = find(presented) else {
+        let candidates = peer.map { peer in
+            keys.filter { $0.caller.use?.peers.contains(peer, at: now.steady) ?? false }
+        }
+        guard let key = Self.find(presented, among: candidates ?? keys) else {
             throw Self.unauthorized("The API key is not known.", error: "invalid_token")
         }
-        if let notAfter = key.notAfter, now > notAfter {
+        if let notAfter = key.notAfter, now.wall > notAfter {
             var problem = Self.unauthorized("The API key has expired.", error: "invalid_token")
             problem.keyName = key.caller.name
             throw problem
         }
-        key.caller.use?.markUsed(second: Int(clamping: now.timeIntervalSince1970))
+        key.caller.use?.markUsed(second: Int(clamping: now.wall.timeIntervalSince1970))
         if case .scope(let scope) = access, !key.caller.has(scope) {
             var problem = Problem.lacks(scope)
             problem.keyName = key.caller.name
@@ -69,11 +77,11 @@ struct Keyring: Sendable {
     }
 
     /// Looks at every key, whether or not one was found: its duration reveals nothing.
-    private func find(_ presented: Substring) -> Key? {
+    private static func find(_ presented: Substring, among keys: [Key]) -> Key? {
         let hash = SHA256.hash(data: Array(presented.utf8))
         var found: Key?
         for key in keys {
-            for own in key.hashes where Self.isEqual(hash, own) { found = key }
+            for own in key.hashes where isEqual(hash, own) { found = key }
         }
         return found
     }

@@ -14,7 +14,7 @@ struct KeysAPI: Sendable {
         return Response.json { writer in
             writer.name("keys")
             writer.beginArray()
-            for key in scope.snapshot.gateway.configuration.apiKeys {
+            for key in scope.gateway.configuration.apiKeys {
                 writer.beginObject()
                 writer.field("name", key.name)
                 writer.name("scopes")

@@ -57,8 +57,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var isLocal = false
     /// Who is at the other end.
     private var address = PeerAddress.local
-    /// Whether the connection counts for it; one of a proxy does not, its peers' requests do.
+    /// Whether the connection is counted.
     private var isCounted = false
+    /// Whether it is one of a trusted proxy, which counts for no peer: the requests of those whom it names do.
+    private var isProxy = false
     private var phase = Phase.idle
     private var held: [Held] = []
     private var isReadHeld = false
@@ -93,7 +95,12 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func admit(_ context: ChannelHandlerContext) -> Bool {
         address = PeerAddress(context.remoteAddress)
         let snapshot = intake.snapshots.current
-        if snapshot.isProxy(address) { return true }
+        isProxy = snapshot.isProxy(address)
+        if isProxy {
+            intake.peers.connectProxy()
+            isCounted = true
+            return true
+        }
         guard intake.peers.connect(address, limit: snapshot.connectionsPerPeer) else {
             intake.metrics.limitReached(.connectionsPerPeer)
             phase = .closed
@@ -106,8 +113,13 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Counts the connection out.
     private func leave() {
-        if isCounted { intake.peers.disconnect(address) }
+        guard isCounted else { return }
         isCounted = false
+        if isProxy {
+            intake.peers.disconnectProxy()
+        } else {
+            intake.peers.disconnect(address)
+        }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -60,8 +60,11 @@ struct FastIntake: Sendable {
         let snapshot = snapshots.current
         guard usual.length <= snapshot.server.maximumBodyBytes else { return nil }
         do throws(Problem) {
-            let caller = try snapshot.admit(usual.caller, .scope(.send), at: state.time.now)
+            let now = state.time.reading
             let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
+            guard !peers.isOverLimit(peer, at: now.steady) else { return nil }
+            let caller = try snapshot.admit(usual.caller, .scope(.send), at: now)
+            caller.use?.peers.note(peer, at: now.steady)
             let scope = RequestScope(
                 snapshot: snapshot,
                 caller: caller,
@@ -71,12 +74,15 @@ struct FastIntake: Sendable {
                 peer: peer
             )
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
-            let isCounted = peer == connected || peers.connect(peer, limit: snapshot.connectionsPerPeer)
-            guard isCounted else { return nil }
+            let isForwarded = peer != connected
+            let all = snapshot.server.maximumRequests
+            guard !isForwarded || peers.beginForwarded(peer, limit: snapshot.connectionsPerPeer, of: all) else {
+                return nil
+            }
             do throws(Problem) {
-                try admission.enter(caller, limit: snapshot.server.maximumRequests)
+                try admission.enter(caller, limit: all)
             } catch {
-                if peer != connected { peers.disconnect(peer) }
+                if isForwarded { peers.endForwarded(peer) }
                 return nil
             }
             do throws(Problem) {
@@ -87,7 +93,7 @@ struct FastIntake: Sendable {
                 )
             } catch {
                 admission.leave(caller)
-                if peer != connected { peers.disconnect(peer) }
+                if isForwarded { peers.endForwarded(peer) }
                 return nil
             }
             return LoopRequest(
@@ -96,7 +102,7 @@ struct FastIntake: Sendable {
                 scope: scope,
                 key: key,
                 length: usual.length,
-                isForwarded: peer != connected
+                isForwarded: isForwarded
             )
         } catch {
             return nil
@@ -213,7 +219,7 @@ struct FastIntake: Sendable {
         admission.release(bytes: request.length, payer: scope.payer)
         admission.release(bytes: request.treeBytes, payer: scope.payer)
         admission.leave(scope.caller)
-        if request.isForwarded { peers.disconnect(scope.peer) }
+        if request.isForwarded { peers.endForwarded(scope.peer) }
     }
 
     private func end(

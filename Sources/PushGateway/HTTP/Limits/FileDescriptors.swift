@@ -17,3 +17,13 @@ enum FileDescriptors {
         return max(16, min(wanted, limit - max(leastReserve, limit / 4)))
     }
 }
+
+extension GatewayConfiguration.Server {
+    /// The most connections that are taken at a time: for every request and every event stream one, as far as descriptors go.
+    var maximumConnections: Int {
+        FileDescriptors.connections(
+            wanted: maximumRequests + Admission.maximumStreams,
+            limit: FileDescriptors.limit
+        )
+    }
+}

@@ -3,8 +3,9 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// What each peer holds and has done lately: open connections, and attempts that were refused.
+/// What each peer holds and has done lately: open connections, requests through a proxy, and attempts that were refused.
 ///
+/// A peer gets no more connections than are left for others: so a few addresses cannot hold them all, whatever one may have.
 /// Its memory is bounded by the connections there are and by ``mostRemembered``.
 final class Peers: Sendable {
     /// Refused attempts a second that a peer may make for long, and at once.
@@ -12,35 +13,73 @@ final class Peers: Sendable {
     /// The most peers whose refused attempts are remembered; with more the fullest buckets are forgotten, which are those of
     /// peers that have done least.
     private static let mostRemembered = 10_000
+    /// An empty bucket has its next attempt within so many milliseconds, and some for rounding.
+    private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond) + 2
+
+    /// Places that peers share: each may take one as long as it has fewer than are free.
+    ///
+    /// Of `n` peers that take all they get, each comes to a share of `1 / (n + 1)`, and one such share stays free.
+    private struct Places {
+        var total = 0
+        var ofPeer: [PeerAddress: Int] = [:]
+
+        mutating func take(_ peer: PeerAddress, limit: Int, of capacity: Int) -> Bool {
+            let count = ofPeer[peer, default: 0]
+            guard count < limit, count < capacity - total else { return false }
+            ofPeer[peer] = count + 1
+            total += 1
+            return true
+        }
+
+        mutating func giveBack(_ peer: PeerAddress) {
+            let count = ofPeer[peer, default: 0] - 1
+            ofPeer[peer] = count > 0 ? count : nil
+            total -= 1
+        }
+    }
 
     private struct State {
-        var connections: [PeerAddress: Int] = [:]
+        var connections = Places()
+        /// Requests in progress behind trusted proxies.
+        var forwarded = Places()
         var refusals: [PeerAddress: TokenBucket] = [:]
     }
 
+    /// The most connections that the server takes.
+    private let capacity: Int
     private let state = Mutex(State())
+    /// The steady time of the last attempt that was refused, in milliseconds: as long as that is past, no peer is over its limit.
+    private let lastRefusal = Atomic<Int64>(Int64.min)
+
+    /// Makes a record for a server that takes so many connections.
+    init(connections: Int = .max) { capacity = connections }
 
     /// Counts a connection in, unless the peer has as many as it may; ``disconnect(_:)`` counts it out.
     func connect(_ peer: PeerAddress, limit: Int) -> Bool {
-        state.withLock { state in
-            let count = state.connections[peer, default: 0]
-            guard count < limit else { return false }
-            state.connections[peer] = count + 1
-            return true
-        }
+        state.withLock { $0.connections.take(peer, limit: limit, of: capacity) }
     }
 
     /// Counts a connection out.
-    func disconnect(_ peer: PeerAddress) {
-        state.withLock { state in
-            let count = state.connections[peer, default: 0] - 1
-            state.connections[peer] = count > 0 ? count : nil
-        }
+    func disconnect(_ peer: PeerAddress) { state.withLock { $0.connections.giveBack(peer) } }
+
+    /// Counts a connection of a trusted proxy in, which has no limit; ``disconnectProxy()`` counts it out.
+    func connectProxy() { state.withLock { $0.connections.total += 1 } }
+
+    /// Counts a connection of a trusted proxy out.
+    func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
+
+    /// Counts in a request of a peer whom a trusted proxy names, of `all` that there may be; ``endForwarded(_:)`` counts it out.
+    func beginForwarded(_ peer: PeerAddress, limit: Int, of all: Int) -> Bool {
+        state.withLock { $0.forwarded.take(peer, limit: limit, of: all) }
     }
+
+    /// Counts out a request of a peer whom a trusted proxy names.
+    func endForwarded(_ peer: PeerAddress) { state.withLock { $0.forwarded.giveBack(peer) } }
 
     /// Notes an attempt that was refused; gives how long the peer has to wait if it has made too many.
     func refuse(_ peer: PeerAddress, at now: Date) -> Duration? {
-        state.withLock { state in
+        lastRefusal.store(Int64(clamping: now.timeIntervalSince1970 * 1000), ordering: .relaxed)
+        return state.withLock { state in
             if state.refusals.count >= Self.mostRemembered, state.refusals[peer] == nil { Self.forget(&state, at: now) }
             var bucket = state.refusals[peer] ?? TokenBucket(Self.refusals, at: now)
             let (granted, retryAt) = bucket.reserve(1, at: now)
@@ -49,9 +88,12 @@ final class Peers: Sendable {
         }
     }
 
-    /// Whether the next attempt of a peer would be one too many, were it refused.
-    func isRefused(_ peer: PeerAddress, at now: Date) -> Bool {
-        state.withLock { state in
+    /// Whether a peer has made too many wrong attempts: then no credential of it is compared that was not good from there lately.
+    func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
+        // An empty bucket gets its next attempt within 50 ms of the last one.
+        let (last, _) = lastRefusal.load(ordering: .relaxed).addingReportingOverflow(Self.longestEmpty)
+        guard Int64(clamping: now.timeIntervalSince1970 * 1000) <= last else { return false }
+        return state.withLock { state in
             guard var bucket = state.refusals[peer] else { return false }
             return bucket.reserve(1, at: now).granted == 0
         }
@@ -73,8 +115,11 @@ final class Peers: Sendable {
     /// How many peers' refused attempts are remembered.
     var remembered: Int { state.withLock { $0.refusals.count } }
 
-    /// Peers with connections, and the most that one has.
-    var load: (peers: Int, most: Int) {
-        state.withLock { ($0.connections.count, $0.connections.values.max() ?? 0) }
+    /// Peers with connections or requests through a proxy, the most that one has, and the connections of all.
+    var load: (peers: Int, most: Int, total: Int) {
+        state.withLock { state in
+            let counts = state.connections.ofPeer.merging(state.forwarded.ofPeer, uniquingKeysWith: +)
+            return (counts.count, counts.values.max() ?? 0, state.connections.total)
+        }
     }
 }

@@ -214,9 +214,9 @@ extension RouteTable {
             Route(.delete, "/v1/users/{id}", .scope(.admin)) { _, values, scope throws(Problem) in
                 try await own.erasures.erase(values[0], scope)
             },
-            Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operators.scrape(scope.snapshot) },
-            Route(.get, "/healthz", .open, isProbe: true) { request, _, scope in
-                own.operators.health(request, scope)
+            Route(.get, "/metrics", .scope(.metrics)) { _, _, scope in await own.operators.scrape(scope) },
+            Route(.get, "/healthz", .open, isProbe: true, tellsKeysMore: true) { _, _, scope in
+                own.operators.health(scope)
             },
             Route(.get, "/readyz", .open, isProbe: true) { _, _, _ in await own.operators.readiness() },
         ]

@@ -25,8 +25,12 @@ struct Route: Sendable {
     /// The path, its variable steps as names in braces: `/v1/notifications/{id}`.
     let path: String
     let access: Access
-    /// Whether it is answered however many requests are in progress.
+    /// Whether it is answered however many requests are in progress, at whatever rate.
     let isProbe: Bool
+    /// Whether an open route tells more to whoever brings a key.
+    ///
+    /// The key is judged as on other routes; one that is wrong is noted, and changes nothing in the answer.
+    let tellsKeysMore: Bool
     let handler: Handler
 
     /// Whether the first variable step of the path may stand in the record: users' ids may not.
@@ -40,6 +44,7 @@ struct Route: Sendable {
         _ path: String,
         _ access: Access,
         isProbe: Bool = false,
+        tellsKeysMore: Bool = false,
         erases: Bool = false,
         _ handler: @escaping Handler
     ) {
@@ -47,6 +52,7 @@ struct Route: Sendable {
         self.path = path
         self.access = access
         self.isProbe = isProbe
+        self.tellsKeysMore = tellsKeysMore
         isOnRecord = erases || access == .scope(.admin)
         self.handler = handler
     }

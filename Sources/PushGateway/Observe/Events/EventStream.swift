@@ -14,7 +14,7 @@ struct EventStream: Sendable {
     /// After so long without an event the client gets a sign of life.
     static let heartbeat = Duration.seconds(15)
     /// The caller is judged again so often, since a key may end; and whenever the configuration changes.
-    private static let authorizationInterval = Duration.seconds(30)
+    static let authorizationInterval = Duration.seconds(30)
     /// The state of the workers is sent so often, to clients that asked.
     private static let workersInterval = Duration.seconds(1)
 
@@ -30,6 +30,7 @@ struct EventStream: Sendable {
     /// Makes the un-numbered event about the workers that a caller may see; nil for clients that did not ask.
     let workers: (@Sendable (Caller) async -> [UInt8])?
     var heartbeat = Self.heartbeat
+    var authorizationInterval = Self.authorizationInterval
     /// Counts the stream out when the last copy is gone.
     let slot: StreamSlot
 
@@ -42,12 +43,12 @@ struct EventStream: Sendable {
         var lastWrite = ContinuousClock.now
         var nextWorkers = lastWrite
         var caller = caller
-        var nextAuthorization = lastWrite + Self.authorizationInterval
+        var nextAuthorization = lastWrite + authorizationInterval
         var authorizedBy = state.snapshot
         while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
             if authorizedBy !== state.snapshot || ContinuousClock.now >= nextAuthorization {
                 authorizedBy = state.snapshot
-                nextAuthorization = .now + Self.authorizationInterval
+                nextAuthorization = .now + authorizationInterval
                 guard let now = authorize() else { break }
                 caller = now
             }

@@ -1,8 +1,8 @@
 internal import PushCore
 internal import PushQueue
 
-/// What of the events a caller may see: an administrator everything; others what is about notifications that were sent with
-/// their key, with fingerprints for device tokens, and what is about backends they may use.
+/// What of the events a caller may see: an administrator of the whole gateway everything; others what is about notifications whose
+/// sender they may see and about backends they may use, with fingerprints for device tokens.
 struct EventView: Sendable {
     private let caller: Caller
 
@@ -10,11 +10,11 @@ struct EventView: Sendable {
 
     /// The event as the caller may see it; nil when it may not.
     func shown(_ event: StoredEvent, type: String) -> [UInt8]? {
-        if caller.isAdministrator { return event.json }
+        if caller.seesAll { return event.json }
         guard case .object(var object)? = try? JSONValue(parsing: event.json), isAllowed(object, type) else {
             return nil
         }
-        for name in ["recipient", "token"] {
+        for name in ["recipient", "token"] where !caller.isAdministrator {
             guard let text = object[name]?.stringValue, let recipient = Recipient(storedForm: text) else { continue }
             object[name] = .string(recipient.shownForm)
         }
@@ -24,8 +24,8 @@ struct EventView: Sendable {
     private func isAllowed(_ object: JSONObject, _ type: String) -> Bool {
         switch type.prefix(while: { $0 != "." }) {
         case "notification", "delivery":
-            // What was sent before there were keys is visible to administrators only.
-            !caller.name.isEmpty && object["caller"]?.stringValue == caller.name
+            // What was sent before there were keys is visible to administrators of the whole gateway only.
+            caller.maySee(sender: object["caller"]?.stringValue ?? "")
         case "device", "operation": caller.has(.devices) && isOfAllowedBackend(object)
         case "backend": isOfAllowedBackend(object)
         default: false
@@ -33,6 +33,6 @@ struct EventView: Sendable {
     }
 
     private func isOfAllowedBackend(_ object: JSONObject) -> Bool {
-        caller.backends == nil || object["backend"]?.stringValue.map(caller.mayUse) ?? false
+        caller.view == nil || object["backend"]?.stringValue.map(caller.mayUse(backend:)) ?? false
     }
 }

@@ -43,7 +43,7 @@ struct EventsAPI: Sendable {
             caller: scope.caller,
             authorize: { [snapshots, time = state.time] in
                 let key = scope.fields[.authorization]
-                return try? snapshots.current.keyring.admit(key, .scope(.read), at: time.now)
+                return try? snapshots.current.keyring.admit(key, .scope(.read), at: time.reading)
             },
             after: after,
             isResumed: resumed != nil,

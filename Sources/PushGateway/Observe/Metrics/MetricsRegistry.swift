@@ -35,7 +35,13 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     private struct Family: Sendable {
         var kind: PrometheusText.Kind
         var help: String
-        var series: [String: Cell] = [:]
+        /// By the text of the labels.
+        var series: [String: Series] = [:]
+    }
+
+    private struct Series: Sendable {
+        var labels: [(String, String)]
+        var cell: Cell
     }
 
     private struct State: Sendable {
@@ -102,13 +108,13 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         histogram(family.name, family.help, labels: family.labeled(values), buckets: buckets)
     }
 
-    /// Writes every family, by name.
+    /// Writes every family, by name, with the series that the text shows.
     func write(to text: inout PrometheusText) {
         let families = state.withLock { $0.families }
         for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
             text.family(name, family.kind, family.help)
-            for (labels, cell) in family.series.sorted(by: { $0.key < $1.key }) {
-                switch cell {
+            for (labels, series) in family.series.sorted(by: { $0.key < $1.key }) where text.isShown(series.labels) {
+                switch series.cell {
                 case .counter(let cell): text.sample(name, labels, Double(cell.value))
                 case .floating(let cell): text.sample(name, labels, cell.value)
                 case .gauge(let cell): text.sample(name, labels, cell.value)
@@ -130,16 +136,18 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         return state.withLock { state in
             var family = state.families[name] ?? Family(kind: kind, help: help)
             guard family.kind == kind else { return nil }
-            if let cell = family.series[key] { return cell }
+            if let series = family.series[key] { return series.cell }
             var index = key
+            var labels = labels
             let isLibraryFull = isLibrary && state.librarySeries >= Self.maximumLibrarySeries
             if isLibraryFull, family.series.isEmpty { return nil }
             if isLibraryFull || family.series.count >= Self.maximumSeries {
-                index = PrometheusText.labels(labels.map { ($0.0, "other") })
-                if let cell = family.series[index] { return cell }
+                labels = labels.map { ($0.0, "other") }
+                index = PrometheusText.labels(labels)
+                if let series = family.series[index] { return series.cell }
             }
             let cell = make()
-            family.series[index] = cell
+            family.series[index] = Series(labels: labels, cell: cell)
             state.families[name] = family
             if isLibrary { state.librarySeries += 1 }
             return cell
@@ -149,7 +157,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     private func remove(_ handler: AnyObject) {
         state.withLock { state in
             for (name, family) in state.families {
-                let left = family.series.filter { $0.value.object !== handler }
+                let left = family.series.filter { $0.value.cell.object !== handler }
                 state.librarySeries -= family.series.count - left.count
                 state.families[name]?.series = left
             }

@@ -12,15 +12,22 @@ struct PrometheusText {
 
     /// What has been written.
     private(set) var bytes: [UInt8] = []
+    /// Whether a series with these labels is written.
+    let isShown: ([(String, String)]) -> Bool
+    /// The head of the family that has begun, until one of its series is written.
+    private var head: [String] = []
 
-    init(capacity: Int = 16 * 1024) { bytes.reserveCapacity(capacity) }
+    init(capacity: Int = 16 * 1024, isShown: @escaping ([(String, String)]) -> Bool = { _ in true }) {
+        self.isShown = isShown
+        bytes.reserveCapacity(capacity)
+    }
 
-    /// Begins a family.
+    /// Begins a family, whose head is written with its first series.
     ///
     /// Its series follow, and no family of the same name.
     mutating func family(_ name: String, _ kind: Kind, _ help: String) {
-        if !help.isEmpty { line("# HELP \(name) \(Self.escape(help, quotes: false))") }
-        line("# TYPE \(name) \(kind.rawValue)")
+        head = help.isEmpty ? [] : ["# HELP \(name) \(Self.escape(help, quotes: false))"]
+        head.append("# TYPE \(name) \(kind.rawValue)")
     }
 
     /// Begins a family of the table.
@@ -28,7 +35,8 @@ struct PrometheusText {
 
     /// Writes the value of a series of a family of the table.
     mutating func sample(_ family: MetricFamily, _ values: [String], _ value: Double) {
-        sample(family.name, Self.labels(family.labeled(values)), value)
+        let labels = family.labeled(values)
+        if isShown(labels) { sample(family.name, Self.labels(labels), value) }
     }
 
     /// Writes the value of the only series of a family of the table.
@@ -101,6 +109,12 @@ struct PrometheusText {
     }
 
     private mutating func line(_ text: String) {
+        for line in head { write(line) }
+        head.removeAll(keepingCapacity: true)
+        write(text)
+    }
+
+    private mutating func write(_ text: String) {
         bytes.append(contentsOf: text.utf8)
         bytes.append(UInt8(ascii: "\n"))
     }

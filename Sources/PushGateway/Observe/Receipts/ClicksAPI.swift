@@ -21,9 +21,8 @@ struct ClicksAPI: Sendable {
     /// Takes a click.
     func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
-        try scope.caller.require(backend: String(name))
         let now = endpoint.state.time.now
-        let backends = scope.snapshot.gateway.backends
+        let backends = scope.gateway.backends
         guard let reader = backends.first(where: { $0.name == name })?.backend.clicks else {
             throw .notFound("No backend of this name reads clicks.")
         }

@@ -30,6 +30,8 @@ final class ReceiptsAPI: Sendable {
     let peers: Peers
     let logger: Logger
     private let bucket: Mutex<TokenBucket>
+    /// From where the secret of a backend's address was right lately.
+    private let knownPeers = Mutex<[String: RecentPeers]>([:])
     /// What keeps the log readable, by backend and kind of mistake.
     private let samplers = Mutex<[String: LogSampler]>([:])
 
@@ -50,18 +52,24 @@ final class ReceiptsAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
         let now = state.time.now
-        let backends = scope.snapshot.gateway.backends
+        let backends = scope.gateway.backends
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
-            throw .expectsNoReceipts
+            throw secret == nil ? .expectsNoReceipts : .secretGuessed
+        }
+        // As with keys: of an address that guessed too often no secret is compared, unless it was right from there lately.
+        let limited = peers.isOverLimit(scope.peer, at: state.time.steady)
+        guard secret == nil || !limited || knownPeers(of: name).contains(scope.peer, at: state.time.steady) else {
+            throw .secretGuessed
         }
         let head = ReceiptCallback(headers: Self.headers(request), body: [], receivedAt: now, pathSecret: secret)
         let isAuthentic = try believe(head, name) { () throws(ReceiptRefusal) in
             try reader.isAuthentic(head: head)
         }
         if isAuthentic {
+            if secret != nil { knownPeers(of: name).note(scope.peer, at: state.time.steady) }
             try pace()
-        } else if peers.isRefused(scope.peer, at: state.time.steady) {
-            throw secret == nil ? .notBelieved : .expectsNoReceipts  // Nor is its body read.
+        } else if limited {
+            throw secret == nil ? .notBelieved : .secretGuessed  // Nor is its body read.
         }
         let bodies = RequestBodyReader(admission: admission, scope, limit: Self.maximumBody)
         return try await bodies.withBody(of: request) { (body) throws(Problem) in
@@ -78,6 +86,15 @@ final class ReceiptsAPI: Sendable {
                 headers: [.contentType: "application/json", .cacheControl: "no-store"],
                 body: ResponseBody(bytes: reader.acknowledgement)
             )
+        }
+    }
+
+    private func knownPeers(of name: Substring) -> RecentPeers {
+        knownPeers.withLock { known in
+            if let own = known[String(name)] { return own }
+            let own = RecentPeers()
+            known[String(name)] = own
+            return own
         }
     }
 
@@ -101,7 +118,7 @@ final class ReceiptsAPI: Sendable {
             case .notAuthentic(let why):
                 logRefusal("not_authentic", name, why, at: now)
                 // Who guesses secrets does not learn which addresses exist.
-                throw callback.pathSecret == nil ? .notBelieved : .expectsNoReceipts
+                throw callback.pathSecret == nil ? .notBelieved : .secretGuessed
             case .malformed(let why):
                 logRefusal("malformed", name, why, at: now)
                 throw Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)
@@ -252,6 +269,12 @@ extension DeliveryReceipt {
 
 extension Problem {
     fileprivate static let expectsNoReceipts = notFound("No backend of this name expects receipts.")
+    /// The same to who asks, counted as a wrong key.
+    fileprivate static let secretGuessed = {
+        var problem = expectsNoReceipts
+        problem.isGuess = true
+        return problem
+    }()
     fileprivate static let notBelieved = Problem(
         .unauthorized,
         "receipt_not_authentic",

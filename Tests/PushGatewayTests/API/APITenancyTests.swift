@@ -1,0 +1,418 @@
+import Foundation
+import HTTPTypes
+import Hummingbird
+import PushComposition
+import PushCore
+import PushModules
+import PushQueue
+import PushTesting
+import Synchronization
+import Testing
+
+@testable import PushGateway
+
+/// Every route of the table is tried with keys that it should tell nothing: of another app, for another backend, of another caller.
+///
+/// What belongs to somebody else is answered as what never was, word for word; no answer holds a foreign name that the request
+/// did not; nothing happens at a foreign platform.
+@Suite("What a key reaches", .timeLimit(.minutes(2)))
+struct APITenancyTests {
+    private static let kiosk = AppName(rawValue: "kiosk-shop")
+    private static let agora = AppName(rawValue: "zq-world")
+
+    /// A key that is foreign to something, and to what.
+    private struct Stranger: Sendable {
+        var key: GatewayConfiguration.APIKey
+        /// What stands for `$BACKEND` and so on, and is none of its business.
+        var foreign: [String: String]
+        /// Names that no answer to it may hold.
+        var secrets: [String]
+    }
+
+    private static let allScopes = Set(GatewayConfiguration.APIKey.Scope.allCases).subtracting([.admin])
+
+    private static func strangers(_ note: String) -> [Stranger] {
+        func key(
+            _ name: String,
+            _ scopes: Set<GatewayConfiguration.APIKey.Scope> = allScopes,
+            app: AppName? = nil,
+            backends: Set<String>? = nil
+        ) -> GatewayConfiguration.APIKey {
+            var key = APIHarness.key(name, scopes, backends: backends)
+            key.app = app
+            return key
+        }
+        let ofKiosk = ["$BACKEND": "farmhouse", "$ROUTE": "farmroute", "$NOTE": note]
+        let ofAgora = ["$APP": "zq-world"]
+        let agora = ["zq-world", "zq-push", "zq-route"]
+        return [
+            Stranger(
+                key: key("other-app", app: Self.agora),
+                foreign: ofKiosk.merging(["$APP": "kiosk-shop"]) { $1 },
+                secrets: ["kiosk-shop", "own-apns", "farmhouse", "farmroute", "way-own", "planted-user", "owner-key"]
+            ),
+            Stranger(
+                key: key("other-backend", backends: ["own-apns"]),
+                foreign: ofKiosk.merging(ofAgora) { $1 },
+                secrets: agora + ["farmhouse", "farmroute", "owner-key"]
+            ),
+            Stranger(
+                key: key("other-admin", [.admin], backends: ["own-apns"]),
+                foreign: ofKiosk.merging(ofAgora) { $1 },
+                secrets: agora + ["farmhouse", "farmroute", "owner-key"]
+            ),
+            Stranger(
+                key: key("other-caller", app: Self.kiosk),
+                foreign: ofAgora.merging(["$NOTE": note, "$BACKEND": "zq-push", "$ROUTE": "zq-route"]) { $1 },
+                secrets: agora + ["owner-key"]
+            ),
+        ]
+    }
+
+    /// Names of nothing, as long as the real ones and unlike any of them.
+    private static let invented = [
+        "$BACKEND": "unheard-1", "$ROUTE": "unheard-2", "$APP": "unheard-3", "$NOTE": "0000000000001",
+    ]
+
+    /// The release notes' paths, as openapi.json has them.
+    private struct Notes: GatewayModule {
+        let prefix = "/v1/apps/"
+
+        func endpoint(_ path: Substring) -> ModuleEndpoint? {
+            let steps = path.dropFirst(prefix.count).split(separator: "/")
+            guard steps.count == 2, let last = steps.last else { return nil }
+            return ModuleEndpoint("/v1/apps/{app}/\(last)", ["POST": .admin], app: String(steps[0]))
+        }
+
+        func answer(_ request: ModuleRequest, through gate: any ModuleGate) async throws(ModuleProblem) -> ModuleAnswer
+        {
+            let app = request.path.split(separator: "/")[2]
+            guard ["kiosk-shop", "zq-world"].contains(app) else {
+                throw ModuleProblem(404, "not_found", "Not found", detail: "There is no such app.")
+            }
+            return ModuleAnswer(200, body: Array("{\"backends\":\"\(gate.backends)\"}".utf8))
+        }
+    }
+
+    /// A gateway that is in use: two apps, three platforms with every ability, and something of everything.
+    private struct Rig {
+        let harness: APIHarness
+        let platforms: [String: AblePlatform]
+        let note: String
+
+        init(keys: [GatewayConfiguration.APIKey] = []) async throws {
+            let platforms = ["own-apns", "farmhouse", "zq-push"].map { ($0, AblePlatform()) }
+            self.platforms = Dictionary(uniqueKeysWithValues: platforms)
+            var owner = APIHarness.key("owner-key", APITenancyTests.allScopes)
+            owner.app = APITenancyTests.kiosk
+            let all = [owner, APIHarness.key("boss", [.admin])] + APITenancyTests.strangers("").map(\.key) + keys
+            harness = APIHarness(
+                platforms: platforms.map { ($0.0, $0.1) },
+                apps: [
+                    "own-apns": APITenancyTests.kiosk, "farmhouse": APITenancyTests.kiosk,
+                    "zq-push": APITenancyTests.agora,
+                ],
+                modules: [Notes()],
+                keys: all
+            ) {
+                $0.apps = [APITenancyTests.agora, APITenancyTests.kiosk]
+                $0.routes = [
+                    .init(name: "way-own", app: APITenancyTests.kiosk, plan: DeliveryPlan(["own-apns"])),
+                    .init(
+                        name: "farmroute",
+                        app: APITenancyTests.kiosk,
+                        platform: "web",
+                        plan: DeliveryPlan(["farmhouse"])
+                    ),
+                    .init(name: "zq-route", app: APITenancyTests.agora, plan: DeliveryPlan(["zq-push"])),
+                ]
+            }
+            note = try await Self.use(harness)
+        }
+
+        /// Registers, sends, refuses, counts.
+        private static func use(_ harness: APIHarness) async throws -> String {
+            let boss = APIHarness.bearer("boss")
+            for app in ["kiosk-shop", "zq-world"] {
+                let user = app == "kiosk-shop" ? "planted-user" : "visitor"
+                let body = #"{"user":"\#(user)","tokens":{"ios-apns":"planted-\#(app)"}}"#
+                let reply = try await harness.send(.put, "/v1/devices/phone?app=\(app)", body, headers: boss)
+                try #require(reply.status == 201, "\(reply.text)")
+            }
+            let body = #"{"to":{"devices":["phone"]},"content":{"title":"x"},"backend":"farmhouse"}"#
+            let sent = try await harness.post(body, headers: APIHarness.bearer("owner-key"))
+            let at = harness.time.now
+            _ = try await harness.devices.record(
+                [("kiosk-shop", "farmhouse"), ("zq-world", "zq-push")].map { app, backend in
+                    TokenRefusal(
+                        DeviceToken("planted-\(app)", service: .iOSAPNs),
+                        of: AppName(rawValue: app),
+                        asOf: at,
+                        at: at,
+                        backend: backend,
+                        reason: "NOT_OURS",
+                        isCertain: false,
+                        alternatives: ["other"]
+                    )
+                }
+            )
+            for backend in ["own-apns", "farmhouse", "zq-push"] {
+                harness.metrics.attempted(
+                    backend: backend,
+                    app: backend == "zq-push" ? APITenancyTests.agora : APITenancyTests.kiosk,
+                    kind: "able",
+                    outcome: "accepted",
+                    reason: "",
+                    count: 1
+                )
+                harness.metrics.fellBack(from: backend, to: "own-apns", reason: "x")
+                harness.metrics.waitedForQuota(backend: backend, .seconds(1))
+                try await harness.store.publish([
+                    EventJSON.backend("parked", backend, reason: "x", until: nil, at: at)
+                ])
+            }
+            return try #require(sent.json["id"]?.stringValue, "\(sent.text)")
+        }
+
+        /// Every route there is, with those that modules add.
+        func routes() throws -> [(name: String, access: Route.Access)] {
+            var routes = harness.api.responder.table.routes.map { (name: "\($0.method) \($0.path)", access: $0.access) }
+            let description = try JSONValue(parsing: StaticDocuments.description(.current, []))
+            for (path, item) in description["paths"]?.objectValue ?? [:] where path.hasPrefix("/v1/apps/") {
+                for (method, _) in item.objectValue ?? [:] where ["get", "post", "put", "delete"].contains(method) {
+                    let access = method == "get" ? Route.Access.open : .scope(.admin)
+                    routes.append((name: "\(method.uppercased()) \(path)", access: access))
+                }
+            }
+            return routes
+        }
+    }
+
+    private static func fill(_ text: String, _ values: [String: String]) -> String {
+        values.reduce(text) { $0.replacing($1.key, with: $1.value) }
+    }
+
+    /// What an answer says, whatever its request id and the names that its request had.
+    private static func told(_ reply: APIHarness.Reply, _ values: [String: String]) -> String {
+        var text = reply.text.replacing(/"request_id":"[^"]*"/, with: "")
+        for (name, value) in values { text = text.replacing(value, with: name) }
+        return "\(reply.status) \(text)"
+    }
+
+    @Test("has an expectation for every route of the table and of its modules, and none for another one")
+    func complete() async throws {
+        let routes = try await Rig().routes().map(\.name).sorted()
+        #expect(TenancyRequests.all.map(\.route).sorted() == routes)
+    }
+
+    @Test("ends at its app, its backends and what was sent with it: the rest is as what never was", arguments: 0..<4)
+    func bounds(number: Int) async throws {
+        for entry in TenancyRequests.all {
+            for call in entry.calls { try await attempt(call, entry.route, number) }
+        }
+    }
+
+    private func attempt(_ call: TenancyRequests.Call, _ route: String, _ number: Int) async throws {
+        let method = try #require(HTTPRequest.Method(rawValue: String(route.prefix { $0 != " " })))
+        let rig = try await Rig()
+        let stranger = Self.strangers(rig.note)[number]
+        let name = "\(stranger.key.name): \(route) \(call.path) \(call.body ?? "")"
+        // What is not foreign to this key is its own.
+        let own = ["$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note]
+        func send(_ names: [String: String]) async throws -> APIHarness.Reply {
+            let values = own.merging(names) { $1 }
+            let (path, body) = (Self.fill(call.path, values), call.body.map { Self.fill($0, values) })
+            let headers = APIHarness.bearer(stranger.key.name)
+            if route == "GET /v1/events" { return try await Self.stream(rig.harness, stranger.key) }
+            return try await rig.harness.send(method, path, body, headers: headers)
+        }
+        let reply = try await send(stranger.foreign)
+        let asked = Self.fill(call.path + (call.body ?? ""), stranger.foreign)
+        for secret in stranger.secrets where !asked.contains(secret) {
+            #expect(!reply.text.contains(secret), "\(name) tells of \(secret): \(reply.text)")
+        }
+        let used = (call.path + (call.body ?? "")).matches(of: /\$[A-Z]+/).map { String($0.output) }
+        let foreign = used.filter { stranger.foreign[$0] != nil && !(call.isSharedWithinApp && number == 3) }
+        if !foreign.isEmpty {
+            let invented = stranger.foreign.merging(Self.invented.filter { foreign.contains($0.key) }) { $1 }
+            let unknown = try await send(invented)
+            let (seen, wanted) = (Self.told(reply, stranger.foreign), Self.told(unknown, invented))
+            #expect(seen == wanted, "\(name)")
+            #expect(
+                (400..<500).contains(reply.status) || reply.text.contains("\"items\":[]")
+                    || reply.text.contains("refused")
+            )
+        }
+        try await expectUntouched(rig, stranger, name)
+    }
+
+    /// Nothing has happened at platforms, to notifications or to the registry of others.
+    private func expectUntouched(_ rig: Rig, _ stranger: Stranger, _ name: String) async throws {
+        for (backend, platform) in rig.platforms where stranger.secrets.contains(backend) {
+            #expect(platform.uses.isEmpty, "\(name): \(backend) was asked \(platform.uses)")
+        }
+        let device = try #require(try await rig.harness.devices.device(Self.kiosk.key("phone")))
+        if stranger.secrets.contains("kiosk-shop") {
+            #expect(device.userName == "planted-user" && device.tags.isEmpty, "\(name)")
+        }
+        let other = try await rig.harness.devices.device(Self.agora.key("phone"))
+        if stranger.secrets.contains("zq-world") {
+            #expect(other?.userName == "visitor" && other?.tags == [], "\(name)")
+        }
+        // A change of the registry is told every platform of the app; what asks a platform goes to the key's alone.
+        for app in [Self.kiosk, Self.agora] {
+            for entry in try await rig.harness.devices.entries(ofDevice: app.key("phone"), limit: 100) {
+                let isAsked =
+                    [.subscription, .event].contains(entry.operation.kind)
+                    || String(decoding: JSONValue.object(entry.operation.body).bytes, as: UTF8.self).contains(
+                        "planted\""
+                    )
+                #expect(!isAsked || !stranger.secrets.contains(entry.operation.backend), "\(name): \(entry.operation)")
+            }
+        }
+        let id = try #require(NotificationID(rig.note))
+        #expect(try await rig.harness.store.notification(id)?.counts == [.queued: 1], "\(name)")
+        let through = rig.harness.store.accepted.flatMap(\.plan.backends)
+        #expect(through == ["farmhouse"] || !stranger.secrets.contains { through.dropFirst().contains($0) }, "\(name)")
+    }
+
+    /// Every event that the key may see, as one text.
+    private static func stream(
+        _ harness: APIHarness,
+        _ key: GatewayConfiguration.APIKey
+    ) async throws -> APIHarness.Reply {
+        let head = HTTPRequest(
+            method: .get,
+            scheme: "http",
+            authority: "localhost",
+            path: "/v1/events",
+            headerFields: APIHarness.bearer(key.name)
+        )
+        let snapshot = harness.api.responder.snapshots.current
+        let caller = try snapshot.admit(CallerFields(head), .scope(.read), at: harness.time.reading)
+        let view = EventView(caller)
+        let events = try await harness.store.events(after: 0, limit: 1000, wait: .zero)
+        let shown = events.compactMap { view.shown($0, type: EventJSON.type(of: $0.json)) }.flatMap { $0 }
+        return APIHarness.Reply(status: 200, headers: [:], bytes: shown)
+    }
+
+    @Test("needs its scope on every route, whatever other scopes it has")
+    func scopes() async throws {
+        let scopes = GatewayConfiguration.APIKey.Scope.allCases
+        let rig = try await Rig(keys: scopes.map { APIHarness.key("only-\($0.rawValue)", [$0]) })
+        for (name, access) in try rig.routes() {
+            guard case .scope(let needed) = access else { continue }
+            let entry = try #require(TenancyRequests.all.first { $0.route == name })
+            let method = try #require(HTTPRequest.Method(rawValue: String(name.prefix { $0 != " " })))
+            for scope in scopes where scope != needed && !scope.includes(needed) {
+                for call in entry.calls {
+                    let own = ["$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note]
+                    let reply = try await rig.harness.send(
+                        method,
+                        Self.fill(call.path, own),
+                        call.body.map { Self.fill($0, own) },
+                        headers: APIHarness.bearer("only-\(scope.rawValue)")
+                    )
+                    #expect(reply.status == 403 && reply.code == "forbidden", "\(scope): \(name): \(reply.text)")
+                }
+            }
+        }
+    }
+
+    @Test("is that of an administrator's keys too: it sees those that reach no further, and what they sent")
+    func administrators() async throws {
+        let rig = try await Rig(keys: [APIHarness.key("small", [.send], backends: ["own-apns"])])
+        let body = #"{"to":{"devices":["phone"]},"content":{"title":"x"}}"#
+        let sent = try await rig.harness.post(body, headers: APIHarness.bearer("small"))
+        let id = try #require(sent.json["id"]?.stringValue, "\(sent.text)")
+        let admin = APIHarness.bearer("other-admin")
+        #expect(try await rig.harness.send(.get, "/v1/notifications/\(id)", headers: admin).status == 200)
+        #expect(try await rig.harness.send(.get, "/v1/notifications/\(rig.note)", headers: admin).status == 404)
+        #expect(try await rig.harness.send(.delete, "/v1/notifications/\(rig.note)", headers: admin).status == 404)
+        let keys = try await rig.harness.send(.get, "/v1/keys", headers: admin).json["keys"]?.arrayValue
+        let names = Set((keys ?? []).compactMap { $0["name"]?.stringValue })
+        #expect(names == ["other-admin", "other-backend", "small"])
+        // An erasure would end what others sent.
+        let erased = try await rig.harness.send(.delete, "/v1/users/planted-user", headers: admin)
+        #expect(erased.status == 403 && erased.code == "forbidden")
+        let all = try await rig.harness.send(.get, "/v1/keys", headers: APIHarness.bearer("boss"))
+        #expect(all.json["keys"]?.arrayValue?.count == 7)
+    }
+
+    @Test("is in the registry its app: what it changes there is told every platform of the app, and asks only its own")
+    func registry() async throws {
+        let rig = try await Rig()
+        for backend in ["own-apns", "farmhouse"] {
+            _ = try await rig.harness.devices.cancelEntries(of: backend, device: nil)
+        }
+        let key = APIHarness.bearer("other-backend")
+        func waiting() async throws -> [String] {
+            try await rig.harness.devices.entries(ofDevice: Self.kiosk.key("phone"), limit: 100).map {
+                "\($0.operation.backend) \($0.operation.kind.rawValue)"
+            }.sorted()
+        }
+        let patched = try await rig.harness.send(.patch, "/v1/devices/phone", #"{"locale":"fa"}"#, headers: key)
+        #expect(patched.status == 200, "\(patched.text)")
+        #expect(try await waiting() == ["farmhouse register", "own-apns register"])
+        let shown = try await rig.harness.send(.get, "/v1/devices/phone/operations", headers: key)
+        #expect(shown.json["items"]?.arrayValue?.compactMap { $0["backend"]?.stringValue } == ["own-apns"])
+        let path = "/v1/devices/phone/subscription"
+        let put = try await rig.harness.send(.put, path, #"{"status":"suspended"}"#, headers: key)
+        #expect(put.json["operations"]?.arrayValue?.compactMap { $0["backend"]?.stringValue } == ["own-apns"])
+        #expect(try await waiting() == ["farmhouse register", "own-apns register", "own-apns subscription"])
+        let asked = try await rig.harness.send(.get, path, headers: key)
+        #expect(asked.json["backend"] == "own-apns", "the only one that it could mean: \(asked.text)")
+        _ = try await rig.harness.send(.post, "/v1/users/sara/switch", #"{"device":"phone"}"#, headers: key)
+        #expect(rig.platforms["own-apns"]?.uses == ["resume"] && rig.platforms["farmhouse"]?.uses == [])
+    }
+
+    @Test("sees the numbers of its backends and app, and those of the gateway as a whole")
+    func metrics() async throws {
+        let rig = try await Rig()
+        let text = try await rig.harness.send(.get, "/metrics", headers: APIHarness.bearer("other-backend")).text
+        #expect(text.contains(#"chapar_deliveries_total{backend="own-apns""#))
+        #expect(text.contains(#"chapar_queue_depth{backend="own-apns"}"#) && text.contains("chapar_store_up 1"))
+        #expect(!text.contains("farmhouse") && !text.contains("zq-"))
+        #expect(!text.contains("# TYPE chapar_inflight"), "a family of which nothing is shown has no head")
+        let whole = try await rig.harness.send(.get, "/metrics", headers: APIHarness.bearer("boss")).text
+        #expect(whole.contains(#"chapar_deliveries_total{backend="farmhouse""#) && whole.contains(#"from="zq-push""#))
+    }
+}
+
+/// A platform with every ability that a route asks for, which counts what it is asked.
+private final class AblePlatform: PushBackend, MessageCanceller, ClickReader {
+    let kind: BackendKind = "able"
+    let audience = BackendAudience(services: [.iOSAPNs], forms: [.platformID, .topic, .everyone])
+    private let told = ScriptedPlatform()
+    private let kept = KeepingPlatform()
+    private let other = Mutex<[String]>([])
+
+    /// What it was asked, but for what the outbox tells it.
+    var uses: [String] {
+        kept.calls + told.resumed.map { _ in "resume" } + told.forgotten.map { _ in "forget" }
+            + other.withLock { $0 }
+    }
+
+    var devices: (any DeviceRegistrar)? { told }
+    var subscriptions: (any SubscriptionManager)? { told }
+    var tags: (any TagEditor)? { told }
+    var events: (any EventReporter)? { told }
+    var topics: (any TopicManager)? { kept }
+    var channels: (any ChannelManager)? { kept }
+    var tokenDirectory: (any TokenDirectory)? { kept }
+    var cancellation: (any MessageCanceller)? { self }
+    var clicks: (any ClickReader)? { self }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+    func forget(device: String?) async throws(PushError) { try await told.forget(device: device) }
+
+    func cancel(platformID: String) async throws(PushError) -> Bool {
+        other.withLock { $0.append("cancel") }
+        return true
+    }
+
+    func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
+        other.withLock { $0.append("click") }
+        return ClickResult(receipt: nil, notification: [:], forwarding: nil)
+    }
+}

@@ -56,7 +56,7 @@ struct NotificationIntake {
     ) -> Enqueued? {
         let times = times(of: draft.notification, &issues)
         let gateway = snapshot.gateway(for: caller)
-        var assignment = PlanAssignment(draft, gateway.routing(of: draft.appName), caller, &issues)
+        let assignment = PlanAssignment(draft, gateway.routing(of: draft.appName), caller, &issues)
         var warnings: [Finding] = []
         if draft.isContentSound, let form = draft.payloadForm {
             warnings =

@@ -83,7 +83,7 @@ public struct APNsCertificate: Sendable {
 
     /// Why nothing can be sent with it, for its dates; nil while it is good.
     func problem(at now: Date) -> Refusal? {
-        .outOfDate(Self.name, notBefore: notBefore, notAfter: notAfter, at: now, renew: Self.renewal)
+        Refusal.outOfDate(Self.name, notBefore: notBefore, notAfter: notAfter, at: now, renew: Self.renewal)
     }
 
     private static func certificate(in text: String) throws(Mistake) -> Certificate {

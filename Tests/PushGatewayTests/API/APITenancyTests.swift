@@ -42,7 +42,7 @@ struct APITenancyTests {
             key.app = app
             return key
         }
-        let ofKiosk = ["$BACKEND": "farmhouse", "$ROUTE": "farmroute", "$NOTE": note]
+        let ofKiosk = ["$BACKEND": "farmhouse", "$ROUTE": "farmroute", "$NOTE": note, "$KEY": "owner-key"]
         let ofAgora = ["$APP": "zq-world"]
         let agora = ["zq-world", "zq-push", "zq-route"]
         return [
@@ -63,7 +63,9 @@ struct APITenancyTests {
             ),
             Stranger(
                 key: key("other-caller", app: Self.kiosk),
-                foreign: ofAgora.merging(["$NOTE": note, "$BACKEND": "zq-push", "$ROUTE": "zq-route"]) { $1 },
+                foreign: ofAgora.merging([
+                    "$NOTE": note, "$KEY": "owner-key", "$BACKEND": "zq-push", "$ROUTE": "zq-route",
+                ]) { $1 },
                 secrets: agora + ["owner-key"]
             ),
         ]
@@ -72,6 +74,7 @@ struct APITenancyTests {
     /// Names of nothing, as long as the real ones and unlike any of them.
     private static let invented = [
         "$BACKEND": "unheard-1", "$ROUTE": "unheard-2", "$APP": "unheard-3", "$NOTE": "0000000000001",
+        "$KEY": "unheard-4",
     ]
 
     /// The release notes' paths, as openapi.json has them.
@@ -218,7 +221,9 @@ struct APITenancyTests {
         let stranger = Self.strangers(rig.note)[number]
         let name = "\(stranger.key.name): \(route) \(call.path) \(call.body ?? "")"
         // What is not foreign to this key is its own.
-        let own = ["$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note]
+        let own = [
+            "$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note, "$KEY": "owner-key",
+        ]
         func send(_ names: [String: String]) async throws -> APIHarness.Reply {
             let values = own.merging(names) { $1 }
             let (path, body) = (Self.fill(call.path, values), call.body.map { Self.fill($0, values) })
@@ -306,7 +311,10 @@ struct APITenancyTests {
             let method = try #require(HTTPRequest.Method(rawValue: String(name.prefix { $0 != " " })))
             for scope in scopes where scope != needed && !scope.includes(needed) {
                 for call in entry.calls {
-                    let own = ["$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note]
+                    let own = [
+                        "$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note,
+                        "$KEY": "owner-key",
+                    ]
                     let reply = try await rig.harness.send(
                         method,
                         Self.fill(call.path, own),

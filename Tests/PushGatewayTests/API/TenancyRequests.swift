@@ -2,8 +2,8 @@ import Foundation
 
 /// What ``APITenancyTests`` asks of each route: the expectation table, in which no route may be missing.
 ///
-/// In paths and bodies stand for what belongs to somebody: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a route and `$NOTE` a
-/// notification. Each request is right, so that a caller whose they are is not refused for its form.
+/// In paths and bodies stand for what belongs to somebody: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a route, `$NOTE` a
+/// notification and `$KEY` the name of a key. Each request is right, so that a caller whose they are is not refused for its form.
 struct TenancyRequests {
     /// One request of a route.
     struct Call {
@@ -48,6 +48,7 @@ struct TenancyRequests {
             "POST /v1/notifications/batch",
             messages.map { Call(path: "/v1/notifications/batch", body: #"{"notifications":[\#($0)]}"#) }
         ),
+        Self("DELETE /v1/notifications", query: "?key=$KEY"),
         Self("GET /v1/notifications/{id}"), Self("DELETE /v1/notifications/{id}"),
         Self("GET /v1/notifications/{id}/deliveries"),
         Self("GET /v1/events", query: "?after=0"),
@@ -131,6 +132,8 @@ struct TenancyRequests {
         ),
         Self("POST /v1/backends/{name}/invalidations", #"{"action":"release"}"#),
         Self("POST /v1/backends/{name}/move", #"{"to":"own-apns"}"#), Self("POST /v1/backends/{name}/drop", "{}"),
+        Self("POST /v1/backends/{name}/retry", "{}"),
+        Self("POST /v1/backends/{name}/retry", "{}"),
         Self(
             "GET /v1/invalidations",
             [Call(path: "/v1/invalidations"), Call(path: "/v1/invalidations?backend=$BACKEND")]

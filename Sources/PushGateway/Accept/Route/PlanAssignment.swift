@@ -34,13 +34,12 @@ struct PlanAssignment {
             return
         }
         let choice = draft.choice
-        let allowed = caller.backends
         guard let first = draft.recipients.first else {
             Self.checkName(choice, routing, &issues)
             return
         }
         if draft.recipients.count == 1 {
-            guard let positions = positions(of: first, choice, routing, allowed, draft, 0, &issues) else { return }
+            guard let positions = positions(of: first, choice, routing, draft, 0, &issues) else { return }
             if positions.count > 1 {
                 planOf = Array(positions)
                 recipients = Array(repeating: first, count: positions.count)
@@ -49,7 +48,7 @@ struct PlanAssignment {
             return
         }
         if case .platformID = first, draft.backend == nil {
-            _ = positions(of: first, choice, routing, allowed, draft, 0, &issues)  // One mistake, not one for each.
+            _ = positions(of: first, choice, routing, draft, 0, &issues)  // One mistake, not one for each.
             return
         }
         var known: [(service: TokenService?, positions: PlanRange?)] = []
@@ -61,7 +60,7 @@ struct PlanAssignment {
             if let same = known.first(where: { $0.service == service }) {
                 positions = same.positions
             } else {
-                positions = self.positions(of: recipient, choice, routing, allowed, draft, index, &issues)
+                positions = self.positions(of: recipient, choice, routing, draft, index, &issues)
                 known.append((service, positions))
             }
             add(recipient, positions ?? 0..<1, after: draft.recipients[..<index])
@@ -81,13 +80,12 @@ struct PlanAssignment {
         of recipient: Recipient,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
-        _ allowed: Set<String>?,
         _ draft: NotificationDraft,
         _ index: Int,
         _ issues: inout RequestIssues
     ) -> PlanRange? {
         do throws(RoutingTable.Failure) {
-            return positions(of: try routing.routing(for: recipient, choice, among: allowed), &issues)
+            return positions(of: try routing.routing(for: recipient, choice), &issues)
         } catch {
             Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
             return nil

@@ -82,36 +82,25 @@ package final class RoutingTable: Sendable {
     }
 
     /// The backends for a recipient: only those that can address it.
-    ///
-    /// - Parameters:
-    ///   - recipient: Whom it goes to.
-    ///   - choice: What the request asks for.
-    ///   - allowed: The names of the backends that the caller may use, which alone can be meant; nil for all.
-    /// - Returns: The plan.
-    /// - Throws: Why there is none.
-    package func routing(
-        for recipient: Recipient,
-        _ choice: Choice,
-        among allowed: Set<String>? = nil
-    ) throws(Failure) -> Routing {
+    package func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
             let backend = try named(name)
             guard backend.audience.contains(recipient) else { throw .notAddressable([name]) }
             return Routing(plan: DeliveryPlan([name]))
         case .route(let name):
-            guard let route = try route(name) else { return try routing(for: recipient, .automatic, among: allowed) }
-            if Self.needsBackend(recipient) { throw unnamed(recipient, among: allowed) }
+            guard let route = try route(name) else { return try routing(for: recipient, .automatic) }
+            if Self.needsBackend(recipient) { throw unnamed(recipient) }
             guard let plan = usable(route.plan, recipient) else {
                 throw .notAddressable(route.plan.backends)
             }
             return Routing(plan: plan, isFanOut: route.isFanOut)
         case .automatic:
-            if Self.needsBackend(recipient) { throw unnamed(recipient, among: allowed) }
+            if Self.needsBackend(recipient) { throw unnamed(recipient) }
             for route in routes where matches(route, recipient) {
                 if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
             }
-            if case .topic = recipient { return try topicRouting(recipient, among: allowed) }
+            if case .topic = recipient { return try topicRouting(recipient) }
             guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }
             if case .token = recipient { return first.forTokens }
             return first.routing
@@ -127,23 +116,22 @@ package final class RoutingTable: Sendable {
     }
 
     /// The failure of a recipient whose backend was not named.
-    private func unnamed(_ recipient: Recipient, among allowed: Set<String>?) -> Failure {
-        let able = able(recipient, among: allowed)
+    private func unnamed(_ recipient: Recipient) -> Failure {
+        let able = able(recipient)
         return able.isEmpty ? .noBackend : .ambiguous(backends: able.map { order[$0].name })
     }
 
     /// The only backend with topics: a topic of one platform has nothing to do with another's of the same name.
-    private func topicRouting(_ recipient: Recipient, among allowed: Set<String>?) throws(Failure) -> Routing {
-        let able = able(recipient, among: allowed)
-        guard able.count < 2 else { throw .ambiguous(backends: able.map { order[$0].name }) }
-        // One that the caller may not use is refused with its name, as everywhere.
-        guard let only = able.first ?? self.able(recipient, among: nil).first else { throw .noBackend }
-        return single[only].routing
+    private func topicRouting(_ recipient: Recipient) throws(Failure) -> Routing {
+        let able = able(recipient)
+        guard let first = able.first else { throw .noBackend }
+        guard able.count == 1 else { throw .ambiguous(backends: able.map { order[$0].name }) }
+        return single[first].routing
     }
 
-    /// The places of the backends that can address a recipient and that the caller may use.
-    private func able(_ recipient: Recipient, among allowed: Set<String>?) -> [Int] {
-        single.indices.filter { single[$0].audience.contains(recipient) && allowed?.contains(order[$0].name) ?? true }
+    /// The places of the backends that can address a recipient.
+    private func able(_ recipient: Recipient) -> [Int] {
+        single.indices.filter { single[$0].audience.contains(recipient) }
     }
 
     private func matches(_ route: GatewayConfiguration.Route, _ recipient: Recipient) -> Bool {

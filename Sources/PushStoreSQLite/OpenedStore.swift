@@ -136,7 +136,7 @@ struct OpenedStore: Sendable {
         // The numbers of leases are above those of every process before.
         let epoch = try saved.next() ? Int64(try saved.count(0)).adding(clamping: 1) : 1
         try db.execute(sql: "INSERT OR REPLACE INTO marks (name, value) VALUES ('epoch', ?)", arguments: [epoch])
-        lastLease = try Self.plausible(epoch, "the number of a start", in: 0...Int64(Int32.max)) << 32
+        lastLease = try Self.plausible(epoch, "epoch", in: 0...Int64(Int32.max)) << 32
     }
 
     /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
@@ -188,18 +188,14 @@ struct OpenedStore: Sendable {
         return true
     }
 
-    /// A number of the file that later ones are counted from; throws for one that no gateway can have written.
+    /// The value of a mark that later ones are counted from; throws for one that no gateway can have written.
     ///
-    /// A damaged file may hold any: what begins near the end of the numbers would give out none that are new.
-    private static func plausible(
-        _ number: Int64,
-        _ what: String,
-        in range: ClosedRange<Int64> = 0...NotificationID.highest
-    ) throws -> Int64 {
+    /// What begins near the end of the numbers would give out none that are new.
+    private static func plausible(_ number: Int64, _ mark: String, in range: ClosedRange<Int64>) throws(StoreError)
+        -> Int64
+    {
         guard range.contains(number) else {
-            throw StoreError.failed(
-                "the store has \(number) as \(what), which no gateway writes: its file is damaged; restore a backup"
-            )
+            throw .damaged("the mark \(mark) holds the number \(number), which no gateway writes")
         }
         return number
     }
@@ -223,14 +219,15 @@ struct OpenedStore: Sendable {
         if let savedSteady = saved["steady"], let savedWall = saved["wall"] {
             let time = time as? any BootTimeSource
             var absence = max(0, wall.subtracting(clamping: savedWall))
-            if let boot = time?.bootTime, boot.boot == saved["boot"], let uptime = saved["uptime"], boot.uptime >= uptime,
+            if let boot = time?.bootTime, boot.boot == saved["boot"], let uptime = saved["uptime"],
+                boot.uptime >= uptime,
                 saved["counted"] == savedSteady
             {
                 absence = boot.uptime.subtracting(clamping: uptime)
             }
-            steady = try Self.plausible(savedSteady, "its time", in: Self.times)
+            steady = try Self.plausible(savedSteady, "steady", in: Self.times)
                 .adding(clamping: min(absence, Self.longestAbsence))
-            wallOffset = try Self.plausible(savedWall, "a time of day", in: Self.times).subtracting(
+            wallOffset = try Self.plausible(savedWall, "wall", in: Self.times).subtracting(
                 clamping: savedSteady
             )
         }
@@ -272,7 +269,9 @@ struct OpenedStore: Sendable {
 
     private mutating func count(_ db: Database) throws {
         let events = try db.statement("SELECT first, count FROM events ORDER BY first DESC LIMIT 1")
-        if try events.next() { lastEvent = try events.id(0).adding(clamping: Int64(try events.count(1)) - 1) }
+        if try events.next() {
+            lastEvent = try events.id(0).adding(clamping: Int64(try events.count(1))).subtracting(clamping: 1)
+        }
         for sql in [
             "SELECT max(id) FROM deliveries", "SELECT max(last) FROM archive",
             "SELECT value FROM marks WHERE name = 'highest'",

@@ -61,7 +61,7 @@ struct RowReader {
             recipient: recipient,
             flow: flow,
             due: try row.moment(1),
-            step: try row.count(3),
+            step: head.plan.step(stored: try row.count(3)),
             attempts: try row.count(4),
             attemptLog: try row.bytes(10),
             collapse: try row.optional(8),

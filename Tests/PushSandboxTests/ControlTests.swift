@@ -34,6 +34,10 @@ struct ControlTests {
             .answer(FaultAnswer(410, "Unregistered", timestamp: .now(offset: .seconds(-60))))
         ),
         (#"{"do":"answer","status":502,"body":"<html>"}"#, .answer(FaultAnswer(502, body: Array("<html>".utf8)))),
+        (
+            #"{"do":"answer","status":429,"headers":{"Retry-After":"soon","date":"never"}}"#,
+            .answer(FaultAnswer(429, headers: [HTTPHeader("retry-after", "soon"), HTTPHeader("date", "never")]))
+        ),
         (#"{"do":"distort","how":"upper_case_id"}"#, .distort(.upperCaseID)), (#"{"do":"silence"}"#, .silence),
         (#"{"do":"reset_stream","code":7}"#, .resetStream(code: 7)),
         (

@@ -180,10 +180,12 @@ struct OneSignalRulesTests {
             _ = try control("POST", "/subscribed", #"{"id":"\#(id)","subscribed":false}"#)
             #expect(try control("GET", "/players")["players"]?.arrayValue?.count == 2)
             #expect(simulator.player(id)?.isSubscribed == false)
-            let rule = #"{"match":{"count":1},"steps":[{"do":"answer","status":503,"retry_after":4}]}"#
+            let rule =
+                #"{"match":{"count":1},"steps":[{"do":"answer","status":503,"retry_after":4,"headers":{"Retry-After":"soon"}}]}"#
             #expect(try control("POST", "/rules", rule)["added"] == 1)
             let faulty = try await api.send(call("GET", "/notifications"))
             #expect(faulty.status == 503)
+            #expect(faulty.header("retry-after") == "soon", "a field of the rule stands in place of the answer's own")
             #expect(try control("GET", "/counters")["faults_injected"] == 1)
             #expect(try control("GET", "/messages")["messages"] == [])
             #expect(throws: ControlError.self) { try control("GET", "/nothing") }

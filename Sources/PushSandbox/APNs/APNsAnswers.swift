@@ -18,6 +18,7 @@ enum APNsAnswers {
             if let seconds = fault.retryAfter { answer.headers.append(HTTPHeader("retry-after", "\(seconds)")) }
             answer.body = fault.body ?? (fault.reason == nil ? [] : draft.refusal?.body ?? [])
             if fault.body != nil { answer.headers.append(HTTPHeader("content-type", "text/html")) }
+            answer = answer.with(fault.headers)
         } else if let refusal = draft.refusal {
             answer.status = refusal.status
             answer.body = refusal.reason.isEmpty ? [] : refusal.body

@@ -110,6 +110,10 @@ extension FaultAnswer {
         retryAfterIsDate = try fields.bool("retry_after_is_date") ?? false
         if let milliseconds = try fields.integer("timestamp") { timestamp = .milliseconds(Int64(milliseconds)) }
         if let offset = try fields.seconds("timestamp_offset") { timestamp = .now(offset: offset) }
+        for (name, value) in fields.remove("headers")?.objectValue ?? [:] {
+            guard let text = value.stringValue else { throw fields.wrong("headers", "texts by the names of fields") }
+            headers.append(HTTPHeader(name.lowercased(), text))
+        }
         guard (200...599).contains(status) else { throw fields.wrong("status", "200 to 599") }
     }
 }

@@ -1,3 +1,5 @@
+public import PushCore
+
 /// What shall go wrong, for which requests or connections, and how.
 ///
 /// Rules are tried in the order they were added; the first one that matches decides. Each keeps its own counts.
@@ -184,6 +186,8 @@ public struct FaultAnswer: Sendable, Hashable {
     public var retryAfterIsDate = false
     /// A body in place of the JSON object: HTML from a middlebox, broken JSON.
     public var body: [UInt8]?
+    /// Header fields in place of the answer's own of the same names: a `retry-after` that is no number, a `date` that is far off.
+    public var headers: [HTTPHeader]
 
     /// Makes an answer.
     public init(
@@ -191,13 +195,15 @@ public struct FaultAnswer: Sendable, Hashable {
         _ reason: String? = nil,
         timestamp: Timestamp = .missing,
         retryAfter: Int? = nil,
-        body: [UInt8]? = nil
+        body: [UInt8]? = nil,
+        headers: [HTTPHeader] = []
     ) {
         self.status = status
         self.reason = reason
         self.timestamp = timestamp
         self.retryAfter = retryAfter
         self.body = body
+        self.headers = headers
     }
 
     /// What a proxy in the way says: 502 with a page of HTML.

@@ -5,6 +5,14 @@ struct SandboxAnswer: Sendable {
     var status: Int
     var headers: [HTTPHeader] = []
     var body: [UInt8] = []
+
+    /// The answer with further header fields, in place of its own of the same names.
+    func with(_ fields: [HTTPHeader]) -> SandboxAnswer {
+        var answer = self
+        answer.headers.removeAll { own in fields.contains { $0.name == own.name } }
+        answer.headers += fields
+        return answer
+    }
 }
 
 /// How a connection ends below HTTP.

@@ -69,12 +69,14 @@ struct SandboxPipeline: Sendable {
         if early.faults.isSilent {
             reply = SandboxReply()
         } else if let answer = early.faults.answer {
-            reply = SandboxReply(answer: handler.answer(answer, to: request, at: now))
+            reply = SandboxReply(answer: handler.answer(answer, to: request, at: now).with(answer.headers))
         } else {
             reply = handler.answer(request, at: now)
         }
         let late = isArmed(at: .processed) ? Faults(steps(at: .processed, for: request)) : Faults()
-        if let answer = late.answer { reply.answer = handler.answer(answer, to: request, at: now) }
+        if let answer = late.answer {
+            reply.answer = handler.answer(answer, to: request, at: now).with(answer.headers)
+        }
         if late.isSilent { reply.answer = nil }
         reply.before += late.steps
         for distortion in early.faults.distortions + late.distortions { reply.answer?.distort(distortion) }

@@ -75,7 +75,7 @@ class Sandbox:
         self.process = Process(folder, "sandbox", "sandbox", "--dir", str(folder / "box"), "--gateway-port", "0")
         try:
             self.process.wait_for(r"^(next):")
-            self.control = Client(self.process.wait_for(r"^control +(http://\S+)"))
+            self.control = self.process.wait_for(r"^control +(http://\S+)")
             self.configuration = (folder / "box/chapar.yaml").read_text()
         except BaseException:
             self.process.end()
@@ -83,7 +83,9 @@ class Sandbox:
 
     def steer(self, method, target, body=None):
         """Asks the control API; gives its JSON."""
-        answer = self.control.ask(method, target, json.dumps(body).encode() if body is not None else None)
+        client = Client(self.control)
+        answer = client.ask(method, target, json.dumps(body).encode() if body is not None else None)
+        client.close()
         if answer.status != 200:
             raise RuntimeError(f"control: {method} {target}: {answer.status} {answer.text}")
         return json.loads(answer.body)
@@ -209,16 +211,22 @@ class Client:
             self.close()
             raise NoAnswer(f"the connection ended: {error!r}") from None
 
-    def stream(self, target, quiet=1):
-        """What an event stream gives until nothing came for so many seconds."""
-        with socket.create_connection((self.host, self.port), quiet) as connection:
-            authorization = f"Authorization: Bearer {self.secret}\r\n" if self.secret else ""
-            connection.sendall(f"GET {target} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n{authorization}\r\n".encode())
-            response = http.client.HTTPResponse(connection)
-            response.begin()
+    def stream(self, target, quiet=1, most=20, headers=()):
+        """What an event stream gives until nothing came for so many seconds, or for `most` seconds in all."""
+        deadline = time.monotonic() + most
+        with socket.create_connection((self.host, self.port), self.timeout) as connection:
+            own = [("Host", f"{self.host}:{self.port}")] + [("Authorization", f"Bearer {self.secret}")] * bool(self.secret)
+            fields = "".join(f"{name}: {value}\r\n" for name, value in [*own, *headers])
+            connection.sendall(f"GET {target} HTTP/1.1\r\n{fields}\r\n".encode("utf-8", "surrogatepass"))
+            try:
+                response = http.client.HTTPResponse(connection)
+                response.begin()
+            except (OSError, http.client.HTTPException) as error:
+                raise NoAnswer(f"the connection ended before the stream began: {error!r}") from None
+            connection.settimeout(quiet)
             body = b""
-            with contextlib.suppress(TimeoutError):
-                while part := response.read1(65536):
+            with contextlib.suppress(TimeoutError, http.client.IncompleteRead):
+                while time.monotonic() < deadline and (part := response.read1(65536)):
                     body += part
             return Answer(response.status, response.getheaders(), body)
 

@@ -83,7 +83,7 @@ extension CommitLoop {
             rows.bind(2, end)
             defer { rows.reset() }
             while found.count < limit, try rows.next() {
-                let number = rows.integer(0)
+                let number = try rows.integer(0)
                 guard queueIndex.claims[number] == nil, let entry = try reader.entry(number) else { continue }
                 found.append(entry)
             }

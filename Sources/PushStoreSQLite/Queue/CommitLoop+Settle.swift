@@ -37,8 +37,8 @@ extension CommitLoop {
         } else {
             sql.markOf.bind(1, id)
             guard try sql.markOf.next() else { return nil }
-            let mark = sql.markOf.integer(0)
-            sql.markOf.reset()
+            defer { sql.markOf.reset() }
+            let mark = try sql.markOf.integer(0)
             found = mark == lease && mark != Schema.handedOut ? try reader.entry(id) : nil
         }
         // One that waits for another with its collapse id has its turn after that.

@@ -108,14 +108,14 @@ private struct WaitingScan: Sendable {
         where isWanted: (WaitingDelivery) -> Bool
     ) throws(StoreError) -> [ClaimedDelivery] {
         var found: [ClaimedDelivery] = []
-        try walk(connection) { row, flow in
-            guard let recipient = Recipient(storedForm: row.text(6)), !row.isNull(9) else { return }
-            let (flags, mark) = (row.integer(4), row.integer(5))
+        try walk(connection) { (row, flow) throws(StoreError) in
+            guard let recipient = Recipient(storedForm: try row.text(6)), !row.isNull(9) else { return }
+            let (flags, mark) = (try row.integer(4), try row.integer(5))
             var waiting = WaitingDelivery(
-                id: row.integer(1),
+                id: try row.id(1),
                 recipient: recipient,
-                plan: DeliveryPlan(storedForm: row.text(9)),
-                step: Int(clamping: row.integer(2)),
+                plan: DeliveryPlan(storedForm: try row.text(9)),
+                step: try row.count(2),
                 isReplay: flags & Schema.replay != 0,
                 isRecovered: mark == 1,
                 isCancelled: flags & Schema.cancelled != 0
@@ -123,11 +123,11 @@ private struct WaitingScan: Sendable {
             waiting.isReplay = waiting.isReplay || waiting.isRecovered
             guard isWanted(waiting) else { return }
             let head = DeliveryHead(
-                id: NotificationID(rawValue: row.integer(8)),
-                content: .stored(row.bytes(12)),
+                id: NotificationID(rawValue: try row.id(8)),
+                content: .stored(try row.bytes(12)),
                 plan: waiting.plan,
-                acceptedAt: Date(millisecondsSince1970: row.integer(10)),
-                expiresAt: Date(millisecondsSince1970: row.integer(11))
+                acceptedAt: try row.date(10),
+                expiresAt: try row.date(11)
             )
             found.append(
                 ClaimedDelivery(
@@ -136,8 +136,8 @@ private struct WaitingScan: Sendable {
                     recipient: recipient,
                     caller: flow.caller,
                     step: waiting.step,
-                    attempts: Int(clamping: row.integer(3)),
-                    attemptLog: row.bytes(7),
+                    attempts: try row.count(3),
+                    attemptLog: try row.bytes(7),
                     isReplay: waiting.isReplay,
                     isRecovered: waiting.isRecovered,
                     lease: mark,
@@ -151,12 +151,11 @@ private struct WaitingScan: Sendable {
     /// The numbers of those that wait for another attempt.
     mutating func retries(on connection: OpaquePointer) throws(StoreError) -> [Int64] {
         var found: [Int64] = []
-        try walk(connection) { row, _ in
-            let isReplay = row.integer(4) & Schema.replay != 0
-            guard row.integer(3) > 0, !isReplay || DeliveryPlan(storedForm: row.text(9)).onUnknown != .wait else {
-                return
-            }
-            found.append(row.integer(1))
+        try walk(connection) { (row, _) throws(StoreError) in
+            let isReplay = try row.integer(4) & Schema.replay != 0
+            guard try row.count(3) > 0 else { return }
+            if isReplay, DeliveryPlan(storedForm: try row.text(9)).onUnknown == .wait { return }
+            found.append(try row.id(1))
         }
         return found
     }
@@ -180,8 +179,12 @@ private struct WaitingScan: Sendable {
                     return
                 }
                 left -= 1
-                place = WaitingPlace(flow: flow.number, due: row.integer(0), id: row.integer(1))
-                try body(row, flow)
+                do throws(StoreError) {
+                    place = WaitingPlace(flow: flow.number, due: try row.integer(0), id: try row.integer(1))
+                    try body(row, flow)
+                } catch {
+                    guard case .damaged = error else { throw error }  // Who claims it says so; the others go on.
+                }
             }
         }
     }

@@ -49,7 +49,7 @@ struct CommandLineTests {
     func plainHTTP() async throws {
         let folder = try TestFolder()
         let key = try folder.write("key-that-nobody-reads", to: "key")
-        for address in ["http://192.0.2.1:1", "http://push.example.com"] {
+        for address in ["http://192.0.2.1:1", "http://push.example.com", "http://127.evil.example"] {
             let refused = try await Program.run(["devices", "export", "--url", address, "--key-file", key])
             #expect(refused.status == 2 && refused.errors.contains("--allow-plain-http"), "\(refused.errors)")
             let asked = ["--url", address, "--key-file", key, "--allow-plain-http"]

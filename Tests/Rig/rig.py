@@ -115,6 +115,7 @@ class Gateway:
         own = store or f"  kind: sqlite\n  path: {json.dumps(str(sandbox.folder / f'{name}.db'))}\n"
         text = edit(text[:place.start()] + "store:\n" + own + text[place.end():])
         if keys:
+            text = re.sub(r"^auth:.*\n(?: .*\n)*", "", text, flags=re.M)  # The sandbox's own, for a gateway without keys.
             text += "auth:\n  api_keys:\n" + "".join(f"    {key.line}\n" for key in keys)
         self.config.write_text(text + more)
         self.starts = 0

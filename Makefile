@@ -78,7 +78,7 @@ deps:  ## Install the system libraries that the program links, where they are mi
 	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev
 
 test-deps:  ## Install what the tests use besides, where it is missing
-	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3 dpkg-dev binutils systemd
+	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3 dpkg-dev binutils systemd groff-base
 	@./.ci/packages chromium chromium-driver openssl || echo "No Chromium: the dashboard is not looked at in a browser."
 	@./.ci/packages pgbouncer || echo "No PgBouncer: the PostgreSQL store is not tested behind one."
 	@./.ci/python

@@ -35,4 +35,23 @@ struct DemoTests {
         let ending = DemoRunner.ending(scenario, "id", [item], [isDelivered ? .delivered : .failed])
         #expect((ending.complaint == nil) == isDelivered, "\(ending)")
     }
+
+    @Test("Deliveries that are missing are no success", arguments: [0, 499, 500])
+    func missing(count: Int) {
+        let scenario = DemoScenario(
+            name: "many",
+            summary: "",
+            steps: [],
+            expected: .state(.acceptedByPlatform, attempts: 1)
+        )
+        let item: JSONValue = ["attempts": [["backend": "ios", "outcome": "accepted", "status": 200]]]
+        let ending = DemoRunner.ending(
+            scenario,
+            "id",
+            Array(repeating: item, count: count),
+            Array(repeating: .acceptedByPlatform, count: count),
+            recipients: 500
+        )
+        #expect((ending.complaint == nil) == (count == 500), "\(ending)")
+    }
 }

@@ -42,7 +42,7 @@ struct BenchCommand: AsyncParsableCommand {
             try await client.checkReachable()
             let result = try await measure(client)
             await client.close()
-            return show(result, where: "gateway")
+            return try show(result, where: "gateway")
         }
         guard GatewayProgram.current.knows("apns") else {
             throw CommandFailure(
@@ -72,7 +72,7 @@ struct BenchCommand: AsyncParsableCommand {
                 }
             )
         }
-        show(result, where: "in process, APNs simulator")
+        try show(result, where: "in process, APNs simulator")
     }
 
     /// What a run came to.
@@ -80,6 +80,10 @@ struct BenchCommand: AsyncParsableCommand {
         var accepted = 0
         var refused = 0
         var latencies: [Duration] = []
+        /// Notifications to look at afterwards, at most ``BenchCommand/sample``, spread over the run.
+        var sampled: [String] = []
+        /// How many of these the platform took, and how many ended in another way.
+        var (taken, failed) = (0, 0)
         var accepting = Duration.zero
         var delivering = Duration.zero
     }
@@ -90,13 +94,37 @@ struct BenchCommand: AsyncParsableCommand {
         result.accepting = ContinuousClock.now - start
         while try await waiting(client) > 0 { try await Task.sleep(for: .milliseconds(5)) }
         result.delivering = ContinuousClock.now - start
+        try await look(at: &result, client)
         return result
+    }
+
+    /// So many notifications are looked at for what became of them.
+    private static let sample = 1000
+
+    /// Counts how the sampled notifications ended: what does not wait any more may have failed or expired.
+    private func look(at result: inout Result, _ client: GatewayClient) async throws {
+        for id in result.sampled {
+            let answer: GatewayClient.Answer
+            do throws(HTTPFailure) {
+                answer = try await client.get("/v1/notifications/\(id)")
+            } catch {
+                throw client.unreachable(error)
+            }
+            let counts = answer.json["counts"]?.objectValue ?? JSONObject()
+            let good = ["accepted_by_platform", "delivered", "opened"]
+            if !counts.isEmpty, counts.allSatisfy({ good.contains($0.name) || $0.value.integerValue == 0 }) {
+                result.taken += 1
+            } else {
+                result.failed += 1
+            }
+        }
     }
 
     /// Posts everything, with so many requests under way at a time.
     private func accept(_ client: GatewayClient) async throws -> Result {
         let batches = (messages + batch - 1) / batch
-        return try await withThrowingTaskGroup(of: (Int, Int, Duration).self) { group in
+        let stride = max(1, batches / Self.sample)
+        return try await withThrowingTaskGroup(of: (Int, Int, Duration, String?).self) { group in
             var next = 0
             var result = Result()
             while next < min(concurrency, batches) {
@@ -104,9 +132,12 @@ struct BenchCommand: AsyncParsableCommand {
                 group.addTask { try await post(number, client) }
                 next += 1
             }
-            while let (accepted, refused, latency) = try await group.next() {
-                result.accepted += accepted
-                result.refused += refused
+            while let (accepted, refused, latency, id) = try await group.next() {
+                result.accepted = result.accepted.adding(clamping: accepted)
+                result.refused = result.refused.adding(clamping: refused)
+                if let id, result.latencies.count % stride == 0, result.sampled.count < Self.sample {
+                    result.sampled.append(id)
+                }
                 result.latencies.append(latency)
                 guard next < batches else { continue }
                 let number = next
@@ -117,10 +148,11 @@ struct BenchCommand: AsyncParsableCommand {
         }
     }
 
-    private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration) {
-        let first = number * batch
-        let count = min(batch, messages - first)
-        let list = (first..<first + count).map(Self.message)
+    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the first.
+    private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration, String?) {
+        let begin = number * batch
+        let count = min(batch, messages - begin)
+        let list = (begin..<begin + count).map(Self.message)
         let path = batch == 1 ? "/v1/notifications" : "/v1/notifications/batch"
         let body = batch == 1 ? list[0].bytes : JSONValue.object(["notifications": .array(list)]).bytes
         let start = ContinuousClock.now
@@ -131,7 +163,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
         let taken = batch == 1 ? 1 : Int(count: answer.json["accepted"]?.integerValue ?? 0)
         let accepted = answer.status != 202 ? 0 : min(taken, count)
-        return (accepted, count - accepted, latency)
+        let first = batch == 1 ? answer.json : answer.json["notifications"]?.arrayValue?.first
+        return (accepted, count - accepted, latency, first?["id"]?.stringValue)
     }
 
     private static func message(_ number: Int) -> JSONValue {
@@ -161,7 +194,8 @@ struct BenchCommand: AsyncParsableCommand {
             }
     }
 
-    private func show(_ result: Result, where position: String) {
+    /// Prints the figures; ends with a failure where messages were refused, or not all that were looked at were taken.
+    private func show(_ result: Result, where position: String) throws {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {
             guard !sorted.isEmpty else { return 0 }
@@ -177,8 +211,9 @@ struct BenchCommand: AsyncParsableCommand {
                 "batch": .integer(Int64(batch)), "concurrency": .integer(Int64(concurrency)),
                 "where": .string(position), "processors": .integer(Int64(ProcessInfo.processInfo.processorCount)),
                 "version": .string(GatewayProgram.current.version), "debug": .bool(Self.isDebug),
+                "looked_at": .integer(Int64(result.sampled.count)), "taken": .integer(Int64(result.taken)),
             ])
-            return
+            return try judge(result)
         }
         func text(_ number: Double) -> String { String(format: "%.1f", number) }
         Shell.print("\(position), \(ProcessInfo.processInfo.processorCount) processors, durable before each answer")
@@ -188,8 +223,26 @@ struct BenchCommand: AsyncParsableCommand {
         )
         Shell.print("a request  p50 \(text(percentile(0.5))) ms, p99 \(text(percentile(0.99))) ms")
         Shell.print(
-            "delivering \(Int(clamping: rates.1)) messages/s from the first post to the last answer of the platform"
+            "ending     \(Int(clamping: rates.1)) messages/s from the first post to the last answer of the platform, "
+                + "\(result.taken) of \(result.sampled.count) that were looked at taken by it"
         )
+        try judge(result)
+    }
+
+    private func judge(_ result: Result) throws {
+        guard result.failed == 0 else {
+            throw CommandFailure(
+                "of \(result.sampled.count) messages that were looked at \(result.failed) were not taken by the platform: "
+                    + "these are no figures of deliveries",
+                result.taken == 0 ? .failure : .partial
+            )
+        }
+        if result.refused > 0 {
+            throw CommandFailure(
+                "the gateway refused \(result.refused) messages",
+                result.accepted == 0 ? .failure : .partial
+            )
+        }
     }
 
     private static var isDebug: Bool {

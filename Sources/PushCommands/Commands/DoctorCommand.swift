@@ -25,11 +25,20 @@ struct DoctorCommand: AsyncParsableCommand {
         for (subject, finding) in findings {
             form.isJSON ? Shell.print(json(subject, finding)) : show(subject, finding)
         }
-        let failures = findings.filter { $0.1.verdict == .failure }.count
+        let failures = findings.count { $0.1.verdict == .failure }
         if !form.isJSON {
-            Shell.print(failures == 0 ? "All in order." : "\(failures) of \(findings.count) checks failed.")
+            Shell.print(
+                Self.summary(failures, warnings: findings.count { $0.1.verdict == .warning }, of: findings.count)
+            )
         }
         if failures > 0 { throw ExitStatus.failure }
+    }
+
+    /// The last line: whether all is in order, or what is not.
+    static func summary(_ failures: Int, warnings: Int, of count: Int) -> String {
+        let warned = warnings == 1 ? "1 warning" : "\(warnings) warnings"
+        if failures > 0 { return "\(failures) of \(count) checks failed" + (warnings > 0 ? ", \(warned)." : ".") }
+        return warnings > 0 ? "Nothing failed, \(warned): see above." : "All in order."
     }
 
     private func examine() async -> [(String, Diagnosis)] {

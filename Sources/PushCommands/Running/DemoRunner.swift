@@ -111,8 +111,10 @@ struct DemoRunner: Sendable {
         while true {
             let items = try await deliveries(of: id)
             let states = items.map { DeliveryState(rawValue: $0["state"]?.stringValue ?? "") ?? .unknown }
-            if states.allSatisfy(\.isFinal) || ContinuousClock.now >= deadline {
-                return Self.ending(begun.scenario, id, items, states)
+            if states.count >= max(1, begun.recipients) && states.allSatisfy(\.isFinal)
+                || ContinuousClock.now >= deadline
+            {
+                return Self.ending(begun.scenario, id, items, states, recipients: begun.recipients)
             }
             try await Task.sleep(for: pause)
             pause = min(pause * 2, .milliseconds(250))
@@ -123,6 +125,8 @@ struct DemoRunner: Sendable {
     struct Begun: Sendable {
         let scenario: DemoScenario
         fileprivate(set) var ids: [String] = []
+        /// How many deliveries the last answer promised; 0 when that is not known exactly.
+        fileprivate(set) var recipients = 0
         fileprivate(set) var status = 0
         fileprivate(set) var fields: [String] = []
         fileprivate(set) var statuses: [String] = []
@@ -134,6 +138,9 @@ struct DemoRunner: Sendable {
             status = answer.status
             fields = (answer.json["errors"]?.arrayValue ?? []).compactMap { $0["pointer"]?.stringValue }
             if let id = answer.json["id"]?.stringValue { ids.append(id) } else { problem = answer.problem }
+            let promised = answer.json["recipients"]
+            recipients =
+                promised?["exact"]?.boolValue == true ? Int(clamping: promised?["count"]?.integerValue ?? 0) : 0
         }
     }
 
@@ -151,7 +158,8 @@ struct DemoRunner: Sendable {
         _ scenario: DemoScenario,
         _ id: String,
         _ items: [JSONValue],
-        _ states: [DeliveryState]
+        _ states: [DeliveryState],
+        recipients: Int = 0
     ) -> Ending {
         let counts = Dictionary(states.map { ($0.rawValue, 1) }, uniquingKeysWith: +).sorted { $0.key < $1.key }
         let outcome = counts.map { $0.value == 1 ? $0.key : "\($0.value) \($0.key)" }.joined(separator: ", ")
@@ -181,6 +189,10 @@ struct DemoRunner: Sendable {
             } else if taken != way {
                 ending.complaint = "expected attempts by \(way.joined(separator: ", then "))"
             }
+        }
+        guard items.count >= max(1, recipients) else {
+            ending.complaint = "expected \(max(1, recipients)) deliveries, there are \(items.count)"
+            return ending
         }
         guard case .state(let state, let reason, let number) = scenario.expected else { return ending }
         if !states.allSatisfy({ $0 == state }) {

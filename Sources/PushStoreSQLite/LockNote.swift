@@ -58,7 +58,7 @@ struct LockNote: Sendable {
         if let broken { text += "\(Self.brokenOff)\(broken.process) since \(RFC3339.string(broken.since))\n" }
         let bytes = Array(text.utf8)
         _ = pwrite(descriptor, bytes, bytes.count, 0)
-        _ = ftruncate(descriptor, off_t(bytes.count))
+        _ = ftruncate(descriptor, bytes.count)
         _ = fsync(descriptor)
     }
 }

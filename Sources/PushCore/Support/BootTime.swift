@@ -18,7 +18,7 @@ package struct BootTime: Sendable, Hashable {
             }
             var time = timespec()
             guard clock_gettime(CLOCK_BOOTTIME, &time) == 0 else { return nil }
-            let uptime = Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+            let uptime = (Duration.seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)).inMilliseconds
             return BootTime(boot: Int64(bitPattern: StableHash.of(text)), uptime: uptime)
         #else
             return nil

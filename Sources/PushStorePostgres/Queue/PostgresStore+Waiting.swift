@@ -86,7 +86,7 @@ extension PostgresStore {
                 var scan = WaitingScan(
                     core.flows,
                     backend,
-                    from: now + 1,
+                    from: now.adding(clamping: 1),
                     to: .max,
                     after: place,
                     limit: Self.dueAtOnce

@@ -52,7 +52,9 @@ package final class SQLiteCopyStore: CopyStore {
             while try marks.next() { values[try marks.text(0)] = try marks.moment(1) }
             let ahead = values["wall"].flatMap { wall in values["steady"].map { wall.subtracting(clamping: $0) } } ?? 0
             let last = try SQLStatement(db, "SELECT first, count FROM events ORDER BY first DESC LIMIT 1")
-            let lastEvent = try last.next() ? try last.id(0).adding(clamping: Int64(try last.count(1)) - 1) : 0
+            let lastEvent =
+                try last.next()
+                ? try last.id(0).adding(clamping: Int64(try last.count(1))).subtracting(clamping: 1) : 0
             last.reset()
             return CopyHeader(lastEvent: lastEvent, ahead: ahead)
         }

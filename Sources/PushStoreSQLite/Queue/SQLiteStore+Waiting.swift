@@ -53,7 +53,7 @@ extension SQLiteStore {
         var total = 0
         var place: WaitingPlace?
         repeat {
-            let start = WaitingScan(flows, range: now + 1...Int64.max, after: place, limit: rowsPerScan)
+            let start = WaitingScan(flows, range: now.adding(clamping: 1)...Int64.max, after: place, limit: rowsPerScan)
             let (found, next) = try await scan { db in
                 var scan = start
                 guard let connection = db.sqliteConnection else { throw StoreError.closed }

@@ -2,6 +2,7 @@ internal import Foundation
 internal import NIOSSL
 internal import PushCore
 internal import PushModules
+internal import PushQueue
 internal import Synchronization
 
 /// What the API derives from a configuration once, not with every request: keys, known names, limits.
@@ -92,6 +93,12 @@ final class APISnapshot: Sendable {
     }
 
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
+
+    /// The most deliveries that a key may have waiting which says nothing of its share.
+    var waitingPerKey: Int {
+        EnqueueBatch([], share: gateway.configuration.queueShare)
+            .ownBound(of: gateway.configuration.store.maximumWaiting)
+    }
 
     /// Lets a request through, or says why not.
     ///

@@ -1,5 +1,4 @@
 internal import PushCore
-internal import PushQueue
 
 /// The limits of the API, by their labels in metrics.
 enum APILimit: String, CaseIterable, Sendable {
@@ -41,9 +40,7 @@ extension APISnapshot {
         case .bodyBytesPerPeer: Admission.budget(largest: server.maximumBodyBytes) / 4 * 3
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey
-        case .waitingPerKey:
-            EnqueueBatch([], share: gateway.configuration.queueShare)
-                .ownBound(of: gateway.configuration.store.maximumWaiting)
+        case .waitingPerKey: waitingPerKey
         }
     }
 }

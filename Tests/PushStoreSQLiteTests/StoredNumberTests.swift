@@ -54,7 +54,7 @@ struct StoredNumberTests {
                 Issue.record("the store opens")
             } catch {
                 #expect("\(error)".contains("\(place) holds the number"), "\(error)")
-                guard case StoreError.damaged = error else { return Issue.record("\(error)") }
+                if case StoreError.damaged = error {} else { Issue.record("\(error)") }
             }
         }
     }
@@ -71,7 +71,9 @@ struct StoredNumberTests {
                     #expect(claim.plan.backends.indices.contains(claim.step), "\(change): \(claim.step)")
                     #expect(claim.plan.laterSteps(after: claim.step).isEmpty)
                 }
-                try await store.end(claims)
+                try await store.record(
+                    claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform), attempt: [0x31]) }
+                )
                 await store.close()
             }
         }

@@ -14,7 +14,7 @@ struct PrivateFile {
     /// Creates the file, with mode 0600.
     init(_ path: String) throws(CommandFailure) {
         var template = Array((path + ".XXXXXX").utf8CString)
-        let descriptor = mkostemp(&template, O_CLOEXEC)
+        let descriptor = mkstemp(&template)
         guard descriptor >= 0 else {
             throw CommandFailure("cannot write \(path): \(String(cString: strerror(errno)))", .usage)
         }

@@ -31,7 +31,7 @@ struct ConfigDocument {
             throw fault("is not text in UTF-8", nil)
         }
         if let mark = YAMLKeys.firstStructure(in: text) {
-            throw fault("a key must be a single word, not a list or a map", Mark(line: mark.line, column: mark.column))
+            throw fault("a key must be a single word, not a list or a map", line: mark.line, column: mark.column)
         }
         let root: Node?
         do {
@@ -153,7 +153,11 @@ struct ConfigDocument {
     }
 
     private func fault(_ problem: String, _ mark: Mark?) -> UnreadableDocument {
-        let origin = ConfigOrigin(file: name, line: mark?.line ?? 0, column: mark?.column ?? 0)
+        fault(problem, line: mark?.line ?? 0, column: mark?.column ?? 0)
+    }
+
+    private func fault(_ problem: String, line: Int, column: Int) -> UnreadableDocument {
+        let origin = ConfigOrigin(file: name, line: line, column: column)
         return UnreadableDocument(issue: ConfigIssue(path: "", origin: origin, problem: problem))
     }
 }

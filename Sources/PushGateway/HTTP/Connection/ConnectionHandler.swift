@@ -188,7 +188,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Whether the client sends its body only once it is told to (RFC 9110, 10.1.1), and the body is not refused by its length alone.
     private func awaitsContinue(_ head: HTTPRequestHead) -> Bool {
-        guard head.version >= .http1_1, head.headers.contains(name: "expect"),
+        guard head.version == .http1_1, head.headers.contains(name: "expect"),
             head.headers["expect"].contains(where: { $0.lowercased() == "100-continue" })
         else { return false }
         let length = head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0

@@ -241,7 +241,7 @@ struct OpenedStore: Sendable {
     }
 
     /// The times that numbers can be made of, in milliseconds since 1970.
-    private static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
+    static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
     private mutating func countWaiting(_ db: Database) throws {
         let rows = try db.statement(

@@ -51,7 +51,7 @@ struct ArchiveTests {
         let recipient = Recipient.token(DeviceToken(token, service: .iOSAPNs))
         var form: [UInt8] = []
         recipient.appendStoredForm(to: &form)
-        for (scheduled, attemptLog) in [(nil, nil), (7, []), (Int64.max, [1, 2])] as [(Int64?, [UInt8]?)] {
+        for (scheduled, attemptLog) in [(nil, nil), (7, []), (1 << 53, [1, 2])] as [(Int64?, [UInt8]?)] {
             let row = StagedRow.Row(expires: 7, accepted: -5, scheduled: scheduled, caller: "é", content: [9])
             let record = ArchivedDelivery.pack(
                 id: 12,

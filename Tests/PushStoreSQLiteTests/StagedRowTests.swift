@@ -313,7 +313,7 @@ struct StagedRowTests {
         let entry = Entry(id: 9, head: head, recipient: .device("d"), flow: flow, due: 6)
         var bytes: [UInt8] = []
         var wanted: [StagedRowPacking.Delivery] = []
-        for scheduled in [nil, -1, Int64.max] as [Int64?] {
+        for scheduled in [nil, -1, 1 << 53] as [Int64?] {
             let row = StagedRow.Row(expires: 7, accepted: 5, scheduled: scheduled, caller: "é", content: [1, 2])
             StagedRowPacking.append(entry, row, recipient: [8], plan: Array("apns>fcm".utf8), to: &bytes)
             wanted.append(

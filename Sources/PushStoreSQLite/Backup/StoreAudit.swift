@@ -64,7 +64,7 @@ enum StoreAudit {
             ]
         ),
         ("state", nil, [.init("name", .text), .init("value", .bytes)]),
-        ("marks", nil, [.init("name", .text), .init("value", .id)]),
+        ("marks", nil, [.init("name", .text), .init("value", .number)]),
         ("awaited", nil, [.init("delivery", .id), .init("message", .number), .init("token", .number)]),
         ("devices", nil, devices), ("device_tokens", nil, tokens),
         ("device_tags", nil, [.init("tag", .text), .init("device", .number)]),
@@ -139,10 +139,12 @@ enum StoreAudit {
             """
         ),
         (
-            "a clock's mark is no time",
+            "a mark holds a number that no gateway writes",
             """
-            SELECT 1 FROM marks WHERE name IN ('steady', 'wall') AND value > \(StoredRange.moments.upperBound)
-            OR name = 'epoch' AND value > \(StoredRange.counts.upperBound) LIMIT 1
+            SELECT 1 FROM marks
+            WHERE name IN ('steady', 'wall') AND value NOT BETWEEN 0 AND \(OpenedStore.times.upperBound)
+            OR name = 'highest' AND value NOT BETWEEN 0 AND \(StoredRange.ids.upperBound - 1)
+            OR name = 'epoch' AND value NOT BETWEEN 0 AND \(StoredRange.counts.upperBound - 1) LIMIT 1
             """
         ),
     ]

@@ -4,6 +4,7 @@ import PushCore
 import PushTesting
 import Testing
 
+@testable import PushCommands
 @testable import PushGateway
 @testable import chapar
 

@@ -1,4 +1,6 @@
+import HTTPTypes
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

@@ -1,6 +1,8 @@
 import Foundation
 import HTTPTypes
+import PushComposition
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

@@ -51,7 +51,12 @@ package struct StoreBackup: Sendable {
         } catch {
             throw .failed("cannot copy \(source): \(error)")
         }
-        let summary = try StoreSummary.verify(staged.path)
+        let summary: StoreSummary
+        do throws(StoreFileError) {
+            summary = try StoreSummary.verify(staged.path)
+        } catch {
+            throw .failed("no backup was made of \(source): \(error)")
+        }
         if isCancelled() { throw .cancelled }
         try staged.takePlace(replacing: replaces)
         return summary

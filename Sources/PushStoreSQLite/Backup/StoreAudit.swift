@@ -143,8 +143,8 @@ enum StoreAudit {
             """
             SELECT 1 FROM marks
             WHERE name IN ('steady', 'wall') AND value NOT BETWEEN 0 AND \(OpenedStore.times.upperBound)
-            OR name = 'highest' AND value NOT BETWEEN 0 AND \(StoredRange.ids.upperBound - 1)
-            OR name = 'epoch' AND value NOT BETWEEN 0 AND \(StoredRange.counts.upperBound - 1) LIMIT 1
+            OR name = 'highest' AND value NOT BETWEEN 0 AND \(NotificationID.highest)
+            OR name = 'epoch' AND value NOT BETWEEN 0 AND \(Int32.max - 1) LIMIT 1
             """
         ),
     ]

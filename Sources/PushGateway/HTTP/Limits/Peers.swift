@@ -14,7 +14,7 @@ final class Peers: Sendable {
     /// peers that have done least.
     private static let mostRemembered = 10_000
     /// An empty bucket has its next attempt within so many milliseconds, and some for rounding.
-    private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond) + 2
+    private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond + 2)
 
     /// Places that peers share: each may take one as long as it has fewer than are free.
     ///

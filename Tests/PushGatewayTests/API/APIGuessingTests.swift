@@ -82,10 +82,11 @@ struct APIGuessingTests {
                     _ = try await client.read(count: length.flatMap { Int($0.dropFirst(16)) } ?? 0)
                     return String(head.dropFirst(9).prefix(3))
                 }
-                #expect(try await status("shop") == "202")
-                for number in 0..<Self.burst { #expect(try await status("guess-\(number)") == "401") }
-                for (key, wanted) in [("wrong", "429"), ("news", "429"), ("shop", "202"), ("wrong", "429")] {
-                    #expect(try await status(key) == wanted, "\(key)")
+                let guesses = (0..<Self.burst).map { ("guess-\($0)", "401") }
+                let beyond = [("wrong", "429"), ("news", "429"), ("shop", "202"), ("wrong", "429")]
+                for (key, wanted) in [("shop", "202")] + guesses + beyond {
+                    let answer = try await status(key)
+                    #expect(answer == wanted, "\(key)")
                 }
             }
         }

@@ -82,7 +82,8 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .full(let reason, _), .shareFull(let reason, _): reason
         case .closed: "the store is closed"
-        case .failed(let reason), .refused(let reason), .damaged(let reason), .sealed(let reason), .newer(let reason): reason
+        case .failed(let reason), .refused(let reason), .damaged(let reason), .sealed(let reason), .newer(let reason):
+            reason
         }
     }
 }

@@ -74,7 +74,9 @@ struct DeviceScan: Sendable {
             }
             looked += 1
             step.last = try rows.integer(0)
-            if try rows.optional(DeviceReader.columnCount) ?? 0 != 0 { step.found.append(try reader.device(from: rows)) }
+            if try rows.optional(DeviceReader.columnCount) ?? 0 != 0 {
+                step.found.append(try reader.device(from: rows))
+            }
         }
         rows.reset()
         return step

@@ -211,7 +211,9 @@ package struct StoreFilling: Sendable {
         }
         all.append { ["\(try await store.outboxDepths().mapValues(\.waiting).sorted { $0.key < $1.key })"] }
         all.append {
-            let depths = try await store.depths().mapValues { "\($0.waiting) \($0.claimed)" }.filter { $0.value != "0 0" }
+            let depths = try await store.depths().mapValues { "\($0.waiting) \($0.claimed)" }.filter {
+                $0.value != "0 0"
+            }
             return ["\(depths.sorted { $0.key < $1.key })"]
         }
         all.append { ["\(try await repeated(store))"] }

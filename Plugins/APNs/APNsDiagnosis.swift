@@ -7,6 +7,8 @@ extension APNsBackend {
     /// `BadDeviceToken` is the answer hoped for: it comes after Apple has accepted connection, credential and topic.
     public func diagnose() async -> [Diagnosis] {
         var findings = [credentialFinding, topicFinding]
+        // Nothing is sent with such a certificate, and a handshake that Apple refuses says no more.
+        guard credentialProblem(at: time.now) == nil else { return findings }
         await tokens?.prepare()
         do throws(HTTPFailure) {
             let answer = try await pool.send(probe)

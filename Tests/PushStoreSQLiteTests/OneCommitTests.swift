@@ -103,7 +103,8 @@ struct OneCommitTests {
                     { _ = try await store.enqueue(batch) },
                 ]
             )
-            #expect(moved.withLock { $0 } == 1)
+            // By which of the two the commit ran first.
+            #expect([1, 3].contains(moved.withLock { $0 }))
             #expect(try await store.depths()["spare"]?.waiting == 3)
             await store.close()
             let again = try SQLiteStore(options, time: time)

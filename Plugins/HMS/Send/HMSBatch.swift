@@ -100,7 +100,7 @@ struct HMSBatch {
                 }
                 add(token.value, slot, to: group, isSilent: request.notification.isSilent)
             case .topic(let name) where !options.isHarmony:
-                if let refusal = options.broadcast.refusal(of: addressee.recipient) {
+                if HMSTopics.target(name) != nil, let refusal = options.broadcast.refusal(of: addressee.recipient) {
                     refuse(slot, refusal)
                 } else {
                     addAudience(name, slot, request, language)

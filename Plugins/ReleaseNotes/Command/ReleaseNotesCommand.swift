@@ -89,7 +89,7 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
             case .none: false
             }
         let options = NotesText.Options(width: width ?? Shell.columns ?? 80, hasColor: hasColor, isPlain: plain)
-        Shell.print(String(NotesText.render(view, options).dropLast()))
+        Shell.show(String(NotesText.render(view, options).dropLast()))
     }
 
     private func version(_ text: String) -> ReleaseVersion? { ReleaseVersion(text, allowsSigns: lenient) }

@@ -10,6 +10,9 @@ package enum Shell {
     /// Writes a line to stdout.
     package static func print(_ line: String) { write(harmless(line) + "\n", to: STDOUT_FILENO) }
 
+    /// Writes text that the program has made itself to stdout, with its marks of direction.
+    package static func show(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
+
     /// Writes one JSON value as a line to stdout.
     package static func print(_ value: JSONValue) { print(value.text) }
 

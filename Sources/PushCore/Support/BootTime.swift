@@ -12,17 +12,10 @@ package struct BootTime: Sendable, Hashable {
 
     /// The machine's own; nil where the system does not tell its starts apart (`proc_sys_kernel(5)`, random/boot_id).
     static var current: BootTime? {
-        #if os(Linux)
-            guard let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8) else {
-                return nil
-            }
-            var time = timespec()
-            guard clock_gettime(CLOCK_BOOTTIME, &time) == 0 else { return nil }
-            let uptime = (Duration.seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)).inMilliseconds
-            return BootTime(boot: Int64(bitPattern: StableHash.of(text)), uptime: uptime)
-        #else
-            return nil
-        #endif
+        guard let boot = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
+            let uptime = CLibrary.uptime
+        else { return nil }
+        return BootTime(boot: Int64(bitPattern: StableHash.of(boot)), uptime: uptime.inMilliseconds)
     }
 }
 

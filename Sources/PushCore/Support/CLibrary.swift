@@ -48,6 +48,17 @@ package enum CLibrary {
         #endif
     }
 
+    /// How long ago the machine was started, time asleep included; nil where the system does not count that.
+    package static var uptime: Duration? {
+        #if os(Linux)
+            var time = timespec()
+            guard clock_gettime(CLOCK_BOOTTIME, &time) == 0 else { return nil }
+            return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+        #else
+            return nil
+        #endif
+    }
+
     /// A limit that the system sets on the process.
     package enum Limit {
         /// How many descriptors it may have.

@@ -32,7 +32,7 @@ extension HTTPFailure {
     }
 
     /// What a peer says that does not take our certificate, or wants one.
-    private static let refusals = ["CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED"]
+    private static let refusals = ["CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR"]
 
     private init(tls text: String, _ endpoint: HTTPEndpoint) {
         if text.contains("NO_APPLICATION_PROTOCOL") {

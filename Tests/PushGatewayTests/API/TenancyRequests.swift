@@ -133,7 +133,6 @@ struct TenancyRequests {
         Self("POST /v1/backends/{name}/invalidations", #"{"action":"release"}"#),
         Self("POST /v1/backends/{name}/move", #"{"to":"own-apns"}"#), Self("POST /v1/backends/{name}/drop", "{}"),
         Self("POST /v1/backends/{name}/retry", "{}"),
-        Self("POST /v1/backends/{name}/retry", "{}"),
         Self(
             "GET /v1/invalidations",
             [Call(path: "/v1/invalidations"), Call(path: "/v1/invalidations?backend=$BACKEND")]

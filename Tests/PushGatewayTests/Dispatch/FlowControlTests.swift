@@ -345,7 +345,7 @@ struct FlowControlTests {
         let memory = try #require(FlowMemory(stored: try stored(), at: later))
         #expect(memory.pausedUntil == steady.addingTimeInterval(1100))
         #expect(memory.isParked)
-        #expect(memory.nextProbe == .seconds(30))
+        #expect(memory.nextProbe == BackendSignal.firstWait * 2)
         #expect(memory.troubleSince == steady.addingTimeInterval(-100))
         #expect(memory.breaker == .open(until: steady.addingTimeInterval(-70), reason: "down"))
         #expect(memory.recipients.map(\.until) == [steady.addingTimeInterval(400)])

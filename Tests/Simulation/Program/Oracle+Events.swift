@@ -13,7 +13,9 @@ extension Oracle {
         stream = world.listen(after: lastEvent) { part in
             switch part {
             case .head(let head):
-                if head.status == .serviceUnavailable, world.incarnation?.stopped != nil { return }
+                // A gateway that ends, or starts while its database is away, opens no stream.
+                let isExcused = world.incarnation?.stopped != nil || world.database?.isAway ?? false
+                if head.status == .serviceUnavailable, isExcused { return }
                 if head.status != .ok { self.fail("the stream of events is answered with \(head.status)") }
             case .body(let buffer): for event in self.frames.append(buffer.readableBytesView) { self.receive(event) }
             case .end: self.stream = nil

@@ -89,6 +89,9 @@ final class SimulatedDatabase: @unchecked Sendable {
         }
     }
 
+    /// Whether no connection to it can be made.
+    var isAway: Bool { scheduler.now < downUntil }
+
     /// Everything works again.
     func heal() {
         (downUntil, losing, slow) = (0, 0, 0)

@@ -23,7 +23,7 @@ struct NodeNumbers: Sendable {
     init(slot: Int64, above highest: Int64) {
         self.slot = slot
         moment = 0
-        skip(to: highest)
+        skip(to: max(0, highest))
     }
 
     /// The highest number in the database; what is beyond those of ids is none.

@@ -31,6 +31,10 @@ extension SQLiteStore {
         }
         let known = Set(page.found.map(\.id))
         page.found += staged.filter { !known.contains($0.id) }
+        // A claim stands in memory alone, not in the row.
+        let ids = page.found.map(\.id)
+        let claimed = try await self.look { index in Set(ids.filter { index.claims[$0] != nil }) }
+        if !claimed.isEmpty { page.found.removeAll { claimed.contains($0.id) } }
         return page
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushQueue
 import PushTesting
 import Testing
 

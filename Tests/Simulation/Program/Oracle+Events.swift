@@ -18,7 +18,9 @@ extension Oracle {
                 if head.status == .serviceUnavailable, isExcused { return }
                 if head.status != .ok { self.fail("the stream of events is answered with \(head.status)") }
             case .body(let buffer): for event in self.frames.append(buffer.readableBytesView) { self.receive(event) }
-            case .end: self.stream = nil
+            case .end:
+                self.stream?.close()
+                self.stream = nil
             }
         } onEnd: {
             self.stream = nil

@@ -73,12 +73,12 @@ struct WaitingQueueTests {
         let now = NIODeadline.now()
         var longest: [Duration] = []
         for _ in 0..<6 {
-            backoff.fail(now, random: 1)
+            backoff.fail(now, isUnreachable: false, random: 1)
             longest.append(backoff.ceiling)
             #expect(backoff.notBefore == now + TimeAmount(backoff.ceiling))
         }
         #expect(longest == [.seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(10), .seconds(10)])
-        backoff.fail(now, random: 0)
+        backoff.fail(now, isUnreachable: false, random: 0)
         #expect(backoff.notBefore == now)
         backoff.succeed()
         #expect(backoff.notBefore == nil)

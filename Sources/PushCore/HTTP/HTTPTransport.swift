@@ -144,6 +144,9 @@ public struct HTTPPoolConfiguration: Sendable {
     /// The largest answer body that is kept, in bytes; a larger one fails the call as `badAnswer`.
     public var maximumAnswerBytes: Int = 1 << 20
     /// How long to wait before connecting again: from the first to the second, doubled each time, with full jitter.
+    ///
+    /// At most two seconds (or the first, if that is longer) where no server could be reached, and at most the first for a call that
+    /// finds no other one waiting: a platform that is back gets its messages at once.
     public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
     /// What is special about the platform's connections; nil when nothing is.
     public var policy: (any HTTPConnectionPolicy)?

@@ -31,8 +31,22 @@ extension HTTPFailure {
         return "\(IOError(errnoCode: known.errnoCode, reason: "the connection failed"))"
     }
 
+    /// What an error means on a connection that TLS had opened; nil unless the peer refuses the client certificate.
+    ///
+    /// Under TLS 1.3 it says so only then: the client's side of the handshake has ended before the server looks at the certificate. No
+    /// call was processed, since the server's side never ended.
+    static func refusedCertificate(_ error: any Error, by endpoint: HTTPEndpoint) -> HTTPFailure? {
+        let isTLS = error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
+        let text = "\(error)"
+        return isTLS && isRefusal(text) ? HTTPFailure(tls: text, endpoint) : nil
+    }
+
     /// What a peer says that does not take our certificate, or wants one.
     private static let refusals = ["CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR"]
+
+    private static func isRefusal(_ text: String) -> Bool {
+        (text.contains("ALERT") || text.contains("CERTIFICATE_REQUIRED")) && refusals.contains(where: text.contains)
+    }
 
     private init(tls text: String, _ endpoint: HTTPEndpoint) {
         if text.contains("NO_APPLICATION_PROTOCOL") {
@@ -43,9 +57,7 @@ extension HTTPFailure {
                 .tls,
                 "\(endpoint): the peer's certificate is not trusted: unknown authority, expired or not yet valid"
             )
-        } else if text.contains("ALERT") || text.contains("CERTIFICATE_REQUIRED"),
-            Self.refusals.contains(where: text.contains)
-        {
+        } else if Self.isRefusal(text) {
             let sentence =
                 "the peer refuses the client certificate: it is revoked, has expired, or is unknown there; renew it"
             self.init(.notProcessed, .tls, "\(endpoint): \(sentence) (\(text))")

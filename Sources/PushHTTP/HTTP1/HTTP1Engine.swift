@@ -79,6 +79,7 @@
 
         private func drainSubmissions() {
             for batch in mailbox.drain() {
+                if waiting.isEmpty { backoff.admitFirstCall() }
                 waiting.append(batch)
                 guard isEnding || batch.isCancelled else { continue }
                 let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
@@ -185,13 +186,15 @@
         }
 
         private func failed(_ exchange: HTTP1Exchange, _ failure: HTTPFailure) {
-            guard !exchange.isHeadSent else {
+            guard failure.stage == .notProcessed else {
                 return replies.add(exchange.call, .failure(failure), connection: 0)
             }
             switch failure.cause {
             case .connect, .tls, .proxy:
                 let now = NIODeadline.now()
-                if backoff.notBefore.map({ $0 <= now }) ?? true { backoff.fail(now, random: jitter()) }
+                if backoff.notBefore.map({ $0 <= now }) ?? true {
+                    backoff.fail(now, isUnreachable: failure.cause == .connect, random: jitter())
+                }
                 lastConnectFailure = failure
                 logger.debug(
                     "push connection failed",

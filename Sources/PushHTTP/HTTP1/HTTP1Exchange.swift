@@ -89,6 +89,7 @@
                 return HTTPFailure(stage, cause(error), "\(endpoint): \(HTTPFailure.sentence(error))")
             default:
                 guard isHeadSent else { return HTTPFailure(connecting: error, to: endpoint) }
+                if status == 0, let refused = HTTPFailure.refusedCertificate(error, by: endpoint) { return refused }
                 return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(HTTPFailure.sentence(error))")
             }
         }

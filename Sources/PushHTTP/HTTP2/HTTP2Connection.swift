@@ -223,12 +223,7 @@ final class HTTP2Connection: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // A close without TLS's close_notify is an ordinary close; the peer's error comes first.
-        if reason == nil, error as? NIOSSLError != .uncleanShutdown {
-            reason =
-                phase == .connecting || phase == .greeting
-                ? HTTPFailure(connecting: error, to: endpoint)
-                : HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(HTTPFailure.sentence(error))")
-        }
+        if reason == nil, error as? NIOSSLError != .uncleanShutdown { reason = failure(of: error) }
         context.close(promise: nil)
     }
 
@@ -238,6 +233,12 @@ final class HTTP2Connection: ChannelInboundHandler {
     }
 
     // MARK: Inside
+
+    private func failure(of error: any Error) -> HTTPFailure {
+        if phase == .connecting || phase == .greeting { return HTTPFailure(connecting: error, to: endpoint) }
+        if successes == 0, let refused = HTTPFailure.refusedCertificate(error, by: endpoint) { return refused }
+        return HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(HTTPFailure.sentence(error))")
+    }
 
     private func closeIfFinished() {
         if phase != .closed, session.isFinished { context?.close(promise: nil) }
@@ -325,7 +326,8 @@ final class HTTP2Connection: ChannelInboundHandler {
                 "\(endpoint) closed the connection"
             )
         reason = failure
-        session.failAll(HTTPFailure(.unknown, failure.cause, failure.detail))
+        // What TLS refused has reached no server's HTTP; of any other end the calls know nothing.
+        session.failAll(failure.cause == .tls ? failure : HTTPFailure(.unknown, failure.cause, failure.detail))
         collect()
         engine?.connectionDidClose(self)
     }

@@ -5,8 +5,8 @@ import PushCore
 /// How a pool gets, replaces and loses connections.
 ///
 /// At most one attempt is under way at a time, and after a failure the next one waits for the backoff that all callers
-/// share. A connection that ended without one success counts as a failure too, so that a peer that accepts and then
-/// throws out cannot cause a storm.
+/// share (``Backoff``). A connection that ended without one success counts as a failure too, so that a peer that accepts and
+/// then throws out cannot cause a storm.
 ///
 /// What a failed attempt means for the calls that wait: after a TLS, protocol, proxy or credential failure all of them
 /// fail at once with that cause, since waiting mends nothing. After any other failure those fail whose deadline comes
@@ -76,7 +76,7 @@ extension HTTP2Engine {
     func attemptFailed(_ failure: HTTPFailure) {
         attempt = nil
         lastConnectFailure = failure
-        backoff.fail(.now(), random: tuning.jitter())
+        backoff.fail(.now(), isUnreachable: failure.cause == .connect, random: tuning.jitter())
         logger.debug(
             "push connection failed",
             metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"]
@@ -126,9 +126,11 @@ extension HTTP2Engine {
 
     private func recordEnd(of connection: HTTP2Connection, _ failure: HTTPFailure) {
         guard connection.successes == 0 else { return backoff.succeed() }
-        backoff.fail(.now(), random: tuning.jitter())
+        backoff.fail(.now(), isUnreachable: false, random: tuning.jitter())
         let detail = connection.ending?.detail ?? failure.detail
-        lastConnectFailure = HTTPFailure(.notProcessed, failure.cause, detail)
+        let last = HTTPFailure(.notProcessed, failure.cause, detail)
+        lastConnectFailure = last
+        if last.isLasting, connections.isEmpty { failWaiting(last) }
     }
 
     // MARK: Size

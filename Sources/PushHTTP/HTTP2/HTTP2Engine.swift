@@ -92,6 +92,7 @@ final class HTTP2Engine: @unchecked Sendable {
                 let calls = batch.calls.indices.map { QueuedCall(batch: batch, index: $0, tries: 0) }
                 fail(calls, HTTPFailure(.notProcessed, .cancelled, text))
             } else {
+                if waiting.isEmpty { backoff.admitFirstCall() }
                 waiting.append(batch)
             }
         }

@@ -18,6 +18,7 @@ final class HTTP1Server: Sendable {
     static func start(
         withTLS: Bool = false,
         identity: TestAuthority.Identity? = nil,
+        clientTrustPEM: String? = nil,
         port: Int = 0,
         withPipelining: Bool = true,
         action: Action? = nil,
@@ -25,13 +26,16 @@ final class HTTP1Server: Sendable {
     ) async throws -> HTTP1Server {
         let server = HTTP1Server(scheme: withTLS ? "https" : "http")
         let identity = try identity ?? TestAuthority.shared.identity()
-        let tls = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
-                    .map { .certificate($0) },
-                privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(identity.keyPEM.utf8), format: .pem))
-            )
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
+                .map { .certificate($0) },
+            privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(identity.keyPEM.utf8), format: .pem))
         )
+        if let clientTrustPEM {
+            configuration.certificateVerification = .noHostnameVerification
+            configuration.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(clientTrustPEM.utf8)))
+        }
+        let tls = try NIOSSLContext(configuration: configuration)
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in

@@ -1,0 +1,171 @@
+import Foundation
+import NIOCore
+import NIOEmbedded
+import NIOPosix
+import NIOSSL
+import NIOTLS
+import PushCore
+import Synchronization
+import Testing
+
+@testable import PushHTTP
+
+/// A client certificate that the peer refuses: under TLS 1.3 it says so only when the client's handshake is over.
+@Suite("A client certificate that is refused", .serialized, .timeLimit(.minutes(1)))
+struct ClientCertificateTests {
+    enum Reason: CaseIterable {
+        case expired, unknownAuthority, none
+
+        func certificate() throws -> HTTPPoolConfiguration.ClientCertificate? {
+            let identity: TestAuthority.Identity
+            switch self {
+            case .expired:
+                identity = try TestAuthority.shared.identity(
+                    names: ["client"],
+                    notValidAfter: .now - 3600,
+                    isClient: true
+                )
+            case .unknownAuthority:
+                identity = try TestAuthority.stranger.identity(names: ["client"], isClient: true)
+            case .none: return nil
+            }
+            return .init(chainPEM: identity.certificatePEM, keyPEM: Secret(identity.keyPEM))
+        }
+    }
+
+    /// Surely not sent, and for a certificate: that parks the backend until an operator acts.
+    private func expectParked(_ failure: HTTPFailure?, _ reason: Reason) {
+        #expect(
+            failure?.stage == .notProcessed && failure?.cause == .tls,
+            "\(reason): \(failure?.description ?? "none")"
+        )
+        #expect(failure?.detail.contains("the peer refuses the client certificate") == true)
+        guard case .refused(let refusal)? = failure?.outcome() else {
+            Issue.record("\(reason) is no refusal")
+            return
+        }
+        #expect(refusal.advice == .parkBackend && refusal.kind == .account)
+    }
+
+    @Test("HTTP/2: all calls fail as refused for the certificate", arguments: Reason.allCases)
+    func http2(reason: Reason) async throws {
+        try await withServer({ $0.clientTrustPEM = try TestAuthority.shared.certificatePEM }) { server in
+            let certificate = try reason.certificate()
+            try await withPool(port: server.port, { $0.clientCertificate = certificate }) { pool in
+                let replies = await pool.replies(to: .posts(5))
+                #expect(replies.failures.count == 5)
+                for failure in replies.failures { expectParked(failure, reason) }
+            }
+        }
+    }
+
+    @Test("HTTP/1.1: the same, though the request has left already", arguments: Reason.allCases)
+    func http1(reason: Reason) async throws {
+        let trust = try TestAuthority.shared.certificatePEM
+        let server = try await HTTP1Server.start(withTLS: true, clientTrustPEM: trust)
+        let certificate = try reason.certificate()
+        try await HTTP1Tests().withPool(server.url, { $0.clientCertificate = certificate }) { pool in
+            let replies = await pool.replies(to: .posts(5))
+            #expect(replies.failures.count == 5)
+            for failure in replies.failures { expectParked(failure, reason) }
+            #expect(server.requests == 0)
+        }
+        try await server.stop()
+    }
+
+    @Test("HTTP/2: a refusal that comes after the peer's SETTINGS, with calls on the connection", arguments: [0, 1])
+    func late(answers: Int) async throws {
+        let error = try await alert()
+        let loop = EmbeddedEventLoop()
+        let channel = EmbeddedChannel(loop: loop)
+        let configuration = HTTPPoolConfiguration(endpoint: HTTPEndpoint(host: "127.0.0.1", port: 9), version: .http2)
+        let tuning = HTTP2Tuning()
+        let budget = AnswerBudget(limit: 1 << 20)
+        let connector = Connector(
+            configuration: configuration,
+            tls: try configuration.tlsContext(protocols: ["h2"]),
+            tuning: tuning,
+            budget: budget
+        )
+        let engine = HTTP2Engine(configuration, connector: connector, loop: loop, tuning: tuning, logger: quiet)
+        let connection = try #require(
+            HTTP2Connection(
+                endpoint: configuration.endpoint,
+                configuration: configuration,
+                tuning: tuning,
+                budget: budget
+            )
+        )
+        try channel.pipeline.syncOperations.addHandler(connection)
+        channel.connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: 9), promise: nil)
+        connection.adopt(by: engine)
+        channel.pipeline.fireUserInboundEventTriggered(TLSUserEvent.handshakeCompleted(negotiatedProtocol: "h2"))
+        // An empty SETTINGS frame opens it.
+        try channel.writeInbound(ByteBuffer(bytes: [0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        #expect(connection.phase == .open)
+        let replies = Replies()
+        engine.submit(Batch(.posts(2), report: { replies.take($0) }))
+        loop.run()
+        #expect(connection.openStreams == 2)
+        // HEADERS of stream 1 with END_STREAM: ":status: 200" of HPACK's static table.
+        if answers > 0 { try channel.writeInbound(ByteBuffer(bytes: [0, 0, 1, 1, 5, 0, 0, 0, 1, 0x88])) }
+        channel.pipeline.fireErrorCaught(error)
+        loop.run()
+        #expect(connection.phase == .closed)
+        #expect(replies.statuses.count == answers)
+        #expect(replies.failures.count == 2 - answers)
+        if answers == 0 {
+            for failure in replies.failures { expectParked(failure, .expired) }
+            #expect(engine.status.lastConnectFailure?.cause == .tls)
+        } else {
+            // A peer that has answered had taken the certificate: of the other call nothing is known.
+            #expect(replies.failures.map(\.stage) == [.unknown])
+        }
+        engine.end(grace: .zero, nil)
+        loop.run()
+    }
+
+    /// The error that a client gets from a peer that refuses its certificate.
+    private func alert() async throws -> any Error {
+        let trust = try TestAuthority.shared.certificatePEM
+        let server = try await HTTP1Server.start(withTLS: true, clientTrustPEM: trust)
+        let endpoint = try #require(HTTPEndpoint(url: server.url))
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.certificateVerification = .none
+        let context = try NIOSSLContext(configuration: tls)
+        let first = MultiThreadedEventLoopGroup.singleton.next().makePromise(of: (any Error).self)
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        try NIOSSLClientHandler(context: context, serverHostname: nil)
+                    )
+                    try channel.pipeline.syncOperations.addHandler(FirstError(first))
+                }
+            }
+            .connect(host: endpoint.host, port: endpoint.port).get()
+        let error = try await first.futureResult.get()
+        try? await channel.close()
+        try await server.stop()
+        return error
+    }
+}
+
+/// Gives the first error of a connection.
+private final class FirstError: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    private let promise: EventLoopPromise<any Error>
+    private var isKnown = false
+
+    init(_ promise: EventLoopPromise<any Error>) { self.promise = promise }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { tell(error) }
+
+    func channelInactive(context: ChannelHandlerContext) { tell(ChannelError.eof) }
+
+    private func tell(_ error: any Error) {
+        guard !isKnown else { return }
+        isKnown = true
+        promise.succeed(error)
+    }
+}

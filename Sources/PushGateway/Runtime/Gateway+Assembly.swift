@@ -77,7 +77,13 @@ extension Gateway {
             logger: logger,
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }
-        let operations = OutboxRelay(state: state, metrics: metrics, logger: logger, planning: planning)
+        let operations = OutboxRelay(
+            state: state,
+            nodes: store as? any NodeExchange,
+            metrics: metrics,
+            logger: logger,
+            planning: planning
+        )
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,

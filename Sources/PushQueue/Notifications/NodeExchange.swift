@@ -49,7 +49,7 @@ public protocol NodeExchange: Sendable {
     /// Tells all others, within about a second; does not wait, and does nothing while there are none.
     func tell(_ note: NodeNote)
 
-    /// Gives what others tell to a listener, each note once, those of one node in their order; it is called on any thread and must be
-    /// quick.
+    /// Gives what others tell to one more listener, each note once, those of one node in their order; it is called on any thread and
+    /// must be quick.
     func hear(_ listener: @escaping @Sendable (NodeNote) -> Void)
 }

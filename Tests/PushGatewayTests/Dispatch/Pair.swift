@@ -6,7 +6,7 @@ import Synchronization
 
 /// Two nodes whose notes reach each other at once.
 final class Pair: NodeExchange {
-    private let listener = Mutex<(@Sendable (NodeNote) -> Void)?>(nil)
+    private let listeners = Mutex<[@Sendable (NodeNote) -> Void]>([])
     private let other = Mutex<Pair?>(nil)
     private let told = Mutex<[NodeNote]>([])
 
@@ -19,10 +19,10 @@ final class Pair: NodeExchange {
 
     var notes: [NodeNote] { told.withLock { $0 } }
     func nodes() async throws(StoreError) -> [StoreNode] { [] }
-    func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { self.listener.withLock { $0 = listener } }
+    func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { self.listeners.withLock { $0.append(listener) } }
 
     func tell(_ note: NodeNote) {
         told.withLock { $0.append(note) }
-        other.withLock { $0 }?.listener.withLock { $0 }?(note)
+        for listener in other.withLock({ $0 })?.listeners.withLock({ $0 }) ?? [] { listener(note) }
     }
 }

@@ -173,6 +173,7 @@ struct OperationRig: Sendable {
     func run(
         _ backends: KeyValuePairs<String, any PushBackend>,
         registers: Bool = true,
+        nodes: (any NodeExchange)? = nil,
         _ body: (GatewayState, OutboxRelay) async throws -> Void
     ) async throws {
         let state = GatewayState(
@@ -181,7 +182,13 @@ struct OperationRig: Sendable {
             devices: store,
             time: time
         )
-        let desk = OutboxRelay(state: state, metrics: metrics, logger: quiet)
+        let desk = OutboxRelay(
+            state: state,
+            nodes: nodes,
+            metrics: metrics,
+            logger: quiet,
+            planning: OutboxPlanner.ownThread()
+        )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await desk.run() }
             let result: Result<Void, any Error>

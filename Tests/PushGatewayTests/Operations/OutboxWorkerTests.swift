@@ -218,6 +218,28 @@ struct OperationLaneTests {
         }
     }
 
+    @Test("Retry now at another gateway on the store ends the pause here as well")
+    func retryNowElsewhere() async throws {
+        let (here, elsewhere) = Pair.make()
+        try await OperationRig.run { rig in
+            let platform = ScriptedPlatform { _, earlier throws(PushError) in
+                if earlier < 3 { throw PushError(.rateLimited, "slow down") }
+            }
+            _ = try await rig.store.put([rig.device("a")])
+            try await rig.run(["crm": platform], registers: false, nodes: here) { _, _ in
+                try await rig.store.enqueue([rig.subscription("a")])
+                try await rig.until("the third refusal") { platform.calls.count == 3 }
+                try await rig.until("its record") { try await rig.events().count == 3 }
+                #expect(try await rig.store.makeRetriesDue(ofEntriesAt: "crm") == 1)
+                elsewhere.tell(NodeNews.retried(backend: "other").note)
+                elsewhere.tell(NodeNews.retried(backend: "crm").note)
+                let now = rig.time.now
+                try await rig.settled()
+                #expect(rig.time.now.timeIntervalSince(now) < 2)
+            }
+        }
+    }
+
     @Test("A wall clock that is set back lengthens no pause")
     func clockSetBack() async throws {
         try await OperationRig.run { rig in

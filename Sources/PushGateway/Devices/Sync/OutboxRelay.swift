@@ -20,6 +20,7 @@ package final class OutboxRelay: Sendable {
 
     private let state: GatewayState
     private let logger: Logger
+    private let nodes: (any NodeExchange)?
     private let dependencies: OutboxWorker.Dependencies
     private let backfill: Backfill
     private let planner: OutboxPlanner
@@ -38,9 +39,16 @@ package final class OutboxRelay: Sendable {
         self.init(state: state, metrics: metrics, logger: logger, planning: OutboxPlanner.ownThread())
     }
 
-    /// Makes a relay that plans on a thread of the caller's.
-    init(state: GatewayState, metrics: GatewayMetrics, logger: Logger, planning: @escaping OutboxPlanner.Thread) {
+    /// Makes a relay that plans on a thread of the caller's; `nodes` leads to other gateways on the same store.
+    init(
+        state: GatewayState,
+        nodes: (any NodeExchange)? = nil,
+        metrics: GatewayMetrics,
+        logger: Logger,
+        planning: @escaping OutboxPlanner.Thread
+    ) {
         self.state = state
+        self.nodes = nodes
         self.logger = logger
         let backfill = Backfill(store: state.devices, state: state.store, time: state.time, logger: logger)
         self.backfill = backfill
@@ -61,6 +69,11 @@ package final class OutboxRelay: Sendable {
     /// Works until `stop` or cancellation.
     package func run() async {
         commander.yield(.install)
+        // Another gateway was asked to retry now: what is due is in the store they share, the pauses are each gateway's own.
+        nodes?.hear { [weak self] note in
+            guard case .retried(let backend)? = NodeNews(note), let self else { return }
+            _ = endOwnPause(of: backend, at: state.clock.reading)
+        }
         await withTaskGroup(of: Void.self) { planning in
             planning.addTask { [planner] in await planner.run() }
             await runWorkers()

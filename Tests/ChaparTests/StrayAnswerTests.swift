@@ -12,12 +12,17 @@ import Testing
 /// (`Retry-After`), or the platform's own documents ask for a pause of the project, the account or the lane.
 ///
 /// Every row of every platform's rejections is tried, and every failure below HTTP. Pauses of a part of a project are not seen here:
-/// FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, its quota of topics stops topics, HMS's 80100017 stops one topic.
+/// * FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, for half a second the first time (`FCMPartialPausesTests`).
+/// * Its quota of topics stops topics for at least a minute, as Firebase asks (Best practices for sending at scale).
+/// * HMS's 80100017 stops one topic.
 @Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
 struct StrayAnswerTests {
     /// The rows that stop a backend for longer, each with the document that asks for it.
     static let pausing: [String: String] = [
-        "fcm QUOTA_EXCEEDED": "Firebase, Best practices for sending at scale: after a 429 without Retry-After wait 60 s"
+        "fcm QUOTA_EXCEEDED":
+            "Firebase, Best practices for sending at scale: after a 429 without Retry-After wait 60 s",
+        "hms http_503":
+            "Huawei, Push Kit, downlink message API: 503 is the flow control of the app or the system, so send less",
     ]
 
     /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.

@@ -210,6 +210,12 @@ struct FCMSocketTests {
             #expect(refusal.advice == .retry(after: .seconds(60)))
             #expect(harness.backend.health.status == .degraded)
             #expect(harness.backend.health.detail?.contains("InvalidProviderToken") == true)
+            harness.simulator.register(tokens: ["iOS:2"], platform: "IOS")
+            let early = try #require(await harness.send("iOS:2", .iOSFirebase).refusal)
+            #expect(early.advice == .retry(after: .milliseconds(500)), "one odd answer stops the others for no longer")
+            time.advance(by: .milliseconds(500))
+            #expect(await harness.send("iOS:2", .iOSFirebase).acceptance != nil)
+            #expect(await harness.send("iOS:1", .iOSFirebase).refusal != nil, "a second one is a broken key")
             let sends = harness.simulator.counters.sends
             time.advance(by: .seconds(20))
             let held = try #require(await harness.send("iOS:2", .iOSFirebase).refusal)

@@ -17,22 +17,36 @@ final class FCMPartialPauses: Sendable {
         case topics
     }
 
-    /// How long a part pauses before the next message tries again.
+    /// How long a part pauses for a key that is broken, before the next message tries again.
     static let span = Duration.seconds(60)
+    /// How long it pauses for the first such answer: a single odd one is no broken key, and a second one after this pause is.
+    static let firstSpan = Duration.milliseconds(500)
+    /// After so long without another one an answer is the first again.
+    private static let memory = Duration.seconds(60)
 
     private struct Hold {
         var until: Date
         var refusal: Refusal
+
+        /// Whether another answer after this one counts as the first.
+        func isForgotten(at now: Date) -> Bool { now >= until.addingTimeInterval(FCMPartialPauses.memory.inSeconds) }
     }
 
     private let pauses = Mutex<[Part: Hold]>([:])
 
-    /// Begins a pause; one that lasts longer stays in force.
+    /// Begins a pause; one that lasts longer stays in force, and a broken key's first one is short.
     func hold(_ part: Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
         guard case .refused(let refusal) = outcome else { return }
-        let until = now.addingTimeInterval(span.inSeconds)
         pauses.withLock { pauses in
-            if let known = pauses[part], known.until >= until { return }
+            let known = pauses[part]
+            var span = span
+            if part != .topics {
+                // Those that were under way together are refused together: that is one answer.
+                if let known, known.until > now { return }
+                if known?.isForgotten(at: now) ?? true { span = Self.firstSpan }
+            }
+            let until = now.addingTimeInterval(span.inSeconds)
+            if let known, known.until >= until { return }
             pauses[part] = Hold(until: until, refusal: refusal)
         }
     }
@@ -43,11 +57,11 @@ final class FCMPartialPauses: Sendable {
             guard !pauses.isEmpty, let part = target.part, let hold = pauses[part] else { return nil }
             let rest = hold.until.timeIntervalSince(now)
             guard rest > 0 else {
-                pauses[part] = nil
+                if hold.isForgotten(at: now) { pauses[part] = nil }
                 return nil
             }
             var refusal = hold.refusal
-            refusal.advice = .retry(after: .seconds(clamping: rest.rounded(.up)))
+            refusal.advice = .retry(after: .milliseconds(clamping: (rest * 1000).rounded(.up)))
             return refusal
         }
     }

@@ -11,6 +11,8 @@ final class HMSFlowControl: Sendable {
         var last: ContinuousClock.Instant?
     }
 
+    /// The longest pause after a first refusal that names none.
+    static let firstPause = Duration.seconds(10)
     /// What a request that was accepted gives back of the window.
     private static let step = 0.02
     private static let least = 1.0 / 64
@@ -35,7 +37,7 @@ final class HMSFlowControl: Sendable {
             return state.inARow
         }
         if let floor { return floor }
-        let bound = min(300.0, 10 * Double(1 << min(inARow - 1, 5)))
+        let bound = min(300.0, Self.firstPause.inSeconds * Double(1 << min(inARow - 1, 5)))
         return .milliseconds(clamping: bound * (0.5 + 0.5 * random()) * 1000)
     }
 

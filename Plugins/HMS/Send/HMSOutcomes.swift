@@ -163,35 +163,25 @@ struct HMSOutcomes {
     }
 
     private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlowControl) -> Verdict {
-        let reason = answer.code == nil ? "http_\(answer.status)" : "unknown_code"
-        func refused(_ kind: Refusal.Kind, _ advice: Refusal.Advice, _ detail: String) -> DeliveryOutcome {
-            .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
-        }
-        if answer.code != nil {
+        let status = answer.status
+        guard answer.code == nil else {
             // A family of codes that did not exist when this was written: only time and the counter can tell.
-            return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei gave a code unknown to Chapar."))
-        }
-        switch answer.status {
-        case 200..<300: return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
-        case 401:
-            let outcome = refused(.account, .parkBackend, "Huawei does not take the access token.")
-            return batchRequest.isReauthorized
-                ? all(outcome) : .reauthorize(code: nil, status: 401, otherwise: outcome)
-        case 403: return all(refused(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."))
-        case 404, 405:
-            return all(refused(.account, .parkBackend, "The address is not one of Push Kit's: check base_url and api."))
-        case 413: return all(refused(.message, .never, "The request is too large."))
-        case 429, 503:
-            let pause = flow.throttled(floor: answer.retryAfter)
-            return all(refused(.platform, .slowBackend(after: pause), "Huawei limits the flow: devices per second."))
-        case 502: return all(refused(.platform, .retry(after: answer.retryAfter), "Huawei's service has a problem."))
-        case 500...: return .reports(unknown(reason, "Huawei's service failed while it had the message."))
-        case 400..<500: return all(refused(.message, .never, "Huawei refused the request without a code."))
-        default:
+            let detail = "Huawei gave a code unknown to Chapar."
+            let advice = Refusal.Advice.retry(after: answer.retryAfter)
             return all(
-                refused(.account, .parkBackend, "Status \(answer.status) is not one of Push Kit's: check base_url.")
+                .refused(Refusal(.platform, reason: "unknown_code", detail: detail, status: status, advice: advice))
             )
         }
+        if (200..<300).contains(status) {
+            return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
+        }
+        let throttled = { flow.throttled(floor: answer.retryAfter) }
+        guard let outcome = HMSRejections.outcome(of: status, retryAfter: answer.retryAfter, throttled: throttled)
+        else {
+            return .reports(unknown("http_\(status)", "Huawei's service failed while it had the message."))
+        }
+        return status == 401 && !batchRequest.isReauthorized
+            ? .reauthorize(code: nil, status: status, otherwise: outcome) : all(outcome)
     }
 
     private func unknown(_ reason: String, _ detail: String?) -> [DeliveryReport] {

@@ -137,7 +137,40 @@ enum HMSTokenReasons {
 }
 
 extension HMSRejections {
-    /// What a delivery to one token comes to for each of Huawei's codes and reasons.
+    /// What an answer without a code means by its status; nil where the message may have been taken.
+    ///
+    /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend pauses for as long as
+    /// `throttled` says. 429 is documented nowhere, so that one of them stops nothing: single messages find out.
+    static func outcome(of status: Int, retryAfter: Duration?, throttled: () -> Duration) -> DeliveryOutcome? {
+        let flow = "Huawei limits the flow: devices per second."
+        let (kind, advice, detail): (Refusal.Kind, Refusal.Advice, String)
+        switch status {
+        case 401: (kind, advice, detail) = (.account, .parkBackend, "Huawei does not take the access token.")
+        case 403:
+            (kind, advice, detail) = (
+                .account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."
+            )
+        case 404, 405:
+            (kind, advice, detail) = (
+                .account, .parkBackend, "The address is not one of Push Kit's: check base_url and api."
+            )
+        case 413: (kind, advice, detail) = (.message, .never, "The request is too large.")
+        case 429:
+            _ = throttled()  // Less is under way from now on.
+            (kind, advice, detail) = (.platform, .slowBackend(after: retryAfter), flow)
+        case 503: (kind, advice, detail) = (.platform, .slowBackend(after: throttled()), flow)
+        case 502: (kind, advice, detail) = (.platform, .retry(after: retryAfter), "Huawei's service has a problem.")
+        case 500...: return nil
+        case 400..<500: (kind, advice, detail) = (.message, .never, "Huawei refused the request without a code.")
+        default:
+            (kind, advice, detail) = (
+                .account, .parkBackend, "Status \(status) is not one of Push Kit's: check base_url."
+            )
+        }
+        return .refused(Refusal(kind, reason: "http_\(status)", detail: detail, status: status, advice: advice))
+    }
+
+    /// What a delivery to one token comes to for each of Huawei's codes, statuses and reasons.
     static var outcomes: [DeliveryOutcome] {
         let dead = Refusal.Invalidation(asOf: Date(timeIntervalSince1970: 0), isCertain: false)
         let codes = known.sorted { $0.key < $1.key }.compactMap { code, rule -> DeliveryOutcome? in
@@ -155,7 +188,10 @@ extension HMSRejections {
             let death = rule.consequence == .deadTokens ? dead : nil
             return .refused(Refusal(kind, reason: code, detail: rule.detail, advice: advice, invalidation: death))
         }
-        return codes
+        let statuses = [400, 401, 403, 404, 413, 429, 502, 503].compactMap { status in
+            outcome(of: status, retryAfter: nil) { HMSFlowControl.firstPause }
+        }
+        return codes + statuses
             + HMSTokenReasons.known.sorted { $0.key < $1.key }.map { reason, detail in
                 let death = HMSTokenReasons.isDeath(reason) ? dead : nil
                 return .refused(Refusal(.token, reason: reason, detail: detail, advice: .never, invalidation: death))

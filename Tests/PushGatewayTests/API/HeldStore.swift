@@ -13,6 +13,9 @@ final class HeldStore: NotificationStore {
         var keysInUse: Set<String> = []
         var failure: StoreError?
         var health = StoreHealth(acceptsWork: true, freeBytes: 1 << 30)
+        /// The deliveries whose rows are damaged, and how often outcomes were to be written.
+        var damaged: Set<Int64> = []
+        var records = 0
         /// How many more parts of a cancellation say that there is another, and what happens between two.
         var parts = 0
         var betweenParts: @Sendable () -> Void = {}
@@ -52,6 +55,12 @@ final class HeldStore: NotificationStore {
     func divide(into parts: Int, _ body: @escaping @Sendable () -> Void) {
         contents.withLock { ($0.parts, $0.betweenParts) = (parts, body) }
     }
+
+    /// Damages the rows of deliveries, so that nothing can be recorded of them.
+    func damage(_ deliveries: Set<Int64>) { contents.withLock { $0.damaged = deliveries } }
+
+    /// How often outcomes were to be written.
+    var records: Int { contents.withLock { $0.records } }
 
     /// Holds every acceptance from now on.
     func hold() { contents.withLock { $0.isHeld = true } }
@@ -163,6 +172,13 @@ final class HeldStore: NotificationStore {
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
     ) async throws(StoreError) {
+        let damaged = contents.withLock { contents in
+            contents.records += 1
+            return contents.damaged
+        }
+        if resolutions.contains(where: { damaged.contains($0.delivery) }) {
+            throw .damaged("deliveries.state holds a text")
+        }
         try await whole.record(resolutions, event: event)
         signal.signal()
     }

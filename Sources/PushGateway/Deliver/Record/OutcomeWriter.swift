@@ -8,7 +8,8 @@ internal import Synchronization
 ///
 /// While one commit runs the next batch gathers. A store that fails is tried again: what is not written yet stays here,
 /// and workers stop claiming when it becomes too much, so that it is bounded. One that the store refuses for what it says holds up no
-/// other: its delivery ends as unknown.
+/// other: its delivery ends as unknown. Nor does one whose row is damaged: its delivery stays claimed, and the next start says of it that
+/// it may have been sent.
 final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []
@@ -57,31 +58,57 @@ final class OutcomeWriter: Sendable {
     }
 
     private func record(_ resolutions: [Resolution]) async {
-        guard let refusal = await write(resolutions) else { return }
-        guard resolutions.count > 1 else {
-            return await giveUp(resolutions[0], refusal)
+        var left: [Int64] = []
+        var why = ""
+        var parts = [resolutions[...]]
+        while let part = parts.popLast() {
+            guard let refusal = await write(Array(part)) else { continue }
+            guard part.count == 1, let single = part.first else {
+                // The store takes all or nothing: the halves without it are written.
+                let middle = part.startIndex + part.count / 2
+                parts += [part[middle...], part[..<middle]]
+                continue
+            }
+            switch refusal {
+            case .refused(let reason): await giveUp(single, reason)
+            case .damaged(let what):
+                left.append(single.delivery)
+                why = what
+            }
         }
-        // The store takes all or nothing: the halves without it are written.
-        let middle = resolutions.count / 2
-        await record(Array(resolutions[..<middle]))
-        await record(Array(resolutions[middle...]))
+        guard let first = left.first else { return }
+        logger.error(
+            "outcomes cannot be written to a damaged store: their deliveries stay claimed until the next start",
+            metadata: ["count": "\(left.count)", "delivery.number": "\(first)", "error": "\(why)"]
+        )
     }
 
-    /// Writes resolutions until the store has taken or refused them; why it refused.
-    private func write(_ resolutions: [Resolution]) async -> String? {
-        let refusal = await retry.run("outcomes", count: resolutions.count) {
-            [store, time] () throws(StoreError) -> String? in
+    /// Why the store does not take a write, however often it is tried.
+    private enum Obstacle: Sendable {
+        /// For what it says.
+        case refused(String)
+        /// What it would change is damaged.
+        case damaged(String)
+    }
+
+    /// Writes resolutions until the store has taken them; what keeps it from that.
+    private func write(_ resolutions: [Resolution]) async -> Obstacle? {
+        let obstacle = await retry.run("outcomes", count: resolutions.count) {
+            [store, time] () throws(StoreError) -> Obstacle? in
             do throws(StoreError) {
                 try await store.record(resolutions) { claim, state, reason in
                     EventJSON.delivery(claim, state: state, at: time.now, reason: reason.rawValue)
                 }
                 return nil
             } catch {
-                guard case .refused(let reason) = error else { throw error }
-                return reason
+                switch error {
+                case .refused(let reason): return .refused(reason)
+                case .damaged(let what): return .damaged(what)
+                default: throw error
+                }
             }
         }
-        return refusal ?? nil
+        return obstacle ?? nil
     }
 
     /// Ends a delivery whose outcome cannot be written: what became of it is not known any more.

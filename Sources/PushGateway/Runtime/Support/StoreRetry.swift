@@ -5,7 +5,8 @@ internal import PushQueue
 /// Repeats a write until the store has taken it: what was decided outside of the store must reach it.
 ///
 /// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. Pauses from 50 ms to 1 s lie between the tries,
-/// until the store is closed or the task is cancelled.
+/// until the store is closed or the task is cancelled. A write that fails the same way each time, to a damaged store for one, is tried
+/// once.
 struct StoreRetry: Sendable {
     private static let firstPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
@@ -15,7 +16,8 @@ struct StoreRetry: Sendable {
 
     /// Calls `body` until it succeeds, with pauses from 50 ms to 1 s between the attempts.
     ///
-    /// A closed store ends it, since nothing can be written any more, and so does the task's cancellation during a pause.
+    /// A closed store ends it, since nothing can be written any more, and so do an error that stays (``PushCore/StoreError/isLasting``) and
+    /// the task's cancellation during a pause.
     ///
     /// - Parameters:
     ///   - work: What is written, of bounded variety, for the log.
@@ -35,6 +37,10 @@ struct StoreRetry: Sendable {
                 }
                 var details = metadata(work, count)
                 details["error"] = "\(error)"
+                if error.isLasting {
+                    logger.error("a write to the store cannot be made and is not tried again", metadata: details)
+                    return nil
+                }
                 logger.error("a write to the store failed and is tried again", metadata: details)
             }
             do {
@@ -49,5 +55,15 @@ struct StoreRetry: Sendable {
 
     private func metadata(_ work: String, _ count: Int) -> Logger.Metadata {
         ["work": "\(work)", "count": "\(count)"]
+    }
+}
+
+extension StoreError {
+    /// Whether the same write fails the same way each time: its content, the store's file or its version is at fault.
+    var isLasting: Bool {
+        switch self {
+        case .closed, .refused, .damaged, .sealed, .newer: true
+        case .full, .shareFull, .failed: false
+        }
     }
 }

@@ -173,9 +173,7 @@ public struct JSONScanner: ~Copyable {
 
     /// The text, unless comparing it would take quadratic time.
     private func streamSafe(_ text: String, _ start: Int) throws(JSONSyntaxError) -> String {
-        guard text.isStreamSafe else {
-            throw JSONSyntaxError(offset: start, expected: "at most \(String.mostMarks) combining marks in a row")
-        }
+        guard text.isStreamSafe else { throw .tooManyMarks(at: start) }
         return text
     }
 

@@ -87,6 +87,27 @@ struct JSONTests {
         }
     }
 
+    private static let marks = "a" + String(repeating: "\u{301}", count: 31)
+
+    static let places: [(String, String)] = [
+        ("", "#"), ("nul", "#"), ("{\"a\":1,}", "#"), ("{\"a\":}", "#/a"), ("[1,2,x]", "#/2"),
+        ("{\"a\":[{},{\"b\":[1 2]}]}", "#/a/1/b/0"),
+        ("{\"a/b~\":{\"c\":tru}}", "#/a~1b~0/c"), ("{\"a\":{\"b\":1},\"c\":x}", "#/c"),
+        ("{\"\\\"\":[\"]\",}", "#/\\\"/1"),
+        ("{\"a\":\"\(marks)\"}", "#/a"), ("[{\"t\":\"x\"},{\"t\":\"\(marks)\"}]", "#/1/t"),
+        ("{\"a\":{\"\(marks)\":1}}", "#/a"),
+        ("{\"a\":\"\\ud83d\"}", "#/a"),
+        ("\(String(repeating: "[", count: 60))x", "#" + String(repeating: "/0", count: 8)),
+    ]
+
+    @Test("An error names its place as a JSON pointer as well", arguments: places)
+    func place(document: String, pointer: String) throws {
+        let bytes = Array(document.utf8)
+        let error = try #require(throws: JSONSyntaxError.self) { try JSONValue(parsing: bytes) }
+        #expect(error.pointer(in: bytes) == pointer, "\(error)")
+        #expect(error.sentence(about: bytes).contains("byte \(error.offset)"))
+    }
+
     /// Comparing each member with those before it would take minutes, beyond the suite's time limit.
     @Test("An object of 50,000 members is read, looked up, compared and merged")
     func manyMembers() throws {

@@ -115,7 +115,7 @@ struct BatchAPI: AcceptingAPI {
                 }
             }
         } catch {
-            throw .notJSON(error)
+            throw .notJSON(error, body)
         }
         if count == nil, whole.isEmpty { whole.add("#/notifications", "missing", "The notifications are missing.") }
         if count == 0, whole.isEmpty { whole.add("#/notifications", "empty", "Send at least one notification.") }

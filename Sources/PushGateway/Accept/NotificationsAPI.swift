@@ -22,7 +22,7 @@ struct NotificationsAPI: AcceptingAPI {
             notification.resolveApp(scope.gateway, scope.caller, &issues)
             return Draft(notification: notification, issues: issues)
         } catch {
-            throw .notJSON(error)
+            throw .notJSON(error, body)
         }
     }
 

@@ -75,7 +75,7 @@ struct GoneBackendsAPI: Sendable {
                     }
                 }
             } catch {
-                throw .notJSON(error)
+                throw .notJSON(error, body)
             }
             if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
             guard issues.isEmpty, let target else { throw Problem(issues) }

@@ -79,7 +79,7 @@ extension RequestBodyReader {
                     }
                 }
             } catch {
-                throw .notJSON(error)
+                throw .notJSON(error, body)
             }
             guard issues.isEmpty else { throw Problem(issues) }
         }

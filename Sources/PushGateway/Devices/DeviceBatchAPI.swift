@@ -74,7 +74,7 @@ struct DeviceBatchAPI: Sendable {
                 }
             }
         } catch {
-            throw .notJSON(error)
+            throw .notJSON(error, body)
         }
         if whole.isEmpty, count ?? 0 == 0 {
             whole.add("#/devices", count == nil ? "missing" : "empty", "Send at least one device.")

@@ -161,7 +161,7 @@ struct DevicesAPI: Sendable {
             do throws(JSONSyntaxError) {
                 (change, issues) = try reader.read(bytes)
             } catch {
-                throw .notJSON(error)
+                throw .notJSON(error, bytes)
             }
             var found = issues
             if let own = change.id, own != id {

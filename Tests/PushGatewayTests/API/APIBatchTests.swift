@@ -42,6 +42,22 @@ struct APIBatchTests {
         #expect(harness.store.accepted.count == 2)
     }
 
+    @Test("of which a text has more marks in a row than any language is refused with the place of that text")
+    func marks() async throws {
+        let harness = APIHarness()
+        let text = "Z" + String(repeating: "\u{301}", count: 31)
+        let odd = APIHarness.sample(content: "{\"title\":\"\(text)\"}")
+        let reply = try await send(harness, [APIHarness.sample(), odd, APIHarness.sample()])
+        #expect(reply.status == 400)
+        #expect(reply.code == "not_json")
+        let detail = reply.json["detail"]?.stringValue ?? ""
+        #expect(
+            detail.contains("#/notifications/1/content/title") && detail.contains("30 combining marks"),
+            "\(detail)"
+        )
+        #expect(harness.store.accepted.isEmpty)
+    }
+
     @Test("of wrong notifications only is refused as a whole, with the problem of each, and uses up no key")
     func allWrong() async throws {
         let harness = APIHarness()

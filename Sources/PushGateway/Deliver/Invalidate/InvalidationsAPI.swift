@@ -167,7 +167,7 @@ struct InvalidationsAPI: Sendable {
                 }
             }
         } catch {
-            throw .notJSON(error)
+            throw .notJSON(error, body)
         }
         if !isThere, issues.isEmpty { issues.add("#/action", "missing", "Write release or discard.") }
         guard let action, issues.isEmpty else { throw Problem(issues) }

@@ -66,7 +66,7 @@ struct SyncEndpoint: Sendable {
                     if try scanner.fields(type, &issues, "#", read) { check(&issues) }
                 }
             } catch {
-                throw .notJSON(error)
+                throw .notJSON(error, bytes)
             }
             guard issues.isEmpty else { throw Problem(issues) }
         }

@@ -115,9 +115,9 @@ struct Problem: Error, Sendable {
 }
 
 extension Problem {
-    /// The body is not JSON.
-    static func notJSON(_ error: JSONSyntaxError) -> Problem {
-        Problem(.badRequest, "not_json", "The body is not JSON", detail: "\(error.description).")
+    /// The body is not JSON, or holds a text that is not taken.
+    static func notJSON(_ error: JSONSyntaxError, _ body: [UInt8]) -> Problem {
+        Problem(.badRequest, "not_json", "The body is not JSON", detail: error.sentence(about: body))
     }
 
     /// The target or a header field would take quadratic time to compare.

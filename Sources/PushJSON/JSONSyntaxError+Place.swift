@@ -1,0 +1,82 @@
+extension JSONSyntaxError {
+    private static let marks = "at most \(String.mostMarks) combining marks in a row"
+
+    /// A text would take quadratic time to compare.
+    static func tooManyMarks(at offset: Int) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: marks) }
+
+    /// A sentence for the sender of the document: the place as a JSON pointer and in bytes, what is wrong there, and what to do.
+    ///
+    /// Reads the document again up to the error.
+    package func sentence(about document: [UInt8]) -> String {
+        let pointer = pointer(in: document)
+        if expected == Self.marks {
+            return
+                "The text at \(pointer) (byte \(offset)) has more than \(String.mostMarks) combining marks in a row: "
+                + "take some of them out."
+        }
+        return pointer == "#" ? "\(description)." : "\(description), in \(pointer)."
+    }
+
+    /// The innermost value that the error stands in, as a JSON pointer (RFC 6901 in its URI fragment form, `#` for the whole document).
+    package func pointer(in document: [UInt8]) -> String {
+        var steps: [Step] = []
+        var deeper = 0  // What a reader skips may nest as deep as it likes.
+        var place = 0
+        while place < min(offset, document.count) {
+            let byte = document[place]
+            place += 1
+            switch byte {
+            case UInt8(ascii: "{") where steps.count >= Self.deepest,
+                UInt8(ascii: "[") where steps.count >= Self.deepest:
+                deeper += 1
+            case UInt8(ascii: "}") where deeper > 0, UInt8(ascii: "]") where deeper > 0: deeper -= 1
+            case UInt8(ascii: "{"): steps.append(.object(name: nil, isNameNext: true))
+            case UInt8(ascii: "["): steps.append(.array(index: 0))
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): _ = steps.popLast()
+            case UInt8(ascii: ",") where deeper == 0:
+                switch steps.popLast() {
+                case .array(let index)?: steps.append(.array(index: index + 1))
+                case .object?: steps.append(.object(name: nil, isNameNext: true))
+                case nil: break
+                }
+            case UInt8(ascii: "\""):
+                let end = Self.end(ofText: place, in: document)
+                if end < offset, deeper == 0, case .object(_, true)? = steps.last {
+                    steps.removeLast()
+                    steps.append(.object(name: document[place..<end], isNameNext: false))
+                }
+                place = end + 1
+            default: break
+            }
+        }
+        return steps.reduce("#") { $0 + $1.text }
+    }
+
+    /// A container that is open at a place.
+    private enum Step {
+        case array(index: Int)
+        case object(name: ArraySlice<UInt8>?, isNameNext: Bool)
+
+        var text: String {
+            switch self {
+            case .array(let index): return "/\(index)"
+            case .object(let name?, _):
+                let text = String(decoding: name.prefix(JSONSyntaxError.longestName), as: UTF8.self)
+                return "/" + (text.isStreamSafe ? text.onOneLine.jsonPointerStep : "…")
+            case .object(nil, _): return ""
+            }
+        }
+    }
+
+    private static let deepest = 8
+    private static let longestName = 64
+
+    /// Where the quote stands that ends a text, or the document's end.
+    private static func end(ofText start: Int, in document: [UInt8]) -> Int {
+        var place = start
+        while place < document.count, document[place] != UInt8(ascii: "\"") {
+            place += document[place] == UInt8(ascii: "\\") ? 2 : 1
+        }
+        return min(place, document.count)
+    }
+}

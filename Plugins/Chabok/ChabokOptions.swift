@@ -86,9 +86,9 @@ public struct ChabokOptions: Sendable {
     public var appName: String?
     /// For smart messages that bring none of their own.
     public var fallback: Fallback?
-    /// Whether everybody may be addressed, and which channels would do it beside ``channel``, which all installations join.
+    /// Whether a message may go to every user, and which channels reach all of them beside ``channel``, which all installations join.
     public var broadcast = BroadcastRule()
-    /// Whether everybody may be addressed: ``broadcast``.
+    /// Whether a message may go to every user of the app: ``broadcast``.
     public var allowsBroadcast: Bool {
         get { broadcast.isAllowed }
         set { broadcast.isAllowed = newValue }
@@ -144,7 +144,7 @@ public struct ChabokOptions: Sendable {
 
     /// The channel that all installations join when they are registered.
     var commonChannel: String { ChabokChannel(channel)?.name ?? "default" }
-    /// Who may address everybody, with every channel that does.
+    /// ``broadcast`` with every channel that reaches every user of the app.
     var broadcastRule: BroadcastRule { broadcast.adding(topics: [commonChannel]) }
 
     /// The pool that calls go through.

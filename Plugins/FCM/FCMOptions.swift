@@ -30,7 +30,7 @@ public struct FCMOptions: Sendable {
     public var staleAfter: Duration? = Self.documentedLife
     /// Whether large sends go slower around quarter hours; nil for yes at Google and no at any other `base_url`.
     public var avoidsQuarterHours: Bool?
-    /// Whether everybody may be addressed, and which topics would do it.
+    /// Whether a message may go to every installation of the app, and which topics reach all of them.
     public var broadcast = BroadcastRule()
     /// What every backend takes: address, trust, deadline, proxy, connections.
     ///

@@ -62,7 +62,7 @@ public struct HMSOptions: Sendable {
     public var targetUserType = TargetUserType.formal
     /// How delivery receipts are signed; nil when none are expected.
     public var receipts: HMSReceiptOptions?
-    /// Whether everybody may be addressed, and which topics would do it.
+    /// Whether a message may go to every installation of the app, and which topics reach all of them.
     public var broadcast = BroadcastRule()
     /// What every backend takes: address, trust, deadline, proxy, connections.
     public var common = CommonBackendOptions(timeout: .seconds(15), maximumConnections: 8)

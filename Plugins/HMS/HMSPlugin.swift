@@ -21,8 +21,8 @@ extension BackendFactory {
     ///   app has no right to urgent ones.
     /// - `ios_target_user_type` (string, default `formal`): `test`, `formal` or `voip`.
     /// - `receipts` (map): `user`, `secret`, `secret_encoding` (`base64` or `raw`), `id`: how delivery receipts are signed.
-    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether topics and conditions that stand for everybody
-    ///   may be sent to, and which topics do.
+    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether a message may go to topics and conditions that
+    ///   reach every installation of the app, and which topics do.
     /// - and those of ``CommonBackendOptions``: `base_url`, `ca_file`, `timeout` (default 15), `proxy`,
     ///   `max_connections` (default 8).
     public static let hms = BackendFactory(

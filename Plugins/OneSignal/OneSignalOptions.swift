@@ -53,7 +53,7 @@ public struct OneSignalOptions: Sendable {
     public var batchSize: Int?
     /// The segment that means everybody.
     public var everyoneSegment = "All"
-    /// Whether everybody may be addressed, and which segments would do it beside OneSignal's own and ``everyoneSegment``.
+    /// Whether a message may go to every user, and which segments hold all of them beside OneSignal's own and ``everyoneSegment``.
     public var broadcast = BroadcastRule()
     /// Whether device tokens are addressed as they are, which OneSignal advises against.
     public var allowsRawTokens = false
@@ -83,7 +83,7 @@ public struct OneSignalOptions: Sendable {
     /// The most ids in one request.
     var chunkSize: Int { batchSize ?? Self.batchLimits[deviceAPI] ?? 2_000 }
 
-    /// Who may address everybody, with every segment that does.
+    /// ``broadcast`` with every segment that holds every user of the app.
     var broadcastRule: BroadcastRule { broadcast.adding(topics: Self.everyoneSegments.union([everyoneSegment])) }
 
     /// The pool that calls go through.

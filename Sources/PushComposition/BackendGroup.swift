@@ -38,7 +38,7 @@ extension BackendGroup {
         return all
     }
 
-    /// Everybody is addressed where each member allows it that could do so; each refuses for itself all the same.
+    /// A message to every user is allowed where each member allows it that can address all its users; a member also refuses one by itself.
     private var broadcast: BroadcastRule {
         let rules = members.map(\.backend.audience)
             .filter { !$0.forms.isDisjoint(with: [.topic, .tags, .everyone]) }

@@ -8,8 +8,8 @@ import Testing
 @testable import PushGateway
 @testable import chapar
 
-/// `allow_broadcast` in the section of each kind of backend that can address everybody.
-@Suite("Everybody of a platform, for every kind of backend", .timeLimit(.minutes(1)))
+/// `allow_broadcast` in the section of each kind of backend that can address every user.
+@Suite("A message to every user, for every kind of backend", .timeLimit(.minutes(1)))
 struct BroadcastKindsTests {
     private struct NoFiles: ConfigFileReader {
         func contents(of path: String) throws -> [UInt8] { throw CocoaError(.fileNoSuchFile) }
@@ -19,7 +19,7 @@ struct BroadcastKindsTests {
     struct Kind: CustomTestStringConvertible {
         var name: String
         var section: JSONObject
-        /// Topics that stand for everybody there without a word of the section.
+        /// Topics that reach every user there without `everyone_topics`.
         var topics: [String] = []
         var overrides: [JSONObject] = []
         /// The part of the section that has the rule.
@@ -92,7 +92,7 @@ struct BroadcastKindsTests {
         return (try #require(backend, "\(report.issues)"), http)
     }
 
-    /// What the gateway says of a request to the backend: the codes of its issues.
+    /// The codes of the issues in the gateway's answer to a request.
     private static func issues(_ backend: any PushBackend, _ to: JSONValue, _ overrides: JSONObject = [:]) -> [String] {
         var body: JSONObject = ["to": to, "content": ["title": "t", "body": "b"], "backend": "own"]
         if !overrides.isEmpty { body["overrides"] = .object(overrides) }
@@ -109,7 +109,7 @@ struct BroadcastKindsTests {
         }
     }
 
-    /// Whom each kind takes for everybody, and whom not.
+    /// Audiences that each kind counts as every user, and audiences that it does not.
     private static func audiences(_ kind: Kind, _ backend: any PushBackend) -> [(Recipient, JSONValue, Bool)] {
         var all: [(Recipient, JSONValue, Bool)] = [
             (.topic("news"), ["topic": "news"], false), (.everyone, ["everyone": true], true),
@@ -122,7 +122,7 @@ struct BroadcastKindsTests {
         return all.filter { backend.audience.contains($0.0) }
     }
 
-    @Test("is addressed where the section allows it, and nowhere else", arguments: kinds, [false, true])
+    @Test("goes out where the section allows it, and nowhere else", arguments: kinds, [false, true])
     func allowed(kind: Kind, isAllowed: Bool) async throws {
         guard Platforms.registered.contains(kind.name) else { return }
         let (backend, http) = try Self.make(kind.name, kind.allowing(isAllowed))
@@ -143,7 +143,7 @@ struct BroadcastKindsTests {
         await backend.shutdown(grace: .zero)
     }
 
-    @Test("is addressed by no overrides, whatever the section says", arguments: kinds, [false, true])
+    @Test("cannot be made by overrides, whatever the section says", arguments: kinds, [false, true])
     func overrides(kind: Kind, isAllowed: Bool) async throws {
         guard Platforms.registered.contains(kind.name) else { return }
         let (backend, http) = try Self.make(kind.name, kind.allowing(isAllowed))
@@ -166,7 +166,7 @@ struct BroadcastKindsTests {
         await backend.shutdown(grace: .zero)
     }
 
-    @Test("is a question of the OneSignal app that sends, not of IDPush", .about("idpush"))
+    @Test("is decided by the OneSignal app that sends, not by IDPush", .about("idpush"))
     func relay() throws {
         let report = ConfigReport()
         let keys: JSONObject = ["project_id": "p", "allow_broadcast": true, "onesignal": .object(Self.app)]
@@ -178,7 +178,7 @@ struct BroadcastKindsTests {
         #expect(report.issues.map(\.path) == ["b.allow_broadcast"])
     }
 
-    @Test("is not a word of kinds that can address nobody but those who are named", arguments: ["apns", "altcraft"])
+    @Test("is no setting of kinds that address single devices only", arguments: ["apns", "altcraft"])
     func others(kind: String) throws {
         guard Platforms.registered.contains(kind) else { return }
         let report = ConfigReport()

@@ -3,7 +3,7 @@ import PushCore
 import PushTesting
 import Testing
 
-@Suite("Whom a recipient means by everybody")
+@Suite("A recipient that is every user of a platform")
 struct BroadcastRuleTests {
     static let recipients: [(Recipient, isEveryone: Bool)] = [
         (.everyone, true), (.tags(TagFilter(none: ["muted"])), true), (.tags(TagFilter()), true),
@@ -12,7 +12,7 @@ struct BroadcastRuleTests {
         (.topic("public/all"), true), (.topic("allies"), false), (.topic("news"), false),
         (.token(DeviceToken("all", service: .iOSAPNs)), false), (.device("all"), false), (.user("all"), false),
         (.platformID("all"), false),
-        // Conditions: whom they hold for who joined nothing, or only what everybody joins.
+        // Conditions that hold for a user who joined no topic, or only the topics that reach every user.
         (.topic("'news' in topics"), false), (.topic("!('news' in topics)"), true),
         (.topic("!'news' in topics"), true), (.topic("!!('news' in topics)"), false),
         (.topic("'news' in topics && !('de' in topics)"), false),
@@ -24,13 +24,13 @@ struct BroadcastRuleTests {
         (.topic("('a' in topics && 'b' in topics) || 'c' in topics"), false),
         // From left to right, or && first: either counts.
         (.topic("!('x' in topics) || 'y' in topics && 'y' in topics"), true),
-        // What cannot be read may mean anything.
+        // A condition that cannot be read may hold for every user.
         (.topic("not 'a' in topics"), true), (.topic("'a' in\ttopics"), true),
         // A name that is no condition.
         (.topic("It's hot"), false),
     ]
 
-    @Test("is decided by the recipient and the topics that stand for everybody", arguments: recipients)
+    @Test("is decided by the recipient and the topics that reach every user", arguments: recipients)
     func meaning(recipient: Recipient, isEveryone: Bool) {
         let closed = BroadcastRule(topics: ["All"])
         #expect(closed.isEveryone(recipient) == isEveryone)
@@ -38,7 +38,7 @@ struct BroadcastRuleTests {
         #expect(BroadcastRule(isAllowed: true, topics: ["all"]).refusal(of: recipient) == nil)
     }
 
-    @Test("is nobody's without a word of the operator")
+    @Test("is refused unless the operator allows it")
     func closedByDefault() {
         #expect(BackendAudience(forms: [.everyone]).broadcast.refusal(of: .everyone) != nil)
         #expect(BackendAudience(forms: [.topic]).broadcast.refusal(of: .topic("all")) == nil)

@@ -8,7 +8,7 @@ struct LoopbackTests {
     static let hosts: [(String, Bool)] = [
         ("localhost", true), ("LocalHost", true), ("127.0.0.1", true), ("127.9.8.7", true), ("127.255.255.255", true),
         ("::1", true), ("0:0:0:0:0:0:0:1", true), ("::ffff:127.0.0.1", true),
-        // Names, which anybody can own.
+        // Names, which any owner of a domain can register.
         ("127.evil.example", false), ("127.0.0.1.evil.example", false), ("127.0.0.1.", false), ("localhost.", false),
         ("localhost.evil.example", false), ("evil-localhost", false), ("127", false), ("127.1", false),
         ("127.0.0", false), ("127.0.0.256", false), ("127.0.0.1x", false), ("127.+0.0.1", false),

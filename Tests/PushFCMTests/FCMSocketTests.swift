@@ -88,7 +88,7 @@ struct FCMSocketTests {
         }
     }
 
-    @Test("Everybody is refused without a request to Google, and alone; no overrides change that")
+    @Test("A message to every user is refused without a request to Google, others go out; no overrides change that")
     func everybody() async throws {
         try await SocketHarness.run { harness in
             harness.simulator.register(tokens: [goodToken])

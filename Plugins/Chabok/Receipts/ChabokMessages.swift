@@ -63,7 +63,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - notification: The content.
     ///   - audience: Whom it goes to.
     ///   - mechanism: How it travels; nil is what the options say.
-    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that stands for it, unless the options allow it.
+    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that reaches every user, unless the options allow it.
     /// - Returns: What Chabok took; a count of 0 means that no user matched.
     /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
@@ -153,17 +153,17 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         case .segment(let segment): return segment.problems.map(\.detail)
         case .target(let target):
             let isEmpty = target.objectValue?.isEmpty ?? (target.stringValue.map { $0.isEmpty || $0 == "{}" } ?? true)
-            return isEmpty ? ["An empty target is everybody: say everyone."] : []
+            return isEmpty ? ["An empty target addresses every user: say everyone."] : []
         case .channel(let name):
             if way == .notification { return ["Notifications have no channels."] }
             guard ChabokChannel(name).map({ !$0.isPrivate }) ?? false else {
                 return ["A public channel is name or public/name."]
             }
             let isOpen = allowsBroadcast || options.broadcastRule.refusal(of: .topic(name)) == nil
-            return isOpen ? [] : ["The channel is everybody: it is addressed only with allowsBroadcast."]
+            return isOpen ? [] : ["The channel reaches every user: that needs allowsBroadcast."]
         case .everyone:
             return allowsBroadcast || options.broadcast.isAllowed
-                ? [] : ["Everybody is addressed only with allowsBroadcast."]
+                ? [] : ["A message to every user needs allowsBroadcast."]
         }
     }
 

@@ -137,7 +137,7 @@ enum HMSTokenReasons {
 }
 
 extension HMSRejections {
-    /// What an answer without a code means by its status; nil where the message may have been taken.
+    /// The outcome of an answer without a code, by its status; nil where the message may have been taken.
     ///
     /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend pauses for as long as
     /// `throttled` says. 429 is documented nowhere, so that one of them stops nothing: single messages find out.
@@ -170,7 +170,7 @@ extension HMSRejections {
         return .refused(Refusal(kind, reason: "http_\(status)", detail: detail, status: status, advice: advice))
     }
 
-    /// What a delivery to one token comes to for each of Huawei's codes, statuses and reasons.
+    /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
     static var outcomes: [DeliveryOutcome] {
         let dead = Refusal.Invalidation(asOf: Date(timeIntervalSince1970: 0), isCertain: false)
         let codes = known.sorted { $0.key < $1.key }.compactMap { code, rule -> DeliveryOutcome? in

@@ -1,28 +1,28 @@
-/// Whether the whole population of a platform may be addressed at one stroke, and by which topics that would happen.
+/// Whether one message may go to every user of a platform, and which topics reach all of them.
 ///
-/// The operator decides it where the backend is set up, for all who send through it: `allow_broadcast` in the backend's section,
-/// or the options of code. Nothing in a notification can widen it. The gateway asks before it accepts, and each backend that can
-/// address a population asks again before it sends.
+/// The operator decides it in the backend's settings, for every caller of the backend: `allow_broadcast` in the backend's section,
+/// or the options of code. Nothing in a notification can widen it. The gateway applies the rule before it accepts a
+/// notification, and a backend applies it again before it sends.
 public struct BroadcastRule: Sendable, Hashable {
-    /// The word of every refusal.
+    /// The reason of every refusal under a rule.
     public static let refusalReason = "broadcast_not_allowed"
 
-    /// `allow_broadcast`: whether everybody may be addressed, default false.
+    /// `allow_broadcast`: whether a message may go to every user, default false.
     public var isAllowed: Bool
-    /// Topics or segments that stand for everybody: `everyone_topics`, and those of the platform itself.
+    /// Topics or segments that reach every user: `everyone_topics`, and those of the platform itself.
     public private(set) var topics: Set<String>
 
-    /// Makes a rule; nothing is allowed unless said.
+    /// Makes a rule; by default it allows no message to every user.
     ///
     /// - Parameters:
-    ///   - isAllowed: Whether everybody may be addressed.
-    ///   - topics: Topics or segments that stand for everybody; letter case makes no difference.
+    ///   - isAllowed: Whether a message may go to every user.
+    ///   - topics: Topics or segments that reach every user; letter case makes no difference.
     public init(isAllowed: Bool = false, topics: Set<String> = []) {
         self.isAllowed = isAllowed
         self.topics = Set(topics.map(Self.bare))
     }
 
-    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind that can address a population.
+    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind of backend that can address every user.
     ///
     public init(_ section: ConfigSection) {
         let isAllowed = section.bool("allow_broadcast", default: false)
@@ -33,13 +33,13 @@ public struct BroadcastRule: Sendable, Hashable {
         self.init(isAllowed: isAllowed, topics: Set(named))
     }
 
-    /// The rule with more topics that stand for everybody: those of the platform itself, whatever the operator names.
+    /// The rule with more topics that reach every user: those of the platform itself, in addition to those that the operator names.
     public func adding(topics more: Set<String>) -> BroadcastRule {
         BroadcastRule(isAllowed: isAllowed, topics: topics.union(more))
     }
 
-    /// Whether a recipient is everybody: as such, by tags that only leave some out, by a topic that stands for everybody, or by
-    /// a condition over topics that holds for whoever joined no other.
+    /// Whether a recipient is every user of the platform: `everyone`, tags with nothing but `none`, a topic that reaches every user, or a
+    /// condition over topics that holds for a user who joined no other topic.
     public func isEveryone(_ recipient: Recipient) -> Bool {
         switch recipient {
         case .token, .device, .user, .platformID: false
@@ -49,13 +49,13 @@ public struct BroadcastRule: Sendable, Hashable {
         }
     }
 
-    /// Why a recipient gets nothing from a backend under this rule; nil when the rule does not stand against it.
+    /// Why a recipient gets nothing from a backend under this rule; nil when the rule allows it.
     public func refusal(of recipient: Recipient) -> Refusal? {
         guard !isAllowed, isEveryone(recipient) else { return nil }
         return Refusal(
             .message,
             reason: Self.refusalReason,
-            detail: "This addresses everybody on the platform: the operator allows it with allow_broadcast.",
+            detail: "This addresses every user of the platform: the operator must allow it with allow_broadcast.",
             advice: .never
         )
     }
@@ -63,7 +63,7 @@ public struct BroadcastRule: Sendable, Hashable {
     private func isEveryone(topic text: String) -> Bool {
         if topics.contains(Self.bare(text)) { return true }
         guard TopicCondition.isMeant(by: text) else { return false }
-        // One that cannot be read may mean anything.
+        // A condition that cannot be read may hold for every user.
         guard let condition = TopicCondition(text) else { return true }
         return condition.holds { _ in false } || condition.holds { topics.contains(Self.bare($0)) }
     }

@@ -36,8 +36,8 @@ extension Diagnosis {
 extension Refusal {
     /// Why a backend must not send with a certificate now, for its dates alone: it ended, or has not begun; nil while it is good.
     ///
-    /// What depends on the date is no mistake of a configuration, which is as good as on the day it was written. So reading one never
-    /// looks at dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend is parked
+    /// A certificate that has ended is no mistake of a configuration, which was right on the day it was written. So reading one never
+    /// checks dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend is parked
     /// (``PushBackend/credentialProblem(at:)``) until another certificate or the clock mends it.
     ///
     /// - Parameters:
@@ -46,7 +46,7 @@ extension Refusal {
     ///   - notAfter: When it ends.
     ///   - now: The time.
     ///   - renew: How it is renewed.
-    /// - Returns: The refusal of whatever would be sent with it, with the fix.
+    /// - Returns: The refusal of a message that would be sent with the certificate, with the fix.
     package static func outOfDate(
         _ name: String,
         notBefore: Date,

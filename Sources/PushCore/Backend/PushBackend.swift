@@ -278,12 +278,12 @@ public struct BackendAudience: Sendable, Hashable {
     public var forms: Set<Recipient.Form>
     /// Which installations of the app its tokens are of, where the platform keeps them apart.
     public var environment: TokenEnvironment
-    /// Whether all whom the platform knows may be addressed at one stroke.
+    /// Whether one message may go to every user of the platform.
     ///
-    /// The backend refuses them itself where it is not allowed; who asks before spares the message.
+    /// The backend refuses such a message itself where it is not allowed; a caller that checks the rule first need not make one.
     public var broadcast: BroadcastRule
 
-    /// Makes an audience; without a rule nobody addresses everybody.
+    /// Makes an audience; without a rule no message may go to every user.
     public init(
         services: Set<TokenService> = [],
         forms: Set<Recipient.Form> = [],

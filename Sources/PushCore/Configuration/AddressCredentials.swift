@@ -24,7 +24,7 @@ extension String {
     private static func credentials(of address: Substring) -> Substring.Index? {
         let host = address.prefix { !"/?#".contains($0) }
         if let at = host.lastIndex(of: "@") { return at }
-        // "user:pass/word@host": what stands where a port would is none.
+        // "user:pass/word@host": the text in the place of a port is no port.
         guard let colon = host.firstIndex(of: ":"), !host.hasPrefix("["),
             !host[host.index(after: colon)...].allSatisfy(\.isNumber)
         else { return nil }

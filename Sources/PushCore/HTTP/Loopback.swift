@@ -15,8 +15,8 @@ package enum Loopback {
 
     /// Whether the host of an address is such a one: `localhost` in any letter case, or the text of such an IP address without brackets.
     ///
-    /// A text that is neither is a name, which anybody can own (`127.example.com`), and so is `localhost.`: its dot sends it to
-    /// the name servers.
+    /// Any other text is a name that any owner of a domain can register (`127.example.com`). So is `localhost.`: because of its dot the
+    /// name servers resolve it.
     package static func contains(host: String) -> Bool {
         host.lowercased() == "localhost" || contains(address: bytes(of: host))
     }

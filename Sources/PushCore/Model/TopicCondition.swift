@@ -1,6 +1,6 @@
 /// A condition over topics, as FCM and HMS take it in a topic's place: `'news' in topics && !('de' in topics)`.
 ///
-/// It is only read here, to tell whom it addresses: what a platform takes, the platform's plugin knows.
+/// This type reads a condition to tell which users it addresses. The platform's plugin knows which conditions the platform takes.
 package struct TopicCondition: Sendable, Hashable {
     /// The longest text, in bytes.
     package static let maximumBytes = 5_000
@@ -36,7 +36,7 @@ package struct TopicCondition: Sendable, Hashable {
         topics = reader.topics
     }
 
-    /// Whether it holds for whoever joined some topics.
+    /// Whether it holds for a user who joined these topics.
     ///
     /// FCM documents that brackets come first and the rest goes from left to right; others may let `&&` go before `||`. It holds
     /// when it does in either reading.

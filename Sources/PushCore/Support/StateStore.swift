@@ -59,17 +59,17 @@ extension StateStore {
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
     case full(reason: String, retryAfter: Duration)
-    /// It takes no new work of this caller for now: as much of it waits as may, and there is room for others. Nothing was
+    /// The store takes no new work of this caller for now: its share of the queue is full, while other callers have room. Nothing was
     /// stored.
     case shareFull(reason: String, retryAfter: Duration)
     /// It has been closed, or was never opened.
     case closed
     /// It failed; the sentence says how. Whether anything was stored is not known.
     case failed(String)
-    /// What was to be written cannot be, whatever the state of the store: nothing was stored, and trying again changes nothing.
+    /// The store can never write these values: nothing was stored, and another try fails in the same way.
     case refused(String)
-    /// What was to be read is damaged in the store's file; the sentence says what. Nothing was changed, trying again changes nothing,
-    /// and what is not damaged can be read.
+    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, another try fails in the same way, and
+    /// undamaged rows can be read.
     case damaged(String)
     /// The value is there, encrypted with a key that is not at hand; the sentence says which.
     case sealed(String)

@@ -8,8 +8,8 @@ import Testing
 
 @testable import PushGateway
 
-/// What `to` means by everybody, by the backend's section and by the key.
-@Suite("A message to everybody of a platform", .timeLimit(.minutes(1)))
+/// Messages to every user of a platform, by the audience, the backend's section and the key.
+@Suite("A message to every user of a platform", .timeLimit(.minutes(1)))
 struct APIBroadcastTests {
     /// An audience of a request.
     enum Audience: String, CaseIterable {
@@ -59,7 +59,7 @@ struct APIBroadcastTests {
             "\(audience), allowed \(isAllowed), scope \(hasScope), \(backends) backends, named \(isNamed)"
         }
 
-        /// What the answer must be: the status, and the errors of a refusal.
+        /// The expected answer: the status, and the errors of a refusal.
         var expected: (status: Int, errors: [String]) {
             if !isNamed {
                 if audience.needsBackend { return (422, ["#/backend backend_missing"]) }
@@ -118,7 +118,7 @@ struct APIBroadcastTests {
         #"{"to":\#(one.audience.json),"content":{"title":"x"}\#(one.isNamed ? #","backend":"first""# : "")\#(more)}"#
     }
 
-    @Test("needs the backend's name, its section's word and the scope; nothing is guessed", arguments: cases)
+    @Test("needs the backend's name, allow_broadcast in its section and the scope", arguments: cases)
     func single(one: Case) async throws {
         let harness = Self.harness(one)
         let key = APIHarness.bearer(one.hasScope ? "loud" : "plain")
@@ -239,7 +239,7 @@ struct APIBroadcastTests {
         }
     }
 
-    @Test("is asked once for many ids of a platform")
+    @Test("gets one issue for many ids of a platform")
     func manyIDs() async throws {
         let one = Case(audience: .platformID, isAllowed: false, hasScope: false, backends: 2, isNamed: false)
         let reply = try await Self.harness(one).post(
@@ -249,7 +249,7 @@ struct APIBroadcastTests {
         #expect(reply.errors == ["#/backend backend_missing"], "\(reply.text)")
     }
 
-    @Test("is everything's to do while there are no keys, but for what a section does not allow")
+    @Test("needs no scope while there are no keys, but allow_broadcast in the section")
     func keyless() async throws {
         for isAllowed in [false, true] {
             let harness = APIHarness(backends: [Self.platform("first", isAllowed: isAllowed)])

@@ -117,9 +117,9 @@ struct PlanAssignment {
         return first..<UInt8(clamping: plans.count)
     }
 
-    /// Refuses everybody of a platform unless the caller has the scope and each backend's section allows it.
+    /// Refuses a message to every user of a platform unless the caller has the scope and each backend's section allows it.
     ///
-    /// Backends refuse it once more when they send; here the caller is known, and nothing is accepted in vain.
+    /// Backends check it again when they send. Here the caller is known, and no notification is accepted that a backend would refuse.
     private func checkBroadcast(
         _ recipient: Recipient,
         _ routing: RoutingTable,
@@ -140,7 +140,7 @@ struct PlanAssignment {
         guard caller.has(.broadcast) else { return issues.add(pointer, lacking: .broadcast) }
         for (name, rule) in addressed where !rule.isAllowed {
             let sentence =
-                "This is everybody on the platform of \(name): its section must say allow_broadcast: true."
+                "This addresses every user of the platform of \(name): its section must say allow_broadcast: true."
             issues.add(pointer, BroadcastRule.refusalReason, sentence)
         }
     }

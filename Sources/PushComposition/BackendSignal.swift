@@ -11,7 +11,7 @@ public enum BackendSignal: Sendable, Hashable {
     case fails(reason: String)
     /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
-    /// The platform asked to be left alone and did not say for how long: single messages find out.
+    /// The platform asked for a pause and named no time: single messages test when it takes one again.
     case slow(reason: String, detail: String?)
     /// An operator must act.
     case park(reason: String, detail: String?)
@@ -56,7 +56,7 @@ public enum GatewayReason {
 }
 
 extension DeliveryOutcome {
-    /// What the outcome tells of its backend; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
+    /// The signal of the outcome about its backend; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
     public var signal: BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works
@@ -66,7 +66,7 @@ extension DeliveryOutcome {
         }
     }
 
-    /// What the outcome tells of its backend, by the name of before.
+    /// The signal of the outcome about its backend, by its former name.
     @available(*, deprecated, message: "Use signal: a pause without a length is a signal of its own.")
     public func signal(defaultPause: Duration) -> BackendSignal {
         if case .slow(let reason, _) = signal { .pause(defaultPause, reason: reason) } else { signal }

@@ -16,7 +16,7 @@ public struct PlanRules: Sendable, Hashable {
     public var fallbackDelay: Duration
     /// Whether a message waits at its last step, until its time ends, for an operator to mend the backend.
     public var waitsForOperator: Bool
-    /// How long a message waits at least whose platform asks for a pause of the backend without saying how long.
+    /// The shortest wait of a message after its platform asked for a pause of the backend and named no time.
     public var defaultPause: Duration
 
     /// Makes rules.

@@ -1,4 +1,4 @@
-/// Conversions and sums of numbers that others chose: an answer's, a token's, a caller's, a stored row's.
+/// Conversions and sums of numbers from outside: of an answer, a token, a caller, a stored row.
 ///
 /// Such numbers are `Int64`: ids, milliseconds, bytes, numbers of events. Swift's own conversions and sums end the process where
 /// the result does not fit. `.ci/conversions` forbids them, for `Int64` everywhere but in this file.
@@ -33,7 +33,7 @@ extension FixedWidthInteger {
 }
 
 extension Int {
-    /// A count or a place that others gave: at least 0, at most 2^48, so that sums of thousands fit.
+    /// A count or a place from outside: at least 0, at most 2^48, so that sums of thousands fit.
     package init(count value: Int64) { self = Int(Swift.min(Swift.max(0, value), 1 << 48)) }
 }
 

@@ -33,9 +33,9 @@ public struct ModuleEndpoint: Sendable, Equatable {
     public var pattern: String
     /// The methods, such as `GET`, with the scope that each needs; the scope of GET holds for HEAD.
     public var methods: [String: Access]
-    /// The app that the path is about; nil is none.
+    /// The app of the path; nil for a path of no app.
     ///
-    /// Where several apps share the gateway, a key that is for others gets the answer 404 in its place.
+    /// Where several apps share the gateway, a key for other apps gets the answer 404.
     public var app: String?
 
     /// Makes an endpoint.

@@ -26,7 +26,7 @@ struct SandboxFile: Sendable {
     /// Whether only its owner may read it.
     var isSecret = false
 
-    /// What is written: a PEM document ends its last line, so that files put together can be read.
+    /// The written text: a PEM document ends with a line break, so that files put together can be read.
     var contents: String { text.hasPrefix("-----BEGIN ") && !text.hasSuffix("\n") ? text + "\n" : text }
 }
 

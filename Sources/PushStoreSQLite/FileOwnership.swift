@@ -9,10 +9,10 @@ import Synchronization
 /// second descriptor of it would drop the locks that SQLite holds there.
 ///
 /// The file says which process has the lock and, while a gateway does (``beginRun(at:)``), since when (``LockNote``). Only an
-/// orderly end takes that out, so the next gateway knows of any other.
+/// orderly end removes this time, so the next gateway finds it after any other end.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
-    /// What is in the file at the end of this ownership.
+    /// The note that the file holds at the end of this ownership.
     private let lasting: Mutex<LockNote>
     /// The run before this ownership that did not end in order; nil when the last one did.
     let brokenRun: BrokenRun?

@@ -2,7 +2,7 @@ package import Foundation
 import PushCore
 package import PushQueue
 
-/// What the file says that a store's lock is on, in lines.
+/// The content of a store's lock file, in lines.
 ///
 ///     4711
 ///     running since 2026-11-26T19:40:00.000Z
@@ -13,7 +13,7 @@ package import PushQueue
 struct LockNote: Sendable {
     private static let running = "running since "
     private static let brokenOff = "broken off: "
-    /// More bytes than a note has.
+    /// A bound on the bytes of a note.
     private static let largestFile = 256
 
     var process: Int32?
@@ -24,7 +24,7 @@ struct LockNote: Sendable {
         (self.process, self.runSince, self.broken) = (process, runSince, broken)
     }
 
-    /// Reads a note; what is not there or cannot be read is nil.
+    /// Reads a note; a part that is missing or cannot be read is nil.
     init(in descriptor: Int32) {
         var bytes = [UInt8](repeating: 0, count: Self.largestFile)
         let length = pread(descriptor, &bytes, bytes.count, 0)
@@ -51,7 +51,7 @@ struct LockNote: Sendable {
 
     /// Writes the note in place of what is there, and lets it survive a loss of power.
     ///
-    /// A note that cannot be written costs the knowledge of an end that was not in order, and nothing else.
+    /// When a note cannot be written, the next gateway does not learn of an end that was not in order, and nothing else is lost.
     func write(to descriptor: Int32) {
         var text = process.map { "\($0)\n" } ?? "\n"
         if let runSince { text += "\(Self.running)\(RFC3339.string(runSince))\n" }
@@ -66,7 +66,7 @@ struct LockNote: Sendable {
 extension StoreLook {
     /// The last run of a gateway on a store that did not end in order: killed, ended by a fault, or without power.
     ///
-    /// It is known until a later run has ended in order; a run that goes on now is none. Nil also when there is no store.
+    /// It is known until a later run has ended in order. A run that still goes on does not count. Nil also without a store.
     package static func brokenRun(of path: String) -> BrokenRun? {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

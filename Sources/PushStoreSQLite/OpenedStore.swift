@@ -190,7 +190,7 @@ struct OpenedStore: Sendable {
 
     /// The value of a mark that later ones are counted from; throws for one that no gateway can have written.
     ///
-    /// What begins near the end of the numbers would give out none that are new.
+    /// A store that begins near the highest number could give out no new ones.
     private static func plausible(_ number: Int64, _ mark: String, in range: ClosedRange<Int64>) throws(StoreError)
         -> Int64
     {
@@ -200,12 +200,12 @@ struct OpenedStore: Sendable {
         return number
     }
 
-    /// So long an absence counts at most, in milliseconds: what waits has expired by then, or nothing waits.
+    /// The longest absence that counts, in milliseconds: every waiting delivery has expired by then.
     ///
     /// So a clock that is decades ahead at a start of the machine lifts numbers and times by no more than this.
     private static let longestAbsence: Int64 = 400 * 86_400_000
 
-    /// Lets the steady time go on where it was, by what has passed since; it never goes back.
+    /// Continues the steady time by the time that has passed since the last write; it never goes back.
     ///
     /// As long as the machine has not been started again its own count of time says what has passed, whatever the clock was set to
     /// meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts as no time that has passed.

@@ -147,7 +147,7 @@ public final class SQLiteStore: NotificationStore {
         try await ask { .cancel(CancelStep(id: id, event: event, after: id.delivery(at: -1)), $0) }
     }
 
-    /// Cancels a part of what a caller has waiting.
+    /// Cancels a part of a caller's waiting deliveries.
     public func cancel(
         caller: String,
         from place: CallerCancellation.Place?,

@@ -122,15 +122,15 @@ final class StoreStatus: Sendable {
     private let unreadable = Mutex<Set<Int64>>([])
     /// When the log told last that new work is refused, and whether it still is.
     private let refusing = Mutex<(since: Int64, isOn: Bool)>((.min, false))
-    /// What was said of rows that could not be read.
+    /// The logged sentences about rows that could not be read.
     private let damage = Mutex<Set<String>>([])
     private let logger: Logger
 
     init(logger: Logger) { self.logger = logger }
 
-    /// Tells that the disk refuses new work from now on, or takes it again.
+    /// Logs that the disk refuses new work from now on, or takes it again.
     ///
-    /// Space that goes up and down about the limit is told of once in ``pause``.
+    /// Free space that goes up and down around the limit is logged once in ``pause``.
     func note(refusal reason: String?, now: Int64) {
         let isNew = refusing.withLock { refusing in
             guard refusing.isOn != (reason != nil) else { return false }
@@ -180,7 +180,7 @@ final class StoreStatus: Sendable {
         )
     }
 
-    /// Tells of a damaged row that is passed over: once for each of the first thousand sentences.
+    /// Logs a damaged row that is passed over: once for each of the first thousand sentences.
     func logDamage(_ sentence: String) {
         guard damage.withLock({ $0.count < 1_000 && $0.insert(sentence).inserted }) else { return }
         logger.error(

@@ -27,7 +27,7 @@ extension DeliveryState {
             .settle,
             from: [.queued, .retrying],
             to: [.retrying, .acceptedByPlatform, .delivered, .opened, .failed, .expired, .cancelled, .unknown],
-            "the gateway decided about it while nobody had claimed it: its backend is gone, or stands still"
+            "the gateway decided about it while it was not claimed: its backend is gone, or stands still"
         ),
         .init(
             .end,

@@ -50,9 +50,9 @@ public protocol NotificationStore: StateStore {
     /// Takes up to `limit` waiting deliveries whose time to live has ended, of any backend, under a lease; never waits.
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
 
-    /// Looks at deliveries of a backend's queue that are due and that nobody has claimed, and reads those that are wanted.
+    /// Looks at deliveries of a backend's queue that are due and not claimed, and reads those that are wanted.
     ///
-    /// It claims nothing and writes nothing. What was accepted or came back a moment ago may not be seen before the next look.
+    /// It claims nothing and writes nothing. A delivery that was accepted or came back a moment ago may be missing until the next look.
     /// `isWanted` is called on any thread and must be quick.
     func waitingDeliveries(
         _ look: WaitingLook,
@@ -61,7 +61,7 @@ public protocol NotificationStore: StateStore {
 
     /// Writes decisions about deliveries that wait for a backend, as ``waitingDeliveries(_:where:)`` found them, all in one commit.
     ///
-    /// One that was claimed, changed, ended or moved to another backend meanwhile stays as it is. The others go where their
+    /// A delivery that was claimed, changed, ended or moved to another backend meanwhile stays as it is. The others go where their
     /// resolutions say, by the rules of ``record(_:event:)``. Nothing is written when none is left.
     ///
     /// - Returns: The numbers of those that it changed.
@@ -71,9 +71,9 @@ public protocol NotificationStore: StateStore {
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
     ) async throws(StoreError) -> Set<Int64>
 
-    /// Makes due now what waits at a backend for another attempt, and returns how much that was.
+    /// Makes the deliveries of a backend due that wait for another attempt, and returns their number.
     ///
-    /// What is to go out at a time of day stays, and so does what waits for a platform's word on an attempt without an answer
+    /// A scheduled delivery keeps its time, and so does one that waits for the platform's status after an attempt without an answer
     /// (``PushComposition/DeliveryPlan/UnknownRule/wait``).
     func makeRetriesDue(of backend: String) async throws(StoreError) -> Int
 
@@ -100,18 +100,18 @@ public protocol NotificationStore: StateStore {
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
 
-    /// Cancels a part of what a caller has waiting, at all backends, scheduled and retried ones included: as much as one short
+    /// Cancels some of a caller's waiting deliveries at all backends, scheduled and retried ones included: as many as one short
     /// commit can.
     ///
     /// Deliveries that were accepted after the first part began are left alone, so that the cancellation comes to an end while
-    /// the caller goes on. What is claimed is marked, whichever node has it, as ``cancel(_:event:)`` does.
+    /// the caller goes on. A claimed delivery is marked, on every node, as ``cancel(_:event:)`` does.
     ///
     /// - Parameters:
-    ///   - caller: The API key's name, empty for what was sent without one. A name that nobody has is no mistake.
-    ///   - place: What the part before gave as ``CallerCancellation/next``; nil for the first.
-    ///   - event: Makes the event that tells of an end.
+    ///   - caller: The API key's name; empty for notifications without a key. An unknown name is no mistake.
+    ///   - place: The value that the part before gave as ``CallerCancellation/next``; nil for the first.
+    ///   - event: Makes the event of an end.
     /// - Returns: What was done, and whether there is another part.
-    /// - Throws: What is wrong with the store; then this part changed nothing, or it is not known.
+    /// - Throws: The store's failure; then this part changed nothing, or it is not known whether it did.
     func cancel(
         caller: String,
         from place: CallerCancellation.Place?,

@@ -8,9 +8,9 @@ public struct EnqueueBatch: Sendable {
     public var notifications: [NewNotification]
     /// The request's idempotency key, if it had one.
     public var idempotency: IdempotencyEntry?
-    /// How much of the waiting deliveries that the store takes may be this caller's: above 0, at most 1.
+    /// The largest part of the waiting deliveries of the store that may be this caller's: above 0, at most 1.
     ///
-    /// The caller is that of the notifications, which is one and the same. With 1 nothing is kept for others.
+    /// All notifications of the batch have the same caller. With 1 no part is kept for other callers.
     public var share: Double
 
     /// Makes a batch.
@@ -85,7 +85,7 @@ public struct NewNotification: Sendable {
     /// Waiting deliveries of the same ``caller`` to the same recipient at the same backend with the same id are cancelled in
     /// favour of this one.
     ///
-    /// What other callers send under the same id has nothing to do with it.
+    /// Notifications of other callers with the same id are not affected.
     public var collapseID: String?
     /// The event of the acceptance, as JSON.
     public var event: [UInt8]
@@ -381,11 +381,11 @@ public struct Cancellation: Sendable, Hashable {
     }
 }
 
-/// What a part of the cancellation of all that a caller has waiting did.
+/// The result of one part of a cancellation of all waiting deliveries of a caller.
 public struct CallerCancellation: Sendable, Hashable {
-    /// Where the next part goes on; only the store that gave it can use it.
+    /// The place where the next part goes on; only the store that gave it can use it.
     public struct Place: Sendable, Hashable {
-        /// The highest number of a delivery that the cancellation is about: what is accepted after its first part is left
+        /// The highest number of a delivery that the cancellation is about: deliveries that are accepted after its first part are left
         /// alone.
         public var end: Int64
         /// The number above which it goes on, in a store that looks at deliveries by number.
@@ -562,7 +562,7 @@ public struct BrokenRun: Sendable, Hashable {
 public struct StoreHealth: Sendable, Hashable {
     /// Whether new work is taken.
     public var acceptsWork: Bool
-    /// Whether new work is refused since as much waits as may (`max_waiting`), or so nearly that most of it is.
+    /// Whether new work is refused because `max_waiting` deliveries wait, or so nearly that most new work is refused.
     public var isQueueFull = false
     /// Why not, in a sentence with the fix.
     public var detail: String?
@@ -588,8 +588,8 @@ public struct StoreHealth: Sendable, Hashable {
     /// Notes how many deliveries wait where `bound` may: with less than a hundredth left the queue counts as full, where
     /// nothing else refuses work.
     ///
-    /// So requests of many recipients, which are refused before those of few, are told of, and what says whether the gateway
-    /// is ready does not change with each delivery that ends.
+    /// So the state also covers requests of many recipients, which are refused before those of few, and readiness does not change with
+    /// each delivery that ends.
     package mutating func note(waiting: Int, bound: Int) {
         guard acceptsWork, waiting >= bound - bound / 100 else { return }
         (isQueueFull, acceptsWork) = (true, false)

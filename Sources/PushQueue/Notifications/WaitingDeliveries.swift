@@ -37,13 +37,13 @@ public struct WaitingPlace: Sendable, Hashable {
     }
 }
 
-/// What a look knows of a waiting delivery before its content is read.
+/// A waiting delivery before its content is read.
 public struct WaitingDelivery: Sendable {
     /// Its number.
     public var id: Int64
-    /// Who gets it.
+    /// Its recipient.
     public var recipient: Recipient
-    /// Which backends it goes through.
+    /// The backends that it goes through.
     public var plan: DeliveryPlan
     /// The place in the plan it has reached.
     public var step: Int
@@ -51,7 +51,7 @@ public struct WaitingDelivery: Sendable {
     public var isReplay: Bool
     /// Whether the process of the last owner died while it held the claim.
     public var isRecovered: Bool
-    /// Whether it was cancelled while an owner had it whose process died.
+    /// Whether it was cancelled under the claim of an owner whose process died.
     public var isCancelled: Bool
 
     /// Makes a description.
@@ -74,12 +74,12 @@ public struct WaitingDelivery: Sendable {
     }
 }
 
-/// What a look has found.
+/// The result of a look.
 public struct WaitingPage: Sendable {
     /// The deliveries that were wanted.
     ///
-    /// Nobody has claimed them: the ``ClaimedDelivery/lease`` of each is the number by which
-    /// ``NotificationStore/settle(_:of:event:)`` knows that nothing has become of it since.
+    /// They are not claimed: the ``ClaimedDelivery/lease`` of each is the number by which
+    /// ``NotificationStore/settle(_:of:event:)`` checks that the delivery has not changed since.
     public var found: [ClaimedDelivery]
     /// Where the next look goes on; nil when this one came to the end of what is due.
     public var next: WaitingPlace?
@@ -93,9 +93,10 @@ public struct WaitingPage: Sendable {
 
 /// Which part of a queue that stands still is to be looked at next.
 ///
-/// Everything at first and then now and then, in between only what has come due since: so a standing backlog costs little.
+/// The first round looks at every delivery, and so does one at each interval; the rounds between them look only at deliveries that have
+/// come due since. So a standing backlog costs little.
 package struct WaitingRounds: Sendable {
-    /// What came due so long before a look is looked at once more, since its commit may have come later.
+    /// Deliveries that came due so long before a look are looked at again in the next one, since their commit may have come later.
     private static let overlap: TimeInterval = 2
 
     /// After so long everything is looked at again, in seconds.
@@ -130,6 +131,6 @@ package struct WaitingRounds: Sendable {
         return true
     }
 
-    /// Looks at everything again at this time at the latest, since something will have become of what was left.
+    /// Begins a whole round at this time at the latest, because deliveries that were left change then.
     package mutating func lookAgain(at time: Date) { wholeAt = min(wholeAt, time) }
 }

@@ -31,7 +31,7 @@ public protocol OutboxStore: Sendable {
     /// ``OutboxResult/Ending/end`` counts, and nothing while another owner has the entry.
     func record(_ results: [OutboxResult]) async throws(StoreError)
 
-    /// Makes due now what waits at a backend for another try, and returns how many entries that were.
+    /// Makes the entries of a backend due that wait for another try, and returns their number.
     func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int
 
     /// The entries that wait for a device, in order, the oldest first.

@@ -7,7 +7,7 @@ import PushQueue
 /// SQLite's own checks find damaged pages, not values of another type in a page that is whole, and no bytes that this store
 /// packed. Files that are not brought up to date are read too: a column that changed its name is known by both names.
 enum StoreAudit {
-    /// What a column holds.
+    /// The type and the bounds of a column's values.
     enum Kind {
         /// Any whole number.
         case number
@@ -34,7 +34,7 @@ enum StoreAudit {
         let name: String
         let kind: Kind
         var isNullable = false
-        /// What it was called in files of older versions.
+        /// Its name in files of older versions.
         var formerName: String?
     }
 
@@ -114,7 +114,7 @@ enum StoreAudit {
         .init("leased", .number),
     ]
 
-    /// What holds over several columns of files that are up to date: statements that find a row where it does not.
+    /// Conditions over several columns of files that are up to date, as statements that find a row which violates one.
     private static let rules = [
         (
             "a delivery belongs to no flow",

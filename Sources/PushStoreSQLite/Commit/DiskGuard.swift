@@ -90,7 +90,7 @@ final class DiskGuard: Sendable {
     }
 }
 
-/// What a file system says of its space.
+/// The space that a file system reports.
 package enum FileSystemSpace {
     /// The free bytes of the file system that holds a path; nil when they cannot be known.
     @Sendable package static func freeBytes(at path: String) -> Int64? {
@@ -99,8 +99,8 @@ package enum FileSystemSpace {
         return freeBytes(of: status)
     }
 
-    /// The free bytes in an answer of `statvfs`; nil when it has none: some file systems of networks and of user space say that they
-    /// have no blocks at all.
+    /// The free bytes in an answer of `statvfs`; nil when it has none: some network and user-space file systems report
+    /// no blocks at all.
     static func freeBytes(of status: statvfs) -> Int64? {
         guard status.f_blocks > 0 else { return nil }
         return Int64(clamping: status.f_bavail).multiplied(clamping: Int64(clamping: status.f_frsize))

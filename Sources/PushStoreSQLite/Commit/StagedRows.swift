@@ -173,7 +173,7 @@ enum StagedRowPacking {
         bytes.append(contentsOf: text)
     }
 
-    /// What is said of a row that cannot be read.
+    /// The error for a row that cannot be read.
     static let damage = StoreError.damaged("arrivals.packed holds bytes that are no deliveries")
 
     /// The deliveries of a row; nil when it is damaged.

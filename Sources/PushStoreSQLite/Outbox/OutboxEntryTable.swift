@@ -167,7 +167,7 @@ final class OutboxEntryTable {
         }
     }
 
-    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may be more.
+    /// Makes some of a backend's entries due that wait for another try; returns their number, ``largestRemoval`` when there may be more.
     func makeRetriesDue(of backend: String, now: Int64) throws(StoreError) -> Int {
         hasten.bind(1, backend)
         hasten.bind(2, now)

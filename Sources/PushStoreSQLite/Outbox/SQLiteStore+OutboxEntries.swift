@@ -112,7 +112,7 @@ extension SQLiteStore: OutboxStore {
         return total
     }
 
-    /// Makes due what waits for another try, in steps, between which other calls get their turn.
+    /// Makes the entries due that wait for another try, in steps, between which other calls get their turn.
     public func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
         var (total, changed) = (0, 0)
         repeat {

@@ -157,7 +157,7 @@ struct ArchivedDelivery: Equatable {
         return bytes
     }
 
-    /// What is said of a block, or of a delivery in it, that cannot be read.
+    /// The error for a block, or a delivery in it, that cannot be read.
     static let damage = StoreError.damaged("archive.packed holds bytes that are no ended deliveries")
 
     /// The delivery of a number in a block; nil when it is not there.

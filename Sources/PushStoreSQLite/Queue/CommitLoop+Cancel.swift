@@ -44,10 +44,10 @@ extension CommitLoop {
         }
     }
 
-    /// Cancels a part of what a caller has waiting: first it gets rows, then it ends, then what is claimed is marked.
+    /// Cancels a part of a caller's waiting deliveries: they get rows first, then end; at last the claimed ones are marked.
     ///
-    /// No place in the table is kept between parts: what has ended is in no index that is read here any more, and what comes
-    /// back to a flow meanwhile is found there.
+    /// No place in the table is kept between parts: ended deliveries have left the indexes that are read here, and deliveries that
+    /// come back to a flow meanwhile are found there.
     func cancel(
         caller: String,
         from place: CallerCancellation.Place,
@@ -73,7 +73,7 @@ extension CommitLoop {
 
     /// The deliveries of a caller that wait and have rows, up to a number, as many as `limit`.
     ///
-    /// What cannot be read is passed over: it counts for nothing, and the part still comes to an end.
+    /// Rows that cannot be read are passed over: they do not count, and the part still comes to an end.
     private func waiting(of caller: String, upTo end: Int64, limit: Int) throws(StoreError) -> [Entry] {
         var reader = RowReader(self)
         var found: [Entry] = []
@@ -99,7 +99,7 @@ extension CommitLoop {
         try begin()
         sql.markCancelled.bind(1, claimed.id)
         try sql.markCancelled.run()
-        claimed.cancellation = event  // At once: what it comes to may stand in the same transaction.
+        claimed.cancellation = event  // At once: its outcome may be recorded in the same transaction.
     }
 
     /// Ends one that waits.

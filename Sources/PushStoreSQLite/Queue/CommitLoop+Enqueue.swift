@@ -275,10 +275,10 @@ extension CommitLoop {
         return true
     }
 
-    /// A collapse id with the caller whose it is, and the hash by which its deliveries to a recipient are found.
+    /// A collapse id with its caller, and the hash by which its deliveries to a recipient are found.
     typealias Collapse = (hash: Int64, id: String, caller: String)
 
-    /// Withdraws what waits for the same recipient under the caller's same collapse id.
+    /// Withdraws deliveries that wait for the same recipient under the caller's same collapse id.
     private func replace(
         _ collapse: Collapse,
         in queue: BackendQueue,

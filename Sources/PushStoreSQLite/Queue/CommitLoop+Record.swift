@@ -112,8 +112,8 @@ extension CommitLoop {
         }
     }
 
-    /// The number of the lease under which a delivery comes back; one of its own for one that nobody had claimed, so that whoever
-    /// has seen it before knows that something became of it.
+    /// The number of the lease under which a delivery comes back; a new number for a delivery that was not claimed, so that a
+    /// worker that saw it before finds that it has changed.
     private func returnNumber(of entry: Entry) -> Int64 { entry.lease?.number ?? queueIndex.makeLease().number }
 
     private func retry(
@@ -124,7 +124,7 @@ extension CommitLoop {
         due: Int64,
         step: Int
     ) throws(StoreError) {
-        // Whoever follows an owner that died cannot know what became of its attempt.
+        // The next owner cannot know the outcome of the attempt of an owner that died.
         let isReplay = entry.isReplay || resolution.mayHaveBeenSent || entry.isRecovered
         try writeOut(entry)
         let statement = sql.retry

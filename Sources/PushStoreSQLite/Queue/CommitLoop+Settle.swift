@@ -1,7 +1,7 @@
 import PushCore
 import PushQueue
 
-/// Deliveries that nobody has claimed and about which something is decided all the same.
+/// Decisions about deliveries that wait and are not claimed.
 extension CommitLoop {
     /// Writes decisions about deliveries that still wait as they were seen; nothing is written when none does.
     func settle(
@@ -22,7 +22,7 @@ extension CommitLoop {
         pending.answers.append { [settled] in reply.succeed(settled) }
     }
 
-    /// A delivery that waits for a backend and with which nothing has happened since it came back under a lease, or since it was
+    /// A delivery that waits for a backend and has not changed since it came back under a lease, or since it was
     /// accepted (0); nil for any other.
     private func waiting(
         _ id: Int64,
@@ -41,14 +41,14 @@ extension CommitLoop {
             let mark = try sql.markOf.integer(0)
             found = mark == lease && mark != Schema.handedOut ? try reader.entry(id) : nil
         }
-        // One that waits for another with its collapse id has its turn after that.
+        // A delivery that waits behind another one with its collapse id goes after it.
         guard let entry = found, entry.flow.queue.name == backend, !queueIndex.isInFlight(entry.collapseKey) else {
             return nil
         }
         return entry
     }
 
-    /// Makes due now what waits at a backend for another attempt.
+    /// Makes the deliveries of a backend due that wait for another attempt.
     func makeDue(_ deliveries: [Int64], of backend: String, _ reply: Reply<Int>) throws(StoreError) {
         var reader = RowReader(self)
         var count = 0

@@ -22,7 +22,7 @@ struct DueKey: Comparable {
     }
 }
 
-/// What must not be in flight twice: a recipient with a caller's collapse id, at one backend.
+/// A recipient with a caller's collapse id at one backend: at most one of its deliveries is in flight.
 struct CollapseKey: Hashable {
     var backend: String
     var caller: String

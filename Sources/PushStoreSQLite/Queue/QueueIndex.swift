@@ -39,7 +39,7 @@ final class QueueIndex {
     var queues: some Collection<BackendQueue> { queuesByName.values }
     var flows: some Collection<Flow> { flowsByNumber.values }
     var waiting: Int { flowsByNumber.values.reduce(0) { $0 + $1.waiting } }
-    /// What waits of one caller, at all backends.
+    /// The waiting deliveries of one caller, at all backends.
     func waiting(of caller: String) -> Int {
         flowsByNumber.values.reduce(0) { $0 + ($1.caller == caller ? $1.waiting : 0) }
     }
@@ -139,7 +139,7 @@ final class QueueIndex {
         return nil
     }
 
-    /// The deliveries of a queue that have no row and that nobody has claimed.
+    /// The deliveries of a queue that have no row and are not claimed.
     func stagedAndWaiting(in queue: BackendQueue) -> [Entry] {
         staged.flatMap { $0.open > 0 ? $0.entries : [] }.compactMap { entry in
             entry.flatMap { $0.lease == nil && $0.flow.queue === queue ? $0 : nil }

@@ -34,7 +34,7 @@ struct RowReader {
         return nil
     }
 
-    /// The delivery in the row at hand; nil when what it refers to is lost.
+    /// The delivery in the row at hand; nil when its flow or its notification is lost.
     private mutating func entry(_ id: Int64, _ row: SQLStatement) throws(StoreError) -> Entry? {
         guard let flow = queueIndex.flow(number: try row.integer(0)),
             let recipient = Recipient(storedForm: try row.text(9))

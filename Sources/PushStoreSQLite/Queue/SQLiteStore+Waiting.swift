@@ -4,7 +4,7 @@ import PushComposition
 public import PushCore
 public import PushQueue
 
-/// What waits, without claims: it is read from the file, beside the writer, which writes only what was decided.
+/// Looks at waiting deliveries without claims: they are read from the file, beside the writer, which writes the decisions alone.
 extension SQLiteStore {
     /// Looks at deliveries that are due; at the beginning also at those that have no rows yet, from memory.
     public func waitingDeliveries(
@@ -48,7 +48,7 @@ extension SQLiteStore {
         return try await ask { .settle(resolutions, of: backend, event, $0) }
     }
 
-    /// Makes due what waits for another attempt, in steps, between which other calls get their turn.
+    /// Makes the deliveries due that wait for another attempt, in steps, between which other calls get their turn.
     public func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
         let now = time.steady.millisecondsSince1970
         let flows = try await look { index in
@@ -90,7 +90,7 @@ struct WaitingFlow: Sendable {
     var caller: String
 }
 
-/// Reads what waits in flows, one after the other, by the index of what waits; at most so many rows.
+/// Reads the waiting deliveries of flows, flow by flow, by the index of waiting deliveries; at most so many rows.
 private struct WaitingScan: Sendable {
     private let flows: [WaitingFlow]
     private let range: ClosedRange<Int64>
@@ -152,7 +152,7 @@ private struct WaitingScan: Sendable {
         return found
     }
 
-    /// The numbers of those that wait for another attempt.
+    /// The numbers of the deliveries that wait for another attempt.
     mutating func retries(on connection: OpaquePointer) throws(StoreError) -> [Int64] {
         var found: [Int64] = []
         try walk(connection) { (row, _) throws(StoreError) in
@@ -193,7 +193,7 @@ private struct WaitingScan: Sendable {
         }
     }
 
-    /// What a notification's deliveries share is in the row of its number, but for a plan of a delivery's own.
+    /// The row of the notification's number has what its deliveries share; a delivery may have a plan of its own.
     private static let statement = """
         SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
         coalesce(w.plan, h.plan), h.accepted, w.expires, h.content

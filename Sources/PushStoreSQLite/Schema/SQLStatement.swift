@@ -174,7 +174,7 @@ final class SQLStatement {
         }
     }
 
-    /// What a closure reads of the row at hand; nil for a damaged row, which is logged once and passed over by the caller.
+    /// The value that a closure reads from the row at hand; nil for a damaged row, which is logged once and passed over by the caller.
     func readable<Value>(_ read: (SQLStatement) throws(StoreError) -> Value, _ status: StoreStatus) -> Value? {
         do throws(StoreError) {
             return try read(self)
@@ -184,7 +184,7 @@ final class SQLStatement {
         }
     }
 
-    /// Says that a value is not what belongs there.
+    /// The error for a value of a wrong type or outside its bounds.
     func damage(_ column: Int32, _ wanted: String) -> StoreError {
         let sql = String(cString: sqlite3_sql(handle))
         let table = sql.range(of: "FROM ").map { sql[$0.upperBound...].prefix { !$0.isWhitespace } }
@@ -238,7 +238,7 @@ enum StoredRange {
 
 /// Reads of a file outside of the commit loop.
 extension Database {
-    /// Prepares a statement, whose getters throw for what is damaged; GRDB's rows would end the process.
+    /// Prepares a statement, whose getters throw for a damaged value; GRDB's rows would end the process.
     func statement(_ sql: String) throws(StoreError) -> SQLStatement {
         guard let connection = sqliteConnection else { throw .closed }
         return try SQLStatement(connection, sql)

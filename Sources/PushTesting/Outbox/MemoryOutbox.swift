@@ -120,7 +120,7 @@ struct MemoryOutbox {
         }
     }
 
-    /// Makes due what waits at a backend for another try; gives how many.
+    /// Makes the entries of a backend due that wait for another try; gives their number.
     mutating func makeRetriesDue(of backend: String, now: Date) -> Int {
         let found = entries.filter {
             $0.operation.backend == backend && !$0.isLeased && $0.due > now && isHead($0)
@@ -202,7 +202,7 @@ extension MemoryDeviceStore: OutboxStore {
         try use { $0.operations.cancel(of: backend, device: device) }
     }
 
-    /// Makes due what waits for another try.
+    /// Makes the entries due that wait for another try.
     package func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
         let now = time.steady
         let count = try use { $0.operations.makeRetriesDue(of: backend, now: now) }

@@ -59,7 +59,7 @@ extension StoreConformance {
                     .sample(store, fixture.time, to: recipients, due: due, collapseID: "order", caller: caller)
                 )
             }
-            // What waits, for each of the callers, one without a name among them.
+            // Waiting deliveries of each caller, one without a name among them.
             let due = fixture.time.now + 50
             let old = [
                 try await accept("shop", due: due), try await accept("news", due: due), try await accept("", due: due),
@@ -69,7 +69,7 @@ extension StoreConformance {
             let newer = try await accept("shop", due: due)
             try expect(try await store.counts(old[0]), is: [.cancelled: 1], "the same caller's, after a restart")
             for id in old[1...] { try expect(try await store.counts(id), is: [.scheduled: 1], "the others'") }
-            // What is claimed: each caller has one in flight, and a second one behind it.
+            // Claimed deliveries: each caller has one in flight, and a second one behind it.
             fixture.time.advance(by: .seconds(60))
             let claimed = try await store.claimNow()
             try expect(Set(claimed.map(\.notificationID)), is: [newer, old[1], old[2]], "in flight together")
@@ -78,7 +78,7 @@ extension StoreConformance {
             let others = claimed.filter { $0.caller != "news" }
             try await store.end(others)
             try expect(try await store.claimNow().count, is: 0, "after the other callers' have ended")
-            // What comes back: only a newer one of its own caller ends it.
+            // A delivery that comes back: only a newer one of its own caller ends it.
             let retry = Resolution.Transition.retry(at: fixture.time.now, step: 0)
             let later = try await accept("shop", due: fixture.time.now + 50)
             try await store.record(

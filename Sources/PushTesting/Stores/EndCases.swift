@@ -140,8 +140,8 @@ extension StoreConformance {
             ])
             let after: [DeliveryState: Int] = [.cancelled: 2_498, .acceptedByPlatform: 2]
             try expect(try await store.counts(large), is: after, "after what was claimed has ended")
-            let nobody = try await store.cancelAll(of: "nobody")
-            try expect(nobody, is: CallerCancellation(cancelled: 0), "of a caller that there is not")
+            let unknown = try await store.cancelAll(of: "unknown")
+            try expect(unknown, is: CallerCancellation(cancelled: 0), "of an unknown caller")
             store = try await fixture.reopen(store)
             try expect(try await store.counts(large), is: after, "after opening again")
             let again = try await store.cancelAll(of: "shop")

@@ -3,7 +3,7 @@ import PushComposition
 package import PushCore
 package import PushQueue
 
-/// A store with something of every kind, made by public calls, and what it answers: for copies, and for damaged files.
+/// Fills a store with rows of every kind by public calls, and compares its answers: for copies, and for damaged files.
 package struct StoreFilling: Sendable {
     package typealias Store = DeviceStore & NotificationStore & OutboxStore & StateStore & TraceStore
 

@@ -77,7 +77,7 @@ extension NotificationStore {
         )
     }
 
-    /// Cancels what a caller has waiting, part by part; what all parts did.
+    /// Cancels a caller's waiting deliveries, part by part; returns the sum of all parts.
     func cancelAll(of caller: String, after first: CallerCancellation? = nil) async throws -> CallerCancellation {
         var total = first ?? CallerCancellation(cancelled: 0)
         var parts = 0

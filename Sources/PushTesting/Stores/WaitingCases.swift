@@ -3,7 +3,7 @@ import PushComposition
 import PushCore
 import PushQueue
 
-/// What the gateway decides about deliveries that nobody has claimed.
+/// Decisions of the gateway about deliveries that are not claimed.
 extension StoreConformance {
     static let waiting: [StoreConformanceCase] = [
         StoreConformanceCase("A look claims nothing, and sees everything that is due, once") { fixture in
@@ -88,7 +88,7 @@ extension StoreConformance {
                 try expect(try await store.settle(ends, of: "apns") { _, _, _ in [1] }.count, is: 1, state.rawValue)
                 try expect(try await store.counts(id), is: [state: 1], "after \(state.rawValue)")
             }
-            // What may have been sent stays so, and is known as such only once.
+            // A delivery that may have been sent stays marked as such, and counts as recovered only once.
             let id = try await store.accept(.sample(store, fixture.time, backends: ["apns", "fcm"]))
             _ = try await store.claimNow("apns")
             store = try await fixture.reopen(store)

@@ -30,7 +30,7 @@ extension MemoryTables {
         return .success(change)
     }
 
-    /// Looks at what is due and free, in order, behind a place.
+    /// Looks at deliveries that are due and not claimed, in order, behind a place.
     func look(_ look: WaitingLook, where isWanted: (WaitingDelivery) -> Bool, _ time: any TimeSource) -> WaitingPage {
         let rows = waiting.values.filter { row in
             let due = due(row, time)
@@ -56,7 +56,7 @@ extension MemoryTables {
         return WaitingPage(found: found, next: rows.count > looked.count ? looked.last?.place : nil)
     }
 
-    /// Writes decisions about what waits for a backend as it was seen; the numbers of what changed.
+    /// Writes decisions about deliveries that wait for a backend as they were seen; returns the numbers of those that changed.
     mutating func settle(
         _ resolutions: [Resolution],
         at backend: String,
@@ -81,7 +81,7 @@ extension MemoryTables {
         return settled
     }
 
-    /// Makes due what waits at a backend for another attempt; how many.
+    /// Makes the deliveries of a backend due that wait for another attempt; returns their number.
     mutating func makeRetriesDue(_ backend: String, _ time: any TimeSource) -> Int {
         let found = waiting.values.filter {
             $0.backend == backend && $0.owner == nil && $0.attempts > 0 && due($0, time) > time.steady
@@ -177,7 +177,7 @@ extension MemoryTables {
         return (result, claimed)
     }
 
-    /// Cancels what waits of a caller up to a number, and marks what is claimed; the numbers of the latter.
+    /// Cancels the waiting deliveries of a caller up to a number, and marks the claimed ones; returns the numbers of the marked ones.
     mutating func cancel(
         caller: String,
         upTo end: Int64,

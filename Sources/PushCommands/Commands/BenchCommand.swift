@@ -98,10 +98,10 @@ struct BenchCommand: AsyncParsableCommand {
         return result
     }
 
-    /// So many notifications are looked at for what became of them.
+    /// The number of notifications whose outcome is looked up.
     private static let sample = 1000
 
-    /// Counts how the sampled notifications ended: what does not wait any more may have failed or expired.
+    /// Counts how the sampled notifications ended: one that no longer waits may have failed or expired.
     private func look(at result: inout Result, _ client: GatewayClient) async throws {
         for id in result.sampled {
             let answer: GatewayClient.Answer

@@ -39,7 +39,7 @@ struct CheckCommand: AsyncParsableCommand {
         return "\(file.path) is good: \(all); \(routes) route\(routes == 1 ? "" : "s")."
     }
 
-    /// A part that the date keeps from working: the gateway starts without it.
+    /// A part of the configuration that does not work by its dates: the gateway starts without it.
     struct Warning: Equatable {
         var path: String
         var problem: String

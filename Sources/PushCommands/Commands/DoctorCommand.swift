@@ -34,7 +34,7 @@ struct DoctorCommand: AsyncParsableCommand {
         if failures > 0 { throw ExitStatus.failure }
     }
 
-    /// The last line: whether all is in order, or what is not.
+    /// The last line: whether all is in order, or the number of failures and warnings.
     static func summary(_ failures: Int, warnings: Int, of count: Int) -> String {
         let warned = warnings == 1 ? "1 warning" : "\(warnings) warnings"
         if failures > 0 { return "\(failures) of \(count) checks failed" + (warnings > 0 ? ", \(warned)." : ".") }

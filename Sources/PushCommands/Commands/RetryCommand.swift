@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar retry`: what waits at a backend for a time of its own is tried at once.
+/// `chapar retry`: messages and device operations of a backend that wait for another attempt are tried at once.
 struct RetryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retry",

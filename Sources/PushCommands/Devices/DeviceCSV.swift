@@ -71,7 +71,7 @@ enum DeviceCSV {
         return fields.map(inert).map(CSV.quoted).joined(separator: ",")
     }
 
-    /// What makes a spreadsheet take a field for a formula, and the mark that makes it a text.
+    /// The first characters by which a spreadsheet takes a field for a formula, and the mark that makes it a text.
     private static let active: Set<UInt8> = Set("=+-@\t\r'".utf8)
 
     /// The field with the mark of a text before it, where a spreadsheet would calculate it.

@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar cancel`: cancels what has not gone out of a notification, and what platforms can take back; or all that was sent
-/// with an API key.
+/// `chapar cancel`: cancels the deliveries of a notification that have not gone out, and asks platforms to take back the others; or
+/// cancels all waiting deliveries of an API key.
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
@@ -69,7 +69,7 @@ struct CancelCommand: AsyncParsableCommand {
     /// So many calls in a row may find nothing to cancel before the command gives up.
     private static let mostFutileCalls = 5
 
-    /// Cancels all that a key has waiting: call by call, since each ends after a bounded time.
+    /// Cancels all waiting deliveries of a key: call by call, since each ends after a bounded time.
     private func cancelAll(of key: String) async throws {
         let path = "/v1/notifications?key=\(FormEncoding.encode(key))"
         try await DevicesClient.use(gateway) { client in

@@ -17,7 +17,7 @@ enum HostChecks {
             + [certificate(configuration.tls, at: Date())].compactMap(\.self)
     }
 
-    /// How the certificate stands with its dates with which the API speaks TLS; nil without one.
+    /// Checks the dates of the API's TLS certificate; nil without one.
     static func certificate(_ tls: GatewayConfiguration.TLS?, at now: Date) -> Diagnosis? {
         guard let end = tls?.notAfter else { return nil }
         let renew = "Renew it, replace server.tls.certificate_file and send the gateway SIGHUP."

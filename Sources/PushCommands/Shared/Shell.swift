@@ -3,9 +3,9 @@ package import PushCore
 
 /// What the program writes: results to stdout, everything else to stderr.
 ///
-/// Text of others (platforms, gateways, files) may be part of every line. Of its controls a terminal obeys none: they are written out,
-/// but for line breaks, tabs and the colours of ``paint(_:_:)``. Where a line break could pass for a line of the program's own, the
-/// caller puts the text through `onOneLine`.
+/// Every line may hold text from outside (platforms, gateways, files). Its control characters are written out, so that no terminal
+/// obeys them, except line breaks, tabs and the colours of ``paint(_:_:)``. Where a line break could pass for a line of the program's
+/// own, the caller puts the text through `onOneLine`.
 package enum Shell {
     /// Writes a line to stdout.
     package static func print(_ line: String) { write(harmless(line) + "\n", to: STDOUT_FILENO) }

@@ -12,7 +12,7 @@ internal import PushQueue
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
-    /// So long one request goes on cancelling what a key has waiting, in seconds; then the caller asks for the rest.
+    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; then the caller asks for the rest.
     private static let longestCancellation: TimeInterval = 20
 
     let endpoint: SyncEndpoint
@@ -121,7 +121,7 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// Cancels what has not gone out of all that was sent with a key, in parts, for a bounded time.
+    /// Cancels the waiting deliveries of a key's notifications, in parts, for a bounded time.
     func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["key"])
@@ -131,7 +131,7 @@ struct StatusAPI: Sendable {
                 .forbidden,
                 "key_not_allowed",
                 "The API key may not do this",
-                detail: "It cancels what was sent with itself; what was sent with others needs the scope \"admin\"."
+                detail: "It cancels its own messages; those of another key need the scope \"admin\"."
             )
         }
         let end = state.time.steady + Self.longestCancellation
@@ -160,14 +160,14 @@ struct StatusAPI: Sendable {
         return response
     }
 
-    /// The name of a key in a query; empty stands for what was sent without one.
+    /// The name of a key in a query; the empty name stands for notifications that were sent without a key.
     private static func keyName(_ text: String?) throws(Problem) -> String {
         var issues = RequestIssues()
         if let text {
             if text.isEmpty || BackendRegistry.isName(text) { return text }
             issues.add("#/key", "invalid", "A key's name has letters, digits, - and _, at most 64.")
         } else {
-            issues.add("#/key", "missing", "Say whose messages are to be cancelled: ?key=NAME, the name of an API key.")
+            issues.add("#/key", "missing", "Name the API key whose messages are to be cancelled: ?key=NAME.")
         }
         throw Problem(issues)
     }

@@ -251,9 +251,9 @@ public struct GatewayConfiguration: Sendable {
         public var requestsPerSecond: Int?
         /// `not_after`: the time of day from which on it opens nothing; nil is never.
         public var notAfter: Date?
-        /// `queue_share`: how much of `store.max_waiting` may be taken by what waits of it, above 0 and at most 1.
+        /// `queue_share`: the largest part of `store.max_waiting` that the key's waiting deliveries may take, above 0 and at most 1.
         ///
-        /// Nil is half of it where there is another key that may send, and all of it where there is none.
+        /// Nil is half where another key may send, and all where none may.
         public var queueShare: Double?
 
         /// Makes a key.
@@ -282,7 +282,7 @@ public struct GatewayConfiguration: Sendable {
         public enum Scope: String, Sendable, CaseIterable {
             /// Sending, and cancelling what was sent with the key.
             case send
-            /// Addressing all whom a platform knows: everyone, tags that only leave some out, a topic that stands for everybody.
+            /// A message to every user of a platform: `everyone`, tags with nothing but `none`, a topic that reaches every user.
             ///
             /// Beside ``send``, and only where the backend's section says `allow_broadcast`.
             case broadcast

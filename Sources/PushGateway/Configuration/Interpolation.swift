@@ -3,7 +3,7 @@ internal import PushCore
 
 /// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of messages.
 ///
-/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. What is put in is taken as it is:
+/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is taken as it is:
 /// it is neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret stores
 /// add one.
 struct Interpolation {

@@ -208,7 +208,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Waits for the workers; those that do not end in time are made to.
     private func drain(_ group: inout TaskGroup<Void>, _ workers: [DeliveryWorker], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
-            // Each on its own: one that takes its time to close is no reason for the others to wait.
+            // Each in a task of its own: a backend that closes slowly does not delay the others.
             for worker in workers {
                 deadline.addTask { [time] in
                     guard (try? await time.sleep(for: span)) != nil else { return }  // Everything ended in time.
@@ -264,7 +264,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         return new
     }
 
-    /// After a reload: whatever was wrong may be mended, so that nothing waits for a time of its own any more.
+    /// After a reload, which may have mended the cause: deliveries that wait for another attempt are due now.
     private func retryNow(_ workers: [DeliveryWorker]) async {
         for worker in workers {
             do throws(StoreError) {
@@ -276,7 +276,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
                     metadata: ["backend": "\(worker.name)", "error": "\(error)"]
                 )
             }
-            // Last, so that the first try is of what waited longest. Other gateways are reloaded by themselves.
+            // Last, so that the delivery that waited longest is tried first. Other gateways are reloaded separately.
             _ = worker.flow.endOwnPauses(at: clock.reading)
         }
     }

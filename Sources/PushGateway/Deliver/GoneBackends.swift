@@ -33,13 +33,13 @@ package final class GoneBackends: Sendable {
         var dropped: Set<String> = []
         /// Which deliveries of a backend are looked at next.
         var rounds: [String: WaitingRounds] = [:]
-        /// How many configurations and decisions of operators there were: rounds from before them are over.
+        /// The number of configurations and operators' decisions so far: a round that began before the last of them is over.
         var turn = 0
 
         /// Whether a backend is known to be gone.
         func isGone(_ backend: String) -> Bool { snapshot?.isGone(backend) ?? false }
 
-        /// Lets everything be looked at again.
+        /// Starts again with the first delivery.
         mutating func beginAnew() {
             rounds = [:]
             turn += 1
@@ -49,9 +49,9 @@ package final class GoneBackends: Sendable {
     /// So many deliveries are looked at in one call of the store, so many times in each round of upkeep.
     private static let page = 1_000
     private static let pages = 20
-    /// How soon deliveries without another backend are looked at again; what comes due meanwhile is looked at at once.
+    /// The time after which deliveries without another backend are looked at again; new due deliveries are looked at at once.
     private static let interval = Duration.seconds(60)
-    /// So long is waited at a time for the last outcomes of a backend.
+    /// The longest single wait for the last outcomes of a backend.
     private static let moment = Duration.milliseconds(50)
     private static let droppedKey = "gone_backends.dropped"
 
@@ -98,8 +98,9 @@ package final class GoneBackends: Sendable {
         if dropped != before { try? await save(dropped) }  // Else it is done at the next start.
     }
 
-    /// Looks once after what is due: passes on or ends what can be, and leaves the others as they are, so that they are there at once for
-    /// a backend that comes back.
+    /// Looks once at the deliveries that are due: passes them on or ends them where the plan says so.
+    ///
+    /// The others stay as they are, and a backend that comes back gets them at once.
     func work() async {
         // When the store fails the next round does it.
         guard let depths = try? await depths() else { return }
@@ -129,12 +130,12 @@ package final class GoneBackends: Sendable {
         }
     }
 
-    /// What a look came to.
+    /// The result of a look.
     private enum LookResult {
         case more, over, failed
     }
 
-    /// Looks at a part of what waits for a backend that is gone, and writes what is decided about it.
+    /// Looks at a part of the deliveries that wait for a backend that is gone, and writes the decisions about them.
     private func look(at name: String, _ rounds: inout WaitingRounds) async -> LookResult {
         let (snapshot, isDropped) = state.withLock { ($0.snapshot, $0.dropped.contains(name)) }
         guard let snapshot, snapshot.isGone(name) else { return .over }
@@ -164,7 +165,7 @@ package final class GoneBackends: Sendable {
             }
             return rounds.end(at: page.next) ? .over : .more
         } catch {
-            return .failed  // The store says so in its own log; the next round does it.
+            return .failed  // The store logs the failure; the next round tries again.
         }
     }
 
@@ -233,7 +234,7 @@ package final class GoneBackends: Sendable {
                     )
                     return moved
                 }
-                // What the backend had when it was removed from the configuration is about to be written.
+                // The last outcomes of the removed backend are still to be written.
                 try? await clock.time.sleep(for: Self.moment)
             }
         } catch {

@@ -6,7 +6,7 @@ internal import PushQueue
 enum NodeNews: Sendable, Equatable {
     /// A platform asked for a pause; `identity` says which backend it is, whatever its name.
     case paused(backend: String, identity: String, until: Date, reason: String)
-    /// An operator lets a backend's work be tried again at once.
+    /// An operator asked for a retry of a backend's work at once.
     case retried(backend: String)
     /// Answers that were counted since the last news, and how many of them declared a token dead.
     case answers(backend: String, answers: Int, uncertain: Int, certain: Int)

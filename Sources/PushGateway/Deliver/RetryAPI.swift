@@ -4,15 +4,15 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/backends/{name}/retry`: what waits for a time of its own is tried at once.
+/// `POST /v1/backends/{name}/retry`: deliveries and outbox entries that wait for another attempt are tried at once.
 struct RetryAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver
-    /// What platforms are told about devices; nil where nothing runs that tells them.
+    /// Carries out the entries of the outbox; nil where the gateway runs no outbox.
     let outbox: OutboxRelay?
     let admission: Admission
 
-    /// Makes due what waits for another attempt, and ends the pauses that no platform asked for.
+    /// Makes deliveries and outbox entries due that wait for another attempt, and ends the pauses that no platform asked for.
     func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])

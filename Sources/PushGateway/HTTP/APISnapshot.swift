@@ -44,10 +44,10 @@ final class APISnapshot: Sendable {
     /// The gateway as a caller sees it: its backends, its apps, the routes through them.
     func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
 
-    /// What plugins bring to the API.
+    /// The routes of plugins.
     var modules: [any GatewayModule] { gateway.modules }
 
-    /// Whether a caller may use what is kept under the name of an app; with one app the name is of no matter.
+    /// Whether a caller may use the data under the name of an app; a gateway with one app ignores the name.
     func mayUse(appNamed name: String, _ caller: Caller) -> Bool {
         gateway.apps.count <= 1 || caller.mayUse(app: AppName(rawValue: name))
     }
@@ -82,7 +82,7 @@ final class APISnapshot: Sendable {
 
     /// When the gateway's own credentials end: `server_certificate`, and `api_key.NAME` of the caller's key.
     ///
-    /// Administrators see those of the keys whose notifications they see.
+    /// Administrators see the expiries of the keys whose notifications they see.
     func credentialExpiries(for caller: Caller) -> [String: Date] {
         var expiries: [String: Date] = [:]
         expiries["server_certificate"] = certificateNotAfter
@@ -94,7 +94,7 @@ final class APISnapshot: Sendable {
 
     var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
 
-    /// The most deliveries that a key may have waiting which says nothing of its share.
+    /// The most waiting deliveries of a key without a share of its own.
     var waitingPerKey: Int {
         EnqueueBatch([], share: gateway.configuration.queueShare)
             .ownBound(of: gateway.configuration.store.maximumWaiting)
@@ -103,8 +103,8 @@ final class APISnapshot: Sendable {
     /// Lets a request through, or says why not.
     ///
     /// - Parameters:
-    ///   - fields: What it says of its caller.
-    ///   - access: Who may.
+    ///   - fields: The request's header fields about its caller.
+    ///   - access: The scope that the route asks for.
     ///   - peer: An address that made too many wrong attempts: only keys that were good from there lately are compared.
     ///   - now: The time of day by which keys end, and the steady time.
     /// - Returns: The caller.

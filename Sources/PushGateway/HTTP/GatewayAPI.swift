@@ -21,7 +21,7 @@ package struct GatewayAPI: Sendable {
     /// - Parameters:
     ///   - state: What every part of the gateway shares.
     ///   - workers: Who knows how the workers are doing.
-    ///   - outbox: What tells platforms about devices; nil where nothing does.
+    ///   - outbox: Carries out the entries of the outbox; nil for a gateway without one.
     ///   - metrics: What is counted, and shown under `/metrics`.
     ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
     ///   - build: Which build this is.

@@ -37,9 +37,9 @@ struct OperatorAPI: Sendable {
 
     /// Whether new work is taken.
     ///
-    /// A platform that is down does not matter here: the queue is what it is for. A queue that is full refuses what is sent, as does a
-    /// gateway without backends. Asked without a key, so that it says no more than that: what the store lacks stands in the metrics, and in the answer
-    /// to whoever sends.
+    /// A platform that is down changes nothing here: the queue holds its messages. A full queue refuses new notifications, as does a
+    /// gateway without backends. It needs no key, so the answer says no more than that: the store's trouble stands in the metrics, and in
+    /// the answers to notifications.
     func readiness() async -> Response {
         let health = await state.store.health()
         let status =

@@ -56,9 +56,9 @@ public final class GatewaySnapshot: Sendable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
 
-    /// Whether a backend is gone: no gateway has it in its configuration any more, so that what waits for it has nobody who sends it.
+    /// Whether a backend is gone: no gateway has it in its configuration any more, so that no worker sends the deliveries that wait for it.
     ///
-    /// The one place that decides it, for everything that looks after such deliveries or shows them.
+    /// No other code decides it, neither for the treatment of such deliveries nor for answers about them.
     func isGone(_ backend: String) -> Bool { !names.contains(backend) }
 
     /// The app of a backend; nil when there is none of this name.

@@ -1,9 +1,9 @@
 package import Foundation
 internal import PushComposition
 
-/// What a *retry now* did with the pauses of a backend.
+/// The pauses of a backend that a *retry now* ended, and those that it left.
 package struct EndedPauses: Sendable, Equatable {
-    /// What keeps a backend from sending, or from telling its platform about devices.
+    /// The cause that stops a backend's messages, or its calls about devices.
     package enum Kind: String, Sendable {
         /// Too many failures.
         case breaker
@@ -11,24 +11,24 @@ package struct EndedPauses: Sendable, Equatable {
         case parked
         /// The gateway waits by itself, since the platform did not say how long.
         case backoff
-        /// The same for what a platform is told about devices.
+        /// The same for the outbox entries of the backend.
         case operations
-        /// The platform asked for it.
+        /// The platform asked for a pause.
         case platform
-        /// The platform asked to leave single recipients alone.
+        /// The platform asked for a pause of single recipients.
         case recipients
         /// Too many tokens were called dead: an operator decides.
         case invalidationsHeld = "invalidations_held"
     }
 
-    /// One of them.
+    /// One pause.
     package struct Pause: Sendable, Equatable {
         package var kind: Kind
-        /// The platform's or the gateway's word for it.
+        /// The code of the cause, from the platform or the gateway.
         package var reason: String?
-        /// When it ends, as a time of day; nil when that is not known.
+        /// The end of the pause, as a time of day; nil when it is not known.
         package var until: Date?
-        /// How many recipients it is about; nil when it is about all.
+        /// The number of paused recipients; nil when the pause is for all.
         package var count: Int?
 
         package init(_ kind: Kind, reason: String?, until: Date? = nil, count: Int? = nil) {
@@ -50,9 +50,9 @@ package struct EndedPauses: Sendable, Equatable {
 extension FlowGate.State {
     /// Ends every pause that no platform asked for, so that the next look may claim.
     ///
-    /// The one place for that. A parked or slowed worker and an open breaker try one delivery at once; the others follow when it succeeds, and the
-    /// waits between tries begin anew. What the platform asked for stays, and so do quarantined dead-token answers, which an operator
-    /// decides about.
+    /// No other code ends such pauses. A parked or slowed worker and an open breaker try one delivery at once; the others follow when
+    /// it succeeds, and the waits between tries begin anew. A pause that the platform asked for stays, and so do quarantined tokens,
+    /// about which an operator decides.
     mutating func endOwnPauses(at now: Date) -> EndedPauses {
         var result = EndedPauses()
         if isHeld { result.kept.append(EndedPauses.Pause(.invalidationsHeld, reason: nil)) }

@@ -15,22 +15,22 @@ extension FlowGate {
         var reserved = 0
         /// The most that may be with it; brought up to date with every look.
         var window = 0
-        /// Until when the platform asked to be left alone.
+        /// The end of the pause that the platform asked for.
         var pausedUntil: Date?
         var pauseReason: String?
         /// Set while an operator must mend the backend; then one delivery at a time is tried.
         var isParked = false
-        /// Set while the platform asks to be left alone and does not say for how long; then one delivery at a time is tried.
+        /// Set while the platform asks for a pause and names no time; then one delivery at a time is tried.
         var isSlowed = false
-        /// When the next of these may go; nil when one may go now.
+        /// The time of the next single delivery; nil when one may go now.
         var probeAt: Date?
         /// Why it is parked or slowed.
         var probeReason: String?
         /// The same in a sentence with the fix; nil when there is none.
         var probeDetail: String?
-        /// When a slowing was last said, and of what: one that comes and goes is said now and then only.
+        /// The time and the reason of the last reported slowing: a slowing that comes and goes is reported only once in a while.
         private var told: (reason: String, at: Date)?
-        /// Whether that which is in force was said.
+        /// Whether the slowing in force was reported.
         private var isTold = false
         /// The wait after the next refusal while parked or slowed; doubles each time.
         var nextProbe = BackendSignal.firstWait
@@ -47,7 +47,7 @@ extension FlowGate {
 
         /// How often a worker that stands still looks for such deliveries.
         static let passOnInterval = 0.25
-        /// A slowing that comes and goes for one reason is said once in so many seconds.
+        /// A slowing that comes and goes for one reason is reported once in so many seconds.
         static let tellingInterval = 600.0
 
         init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
@@ -152,7 +152,7 @@ extension FlowGate {
         /// The platform took or judged so many messages: whatever was wrong before is over.
         mutating func works(_ count: Int, at now: Date) -> Change? {
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
-            // While the next probe is waited for it is an old message's answer.
+            // Before the next probe this is the answer to a message that was sent earlier.
             let isOver = isProbing && probeAt.map { now >= $0 } ?? true
             let isQuiet = !isParked && !isTold
             move(.work) { if isOver { $0.endProbes() } }
@@ -217,9 +217,9 @@ extension FlowGate {
             return isNew
         }
 
-        /// Leaves the backend alone but for single probes, or for longer; nil when this is no news.
+        /// Slows the backend to single probes, or lengthens the wait between them; nil when nothing changes.
         ///
-        /// Of a parked one it changes nothing but the time: an operator must act all the same.
+        /// A parked backend stays parked, and only the time of the next probe changes: an operator must act.
         mutating func slow(reason: String, detail: String?, at now: Date) -> Change? {
             if isParked { return park(reason: probeReason ?? reason, detail: probeDetail ?? detail, at: now) }
             let isNew = !isSlowed || probeReason != reason
@@ -235,7 +235,7 @@ extension FlowGate {
             return .slowed(until: until, reason: reason, detail: detail, isFirst: isFirst)
         }
 
-        /// Parks, or parks for longer; nil when this is no news.
+        /// Parks the backend, or lengthens the wait for the next probe; nil when nothing changes.
         mutating func park(reason: String, detail: String?, at now: Date) -> Change? {
             let isFirst = !isParked || probeReason != reason
             guard let until = nextProbeTime(atMost: BackendSignal.longestParkedWait, at: now) else { return nil }
@@ -246,7 +246,7 @@ extension FlowGate {
             return .parked(until: until, reason: reason, detail: detail, isFirst: isFirst)
         }
 
-        /// When to probe next after a refusal; nil while none is waited for, since a thousand refusals at once are one.
+        /// The time of the next probe after a refusal; nil when no probe is under way, since many refusals at the same time count as one.
         private mutating func nextProbeTime(atMost longest: Duration, at now: Date) -> Date? {
             guard waitsUntil.map({ now >= $0 }) ?? true else { return nil }
             let wait = min(nextProbe, longest)

@@ -25,7 +25,7 @@ final class FlowGate: Sendable {
     enum Change: Equatable {
         /// A parked or slowed worker works again.
         case resumed
-        /// The same of one of which nothing was said.
+        /// The same for a worker whose stop was not reported.
         case resumedQuietly
         /// The platform asked for a pause.
         case paused(until: Date, reason: String)

@@ -16,7 +16,7 @@ struct RecipientPauses: Sendable {
     /// Whether nothing is remembered, which is the usual case and spares the look-ups.
     var isEmpty: Bool { until.isEmpty }
 
-    /// Leaves a recipient alone until then, or for longer where that was asked for before.
+    /// Pauses a recipient until a time, or longer where an earlier pause of it ends later.
     mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
         while let first = ends.first, first.time <= now { removeFirst() }
         if let known = until[recipient], known >= time { return }

@@ -7,7 +7,7 @@ internal import Synchronization
 /// Takes what became of deliveries from the event loops and writes it to the store, a commit for all that waits.
 ///
 /// While one commit runs the next batch gathers. A store that fails is tried again: what is not written yet stays here,
-/// and workers stop claiming when it becomes too much, so that it is bounded. One that the store refuses for what it says holds up no
+/// and workers stop claiming when it becomes too much, so that it is bounded. An outcome that the store refuses for its content delays no
 /// other: its delivery ends as unknown. Nor does one whose row is damaged: its delivery stays claimed, and the next start says of it that
 /// it may have been sent.
 final class OutcomeWriter: Sendable {
@@ -64,7 +64,7 @@ final class OutcomeWriter: Sendable {
         while let part = parts.popLast() {
             guard let refusal = await write(Array(part)) else { continue }
             guard part.count == 1, let single = part.first else {
-                // The store takes all or nothing: the halves without it are written.
+                // The store takes all or nothing: so the halves are tried on their own.
                 let middle = part.startIndex + part.count / 2
                 parts += [part[middle...], part[..<middle]]
                 continue
@@ -111,7 +111,7 @@ final class OutcomeWriter: Sendable {
         return obstacle ?? nil
     }
 
-    /// Ends a delivery whose outcome cannot be written: what became of it is not known any more.
+    /// Ends a delivery whose outcome cannot be written as unknown.
     private func giveUp(_ resolution: Resolution, _ refusal: String) async {
         logger.error(
             "an outcome cannot be written: its delivery ends as unknown",

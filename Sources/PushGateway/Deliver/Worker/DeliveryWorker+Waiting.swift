@@ -13,9 +13,9 @@ extension DeliveryWorker {
     /// How long a platform gets to say what became of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
-    /// What a worker has seen of its queue while it stands still.
+    /// The part of its queue that a worker has looked at while it stands still.
     struct StandingQueue {
-        /// Since when it has not worked; a later trouble begins anew.
+        /// The time since which the backend has not worked; a later failure starts a new time.
         var since: Date?
         var rounds = WaitingRounds(interval: .seconds(30))
         /// The deliveries about which the platform is being asked.
@@ -25,7 +25,7 @@ extension DeliveryWorker {
     /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose wait for the
     /// platform's status is over.
     ///
-    /// The others are neither claimed nor written: they are there in their order when the worker may go on.
+    /// The other deliveries are neither claimed nor written: they keep their order until the worker goes on.
     ///
     /// - Returns: Those about which the platform is to be asked.
     func passOn() async -> [Silence] {
@@ -75,7 +75,7 @@ extension DeliveryWorker {
         }
     }
 
-    /// Writes decisions about deliveries that wait and that nobody has claimed.
+    /// Writes decisions about deliveries that wait and are not claimed.
     private func settle(
         _ resolutions: [Resolution],
         of waiting: [ClaimedDelivery],
@@ -198,7 +198,7 @@ extension DeliveryWorker {
         }
     }
 
-    /// What becomes of a delivery after its wait for the platform's status, and where it goes on, if it does.
+    /// The transition of a delivery after its wait for the platform's status, and the next step of its plan, if there is one.
     private func resolution(
         _ claim: ClaimedDelivery,
         _ state: DeliveryState?,
@@ -221,7 +221,7 @@ extension DeliveryWorker {
 }
 
 extension DeliveryWorker.Settings {
-    /// Where a delivery goes on, and when, if its backend does not work since a time; nil when it stays there.
+    /// The next step of a delivery and its time, when its backend does not work since a time; nil when the delivery stays there.
     func wayOn(_ plan: DeliveryPlan, _ step: Int, from backend: String, since: Date) -> (step: Int, at: Date)? {
         guard let delay = plan.fallbackDelay ?? queue.fallbackDelay,
             let next = plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: false).first

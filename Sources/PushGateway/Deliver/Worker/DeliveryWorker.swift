@@ -80,7 +80,7 @@ final class DeliveryWorker: Sendable {
     private let stopped = Atomic(false)
     /// How many deliveries the platform is being asked about.
     let queriesInFlight = Atomic(0)
-    /// What it has seen of its queue while it stands still.
+    /// The part of its queue that it has looked at while it stands still.
     let standing = Mutex(StandingQueue())
 
     var gate: FlowGate { flow.gate }
@@ -151,7 +151,7 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// Parks a backend before its first message, when the dates of its credential say that none would be taken.
+    /// Parks a backend before its first message, when its credential is not valid by its dates.
     private func parkIfOutOfDate() {
         let now = dependencies.clock.reading
         guard let problem = backend.credentialProblem(at: now.wall) else { return }
@@ -165,7 +165,7 @@ final class DeliveryWorker: Sendable {
     enum Work {
         /// Send.
         case deliver([ClaimedDelivery])
-        /// Ask the platform a last time what became of messages that nobody has claimed.
+        /// Ask the platform a last time for the outcome of messages that are not claimed.
         case query([Silence])
     }
 
@@ -310,7 +310,7 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// Logs that the store gave nothing, and waits a moment.
+    /// Logs that a call of the store failed, and waits a moment.
     func noteStoreFailure(_ error: any Error) async {
         dependencies.logger.error(
             "claiming failed, trying again",

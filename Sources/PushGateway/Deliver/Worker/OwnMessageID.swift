@@ -8,8 +8,8 @@ extension MessageID {
         self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
     }
 
-    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id of anybody else, and for one whose number no
-    /// delivery has: phones know the first half of the id, and may write any second one behind it.
+    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id that this gateway did not make, and for a number that
+    /// no delivery has: an app knows the first half of the id and may add any second half.
     func delivery(instance: UInt64) -> Int64? {
         let number = Int64(bitPattern: low & ~(1 << 63))
         guard number <= NotificationID.highest else { return nil }

@@ -10,7 +10,7 @@ package struct WorkerStatus: Sendable, Hashable {
     package var inFlight: Int
     /// The most messages that may be with the backend now.
     package var window: Int
-    /// Nothing is sent until then, because the platform asked for it, or but for a probe; nil without a pause.
+    /// The end of the pause that the platform asked for, or the time of the next probe; nil without a pause.
     package var pausedUntil: Date?
     /// Why it is paused or parked; nil when it flows.
     package var pauseReason: String?
@@ -18,7 +18,7 @@ package struct WorkerStatus: Sendable, Hashable {
     package var pauseDetail: String?
     /// Whether an operator must mend the backend.
     package var isParked: Bool
-    /// Whether the platform asks to be left alone without saying for how long, so that one message at a time is tried.
+    /// Whether the platform asks for a pause and names no time, so that one message at a time is tried.
     package var isSlowed: Bool
     /// Whether too many failures keep messages away from the backend.
     package var breaker: Breaker
@@ -50,7 +50,7 @@ package struct WorkerStatus: Sendable, Hashable {
         self.areInvalidationsHeld = areInvalidationsHeld
     }
 
-    /// How the backend is, seen from here: `own` is what it knows of itself, which may be nothing of a refused account.
+    /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is refused.
     package func health(_ own: BackendHealth) -> BackendHealth {
         guard isParked || isSlowed else { return own }
         var health = own

@@ -15,7 +15,7 @@ struct UserErasureAPI: Sendable {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         let app = try scope.app()
-        // It ends what others sent, whichever backend it goes through.
+        // An erasure also ends notifications of other keys, through every backend of the app.
         guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther }
         let user = try UserSwitchAPI.user(SyncEndpoint.decoded(step))
         guard let user, let traces = state.traces else {
@@ -43,7 +43,7 @@ struct UserErasureAPI: Sendable {
 }
 
 extension Problem {
-    /// What was asked for reaches backends that the key does not name.
+    /// The request concerns backends that the key does not name.
     fileprivate static let reachesFurther = Problem(
         .forbidden,
         "forbidden",

@@ -88,7 +88,7 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// A delivery that a report is about, and who it is said to have reported in the delivery's attempt log.
+    /// A delivery that a report is about, and the name of the reporter in the delivery's attempt log.
     private struct Address {
         var receipt: ReceiptAddress
         var reporter: String
@@ -99,7 +99,7 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// A delivery of the gateway's own; for a caller whose key names backends only where it goes through one of these.
+    /// A delivery of this gateway; a caller whose key names backends gets it only when it goes through one of these.
     private static func addresses(ofDelivery number: Int64, _ caller: Caller) -> [Address] {
         guard let view = caller.view else { return [Address(ReceiptAddress(delivery: number), reporter: "app")] }
         return view.backends.map { Address(ReceiptAddress(delivery: number, backend: $0.name), reporter: "app") }
@@ -143,7 +143,7 @@ final class DeviceEventsAPI: Sendable {
         return report
     }
 
-    /// The platforms whose message a payload can be, with their ids of it: of the named backend, or of all that the caller may use.
+    /// The platforms that recognise a payload as their message, with its id there: the named backend, or each that the caller may use.
     private func messages(
         in payload: JSONObject,
         _ report: Report,
@@ -172,13 +172,13 @@ final class DeviceEventsAPI: Sendable {
         return found
     }
 
-    /// The one message that several platforms of a kind take for theirs: that of the backend which its delivery went through.
+    /// The message of the backend that sent the delivery, where several platforms of a kind recognise the payload.
     ///
     /// - Parameters:
-    ///   - messages: The message as each of them reads it.
+    ///   - messages: The message as each platform reads it.
     ///   - found: The deliveries that the report was about: first one for each of the messages, then those that the app named.
-    /// - Returns: The message as the one meant reads it; empty without any.
-    /// - Throws: That the backend must be named.
+    /// - Returns: The message as the backend of the delivery reads it; empty when no platform recognises the payload.
+    /// - Throws: The answer 422: the request must name the backend.
     private func meant(
         _ messages: [PlatformMessage],
         _ found: [ReceivedDelivery?]
@@ -298,7 +298,7 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// The operations of an event, and how many of them were there before.
+    /// The outbox entries of an event, and how many of them were there before.
     private func operations(
         for messages: [PlatformMessage],
         _ report: Report,

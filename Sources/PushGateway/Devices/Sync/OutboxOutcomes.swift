@@ -32,7 +32,7 @@ final class OutboxOutcomes: Sendable {
         fileprivate let over: AsyncSignal
     }
 
-    /// Why those wait that are not over.
+    /// The reasons of the entries that still wait.
     let troubles = OutboxTroubles()
     private let contents = Mutex(Contents())
     /// The other gateways that share the store; nil when none can.

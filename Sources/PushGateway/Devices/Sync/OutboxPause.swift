@@ -18,7 +18,7 @@ struct OutboxPause: Sendable {
 
     /// Until when it gets nothing.
     private(set) var until: Date?
-    /// Until when the platform itself asked for it; nil when it did not.
+    /// The end of the pause that the platform asked for; nil when the platform asked for none.
     private var askedUntil: Date?
     private var failures = 0
     private var blocks = 0
@@ -60,7 +60,7 @@ struct OutboxPause: Sendable {
         return true
     }
 
-    /// Ends the pause but for what the platform asked for; the waits begin anew.
+    /// Ends the pause unless the platform asked for it; the waits begin anew.
     ///
     /// - Returns: Whether it ended something, and until when a pause stays; nil when none does.
     mutating func endOwn(at now: Date) -> (hasEnded: Bool, kept: Date?) {

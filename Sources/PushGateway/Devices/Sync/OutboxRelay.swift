@@ -69,7 +69,7 @@ package final class OutboxRelay: Sendable {
     /// Works until `stop` or cancellation.
     package func run() async {
         commander.yield(.install)
-        // Another gateway was asked to retry now: what is due is in the store they share, the pauses are each gateway's own.
+        // Another gateway got the request to retry now. Its entries are due in the shared store; each gateway ends its own pauses.
         nodes?.hear { [weak self] note in
             guard case .retried(let backend)? = NodeNews(note), let self else { return }
             _ = endOwnPause(of: backend, at: state.clock.reading)

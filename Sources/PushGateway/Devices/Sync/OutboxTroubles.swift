@@ -3,10 +3,10 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Why outbox entries wait: what each was told last, and why a backend is not asked at the moment.
+/// The reasons for which outbox entries wait: the last refusal of each entry, and the pause of its backend.
 ///
-/// What this gateway has met since it started: after a restart, and of an entry that another gateway carries out, nothing is known
-/// before the next try here. Bounded: when it is full, one reason makes room for another.
+/// It holds the reasons that this gateway has seen since it started: after a restart, and for an entry that another gateway carries out,
+/// it has none before the next try here. It is bounded: when it is full, a new reason replaces an old one.
 final class OutboxTroubles: Sendable {
     /// The most entries whose reason is kept.
     static let capacity = 10_000
@@ -28,15 +28,15 @@ final class OutboxTroubles: Sendable {
         }
     }
 
-    /// An entry is over.
+    /// An entry has ended.
     func ends(_ id: UUID) {
         contents.withLock { if !$0.entries.isEmpty { $0.entries[id] = nil } }
     }
 
-    /// A backend is not asked for a while.
+    /// A backend is paused.
     func pauses(_ backend: String, for error: PushError) { contents.withLock { $0.backends[backend] = error } }
 
-    /// A backend does what it is asked.
+    /// A backend carries out entries again.
     func works(_ backend: String) {
         contents.withLock { if !$0.backends.isEmpty { $0.backends[backend] = nil } }
     }
@@ -49,7 +49,7 @@ final class OutboxTroubles: Sendable {
         contents.withLock { $0.entries[entry.id] ?? $0.backends[entry.backend] }
     }
 
-    /// How a backend is that does not do what it is asked; `known` is what else is known of it.
+    /// The health of a backend that carries out no entries; `known` is its health without that.
     func health(of backend: String, _ known: BackendHealth) -> BackendHealth {
         guard known.status == .ok, let error = contents.withLock({ $0.backends[backend] }) else { return known }
         var health = known

@@ -170,7 +170,7 @@ struct SubscriptionAPI: Sendable {
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
-            // Whose key names backends sees theirs only.
+            // A key that names backends sees the entries of these only.
             let isPart = scope.caller.view != nil
             let all = try await endpoint.state.devices.entries(
                 ofDevice: device,

@@ -11,7 +11,7 @@ final class Caller: Sendable {
     let use: KeyUses.Use?
     /// The gateway as it sees it; nil is the whole.
     let view: GatewaySnapshot?
-    /// How much of the queue may be taken by what waits of it; 1 is all.
+    /// The largest part of the queue that the caller's waiting deliveries may take; 1 is all.
     let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
@@ -39,29 +39,29 @@ final class Caller: Sendable {
         scopes.contains(scope) || scopes.contains { $0.includes(scope) }
     }
 
-    /// Whether it may see what others sent, as far as its key reaches, and whole device tokens.
+    /// Whether it may see whole device tokens, and the notifications of other keys with the same or smaller bounds.
     var isAdministrator: Bool { scopes.contains(.admin) }
 
-    /// Whether it may see what anybody sent.
+    /// Whether it may see the notifications of every key.
     var seesAll: Bool { isAdministrator && view == nil }
 
     /// Whether it may send through a backend, work with it and see its numbers.
     ///
-    /// A key that names backends, or an app, has nothing to do with one that is not configured any more.
+    /// A key that names backends, or an app, may not use a backend that is no longer configured.
     func mayUse(backend: String) -> Bool { view.map { $0.app(ofBackend: backend) != nil } ?? true }
 
     /// Whether it may know of an app.
     func mayUse(app: AppName) -> Bool { view?.configuration.apps.contains(app) ?? true }
 
-    /// Whether a notification of a sender is its business: its own, and for administrators that of every key which reaches no
-    /// further than theirs.
+    /// Whether it may see the notifications of a sender: its own, and for administrators those of every key whose bounds are within
+    /// their own.
     func maySee(sender: String) -> Bool {
-        // What was sent without a key is no key's own.
+        // A notification that was sent without a key belongs to no key.
         if sender == name, !name.isEmpty { return true }
         return isAdministrator && view?.configuration.apiKeys.contains { $0.name == sender } ?? true
     }
 
-    /// Whether a series of a metric is its business: of no backend, app or route, or of one that it may use.
+    /// Whether it may see a series of a metric: one without a backend, app or route, or with one that it may use.
     func maySee(labels: [(String, String)]) -> Bool {
         guard let view else { return true }
         let isOfApp = labels.contains { $0.0 == "app" }

@@ -29,7 +29,7 @@ struct Problem: Error, Sendable {
     var limit: APILimit?
     /// The name of the API key that was not enough, for the audit log.
     var keyName: String?
-    /// Whether a secret was guessed in a request whose answer must not say that there is one: counted like a wrong key.
+    /// Whether the request guessed a secret and the answer must not show that there is one: it counts like a wrong key.
     var isGuess = false
     /// What failed within, for the log; never shown to the caller.
     var cause: String?

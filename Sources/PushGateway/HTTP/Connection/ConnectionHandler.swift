@@ -59,7 +59,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var address = PeerAddress.local
     /// Whether the connection is counted.
     private var isCounted = false
-    /// Whether it is one of a trusted proxy, which counts for no peer: the requests of those whom it names do.
+    /// Whether the connection is a trusted proxy's, which counts for no peer; each request counts for the peer that the proxy names.
     private var isProxy = false
     private var phase = Phase.idle
     private var held: [Held] = []
@@ -186,7 +186,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private static let continuing = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
 
-    /// Whether the client sends its body only once it is told to (RFC 9110, 10.1.1), and the body is not refused by its length alone.
+    /// Whether the client waits for 100 before it sends its body (RFC 9110, 10.1.1), and the length of the body is allowed.
     private func awaitsContinue(_ head: HTTPRequestHead) -> Bool {
         guard head.version == .http1_1, head.headers.contains(name: "expect"),
             head.headers["expect"].contains(where: { $0.lowercased() == "100-continue" })

@@ -47,7 +47,7 @@ struct PeerAddress: Hashable, Sendable {
 
     private init(v4: UInt64) { self.init(high: 0, low: 0xFFFF << 32 | v4) }
 
-    /// A number that another address, or another time, hardly has.
+    /// A hash of an address and a time.
     func stamp(_ time: Int64) -> UInt64 {
         var stamp: UInt64 = 0x9E37_79B9_7F4A_7C15  // The golden ratio: its multiples spread over all bits.
         for part in [high, low, UInt64(bitPattern: time)] { stamp = (stamp ^ part) &* 0x9E37_79B9_7F4A_7C15 }

@@ -3,9 +3,9 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// What each peer holds and has done lately: open connections, requests through a proxy, and attempts that were refused.
+/// Counts for each peer its open connections, its requests through a proxy, and its refused attempts of late.
 ///
-/// A peer gets no more connections than are left for others: so a few addresses cannot hold them all, whatever one may have.
+/// A peer gets no more connections than are left for others: so a few addresses cannot hold them all, whatever the limit of one is.
 /// Its memory is bounded by the connections there are and by ``mostRemembered``.
 final class Peers: Sendable {
     /// Refused attempts a second that a peer may make for long, and at once.
@@ -68,12 +68,12 @@ final class Peers: Sendable {
     /// Counts a connection of a trusted proxy out.
     func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
 
-    /// Counts in a request of a peer whom a trusted proxy names, of `all` that there may be; ``endForwarded(_:)`` counts it out.
+    /// Counts in a request of a peer that a trusted proxy names, of `all` that there may be; ``endForwarded(_:)`` counts it out.
     func beginForwarded(_ peer: PeerAddress, limit: Int, of all: Int) -> Bool {
         state.withLock { $0.forwarded.take(peer, limit: limit, of: all) }
     }
 
-    /// Counts out a request of a peer whom a trusted proxy names.
+    /// Counts out a request of a peer that a trusted proxy names.
     func endForwarded(_ peer: PeerAddress) { state.withLock { $0.forwarded.giveBack(peer) } }
 
     /// Notes an attempt that was refused; gives how long the peer has to wait if it has made too many.
@@ -88,7 +88,7 @@ final class Peers: Sendable {
         }
     }
 
-    /// Whether a peer has made too many wrong attempts: then no credential of it is compared that was not good from there lately.
+    /// Whether a peer has made too many wrong attempts: then only credentials that were good from there lately are compared.
     func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
         // An empty bucket gets its next attempt within 50 ms of the last one.
         let (last, _) = lastRefusal.load(ordering: .relaxed).addingReportingOverflow(Self.longestEmpty)

@@ -2,13 +2,13 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// From which addresses a credential was good lately: these go on using it while a guesser at the same address is refused.
+/// The addresses from which a credential was good lately: callers there go on using it while a guesser at the same address is refused.
 ///
 /// Bounded, and noted without a lock as long as uses come from one address. In memory only.
 final class RecentPeers: Sendable {
-    /// How long an address is remembered after a use: a job of every night goes on.
+    /// The time for which an address is kept after a use: longer than a day, so that a nightly job goes on.
     static let span: TimeInterval = 86_400
-    /// The most addresses; with more the half that was seen longest ago is forgotten.
+    /// The most addresses; beyond it the half with the oldest uses is removed.
     static let capacity = 1_000
     /// A use is noted so often at most.
     private static let step: TimeInterval = 600

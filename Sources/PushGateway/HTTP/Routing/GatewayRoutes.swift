@@ -48,7 +48,7 @@ extension RouteTable {
             Route(.post, "/v1/notifications", .scope(.send)) { request, _, scope throws(Problem) in
                 try await own.notifications.accept(request, scope)
             },
-            // On record like what erases: one request ends all that a key has waiting.
+            // On record like an erasure: one request ends every waiting delivery of a key.
             Route(.delete, "/v1/notifications", .scope(.send), erases: true) { _, _, scope throws(Problem) in
                 try await own.statuses.cancelAll(scope)
             },

@@ -27,9 +27,9 @@ struct Route: Sendable {
     let access: Access
     /// Whether it is answered however many requests are in progress, at whatever rate.
     let isProbe: Bool
-    /// Whether an open route tells more to whoever brings a key.
+    /// Whether an open route tells more to a caller with a key.
     ///
-    /// The key is judged as on other routes; one that is wrong is noted, and changes nothing in the answer.
+    /// The key is checked as on other routes; a wrong key is recorded, and the answer is that without a key.
     let tellsKeysMore: Bool
     let handler: Handler
 

@@ -4,7 +4,7 @@ internal import PushComposition
 
 /// Which refused attempts get a line of their own in the record: some of each address a minute, and some of all a second.
 ///
-/// Of the rest the number is noted, for each address. A value that ``AuditLog`` keeps; its memory is bounded.
+/// The attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
 struct RefusedAttempts {
     /// The lines of one address a minute.
     static let linesOfPeer = 20
@@ -23,7 +23,7 @@ struct RefusedAttempts {
 
     private var windows: [String: Window] = [:]
     private var bucket: TokenBucket
-    /// Left out, of addresses beyond ``mostPeers``.
+    /// The attempts without a line of addresses beyond ``mostPeers``.
     private var leftOut = 0
     private var nextLook: Date
 

@@ -1,8 +1,10 @@
 internal import PushCore
 internal import PushQueue
 
-/// What of the events a caller may see: an administrator of the whole gateway everything; others what is about notifications whose
-/// sender they may see and about backends they may use, with fingerprints for device tokens.
+/// The events that a caller may see.
+///
+/// An administrator of the whole gateway sees all. Other callers see events of notifications whose sender they may see, and of
+/// backends that they may use, with fingerprints for device tokens.
 struct EventView: Sendable {
     private let caller: Caller
 
@@ -24,7 +26,7 @@ struct EventView: Sendable {
     private func isAllowed(_ object: JSONObject, _ type: String) -> Bool {
         switch type.prefix(while: { $0 != "." }) {
         case "notification", "delivery":
-            // What was sent before there were keys is visible to administrators of the whole gateway only.
+            // Only administrators of the whole gateway see notifications that were sent without a key.
             caller.maySee(sender: object["caller"]?.stringValue ?? "")
         case "device", "operation": caller.has(.devices) && isOfAllowedBackend(object)
         case "backend": isOfAllowedBackend(object)

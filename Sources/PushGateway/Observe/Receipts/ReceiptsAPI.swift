@@ -30,7 +30,7 @@ final class ReceiptsAPI: Sendable {
     let peers: Peers
     let logger: Logger
     private let bucket: Mutex<TokenBucket>
-    /// From where the secret of a backend's address was right lately.
+    /// The addresses from which the secret of a backend's callback was right lately.
     private let knownPeers = Mutex<[String: RecentPeers]>([:])
     /// What keeps the log readable, by backend and kind of mistake.
     private let samplers = Mutex<[String: LogSampler]>([:])
@@ -56,7 +56,7 @@ final class ReceiptsAPI: Sendable {
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
             throw secret == nil ? .expectsNoReceipts : .secretGuessed
         }
-        // As with keys: of an address that guessed too often no secret is compared, unless it was right from there lately.
+        // As with keys: an address with too many wrong attempts may use only a secret that was right from there lately.
         let limited = peers.isOverLimit(scope.peer, at: state.time.steady)
         guard secret == nil || !limited || knownPeers(of: name).contains(scope.peer, at: state.time.steady) else {
             throw .secretGuessed
@@ -269,7 +269,7 @@ extension DeliveryReceipt {
 
 extension Problem {
     fileprivate static let expectsNoReceipts = notFound("No backend of this name expects receipts.")
-    /// The same to who asks, counted as a wrong key.
+    /// The same answer, counted as a wrong key.
     fileprivate static let secretGuessed = {
         var problem = expectsNoReceipts
         problem.isGuess = true

@@ -24,7 +24,7 @@ struct DamagedStoreTests {
         return load.accepted.map(\.id)
     }
 
-    @Test("What cannot be read is 503 with a reason, what is beside it is answered, and SIGTERM ends it in time")
+    @Test("A damaged value is answered with 503 and a reason, other requests as always, and SIGTERM ends it in time")
     func reading() async throws {
         try await SandboxRig.run { rig in
             try rig.append("queue: { drain: 1 }\n")
@@ -86,7 +86,7 @@ struct DamagedStoreTests {
         }
     }
 
-    @Test("After kill -9 the next start, doctor and a metric say so, until a run has ended in order")
+    @Test("After kill -9 the next start, doctor and a metric report it, until a run has ended in order")
     func broken() async throws {
         try await SandboxRig.run { rig in
             func doctor() async throws -> JSONValue? {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import PushCommands
 
-/// What depends on the date is no mistake of the file: it stops the one backend, not the gateway and not a reload.
+/// The dates of a certificate are no mistake of the file: they stop the one backend, not the gateway and not a reload.
 @Suite("A client certificate that has expired", .timeLimit(.minutes(2)), .about("apns"))
 struct ExpiredCertificateTests {
     /// Adds a backend with a client certificate to the sandbox's configuration.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import PushSandbox
 
-/// Commands against a gateway, or what poses as one, whose answers hold the highest numbers that JSON can.
+/// Commands against a server that answers as a gateway, with the highest numbers that JSON can hold.
 @Suite("Commands and the numbers of answers", .timeLimit(.minutes(2)))
 struct ForeignAnswerTests {
     private static let answers: [String: (status: Int, body: JSONValue)] = [

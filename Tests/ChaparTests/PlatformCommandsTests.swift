@@ -229,7 +229,7 @@ struct PlatformCommandsTests {
         }
     }
 
-    @Test("All that waits of what was sent with a key, or without one, is cancelled by its name", .about("apns"))
+    @Test("All waiting messages of a key, or without a key, are cancelled by its name", .about("apns"))
     func cancelsByKey() async throws {
         try await serving { _, gateway, client in
             let at = RFC3339.string(Date() + 7_200)

@@ -102,7 +102,7 @@ class Browser:
         self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def leave(self):
-        """Leaves the page, which asks its gateway for ever: what it asked and complained about is read to the end."""
+        """Leaves the page, which asks its gateway for ever, and reads its requests and complaints to the end."""
         self.driver.get("about:blank")
         self.read_logs()
 

@@ -243,7 +243,7 @@ struct APNsOptionsTests {
         #expect(damaged.contains("damaged"))
     }
 
-    @Test("Dates are no mistake of the file: they stop the sending, and say what to do")
+    @Test("Dates are no mistake of the file: they stop the sending, with a sentence that names the fix")
     func dates() async throws {
         let options = try #require(Self.read(try Self.identity()).options)
         for (years, reason, fix) in [

@@ -66,7 +66,7 @@ struct ChabokDeviceTests {
             let guest = DeviceRecord.sample("d-2", user: nil, token: "aa", tags: ["vip", "city:tehran"])
             let own = try await harness.backend.installations.register(guest)
             #expect(harness.simulator.installations()[own]?["tags"] == ["vip", "city_tehran", "CHABOK_GUEST"])
-            // Who logs in is no guest, and the user has the tags.
+            // After the log-in the installation is no guest, and the user has the tags.
             _ = try await harness.backend.installations.register(.sample("d-2", token: "aa", tags: ["vip"]))
             #expect(harness.simulator.installations()[own]?["tags"] == [])
             #expect(harness.simulator.installations()[own]?["isGuest"] == false)

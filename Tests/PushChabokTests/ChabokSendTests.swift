@@ -215,7 +215,7 @@ struct ChabokSendTests {
         (FaultAnswer(302), "account redirected", .parkBackend),
     ]
 
-    @Test("A count beyond every number of recipients is bounded, and its sum is none that ends the process")
+    @Test("A count beyond every number of recipients is bounded, and its sum does not end the process")
     func largeCounts() {
         let body = #"[{"id":"a","count":9223372036854775807},{"id":"b","count":1}]"#
         #expect(ChabokAnswer(HTTPAnswer(status: 200, body: Array(body.utf8)), retryAfter: nil).count == (1 << 48) + 1)

@@ -7,10 +7,10 @@ import Testing
 
 @testable import PushStoreSQLite
 
-/// Files that are damaged on purpose: whatever a file holds, the process goes on, and what cannot be read is said to be damaged.
+/// Files that are damaged on purpose: with any content the process goes on, and an unreadable value is reported as damaged.
 @Suite("A damaged store", .timeLimit(.minutes(10)))
 struct DamageTests {
-    /// What a column gets: a value of each type, and numbers at the end of what there is.
+    /// The values that a column gets: one of each type, and numbers at the ends of their range.
     static let wrong = ["'x'", "x'FF'", "NULL", "9223372036854775807", "-1"]
 
     @Test("The audit knows every column of every table, and of no other")
@@ -92,7 +92,7 @@ struct DamageTests {
         }
     }
 
-    @Test("A damaged file names itself, what is damaged and what to do")
+    @Test("The error for a damaged file names the file, the value and the fix")
     func sentence() async throws {
         let store = try await DamagedStore.make()
         try await TemporaryFolder.use { folder in
@@ -114,7 +114,7 @@ struct DamageTests {
         }
     }
 
-    @Test("What cannot be read is damaged, and what is beside it can be read")
+    @Test("An unreadable row is damaged, and the rows beside it can be read")
     func beside() async throws {
         let store = try await DamagedStore.make()
         try await TemporaryFolder.use { folder in
@@ -150,7 +150,7 @@ struct DamageTests {
 
     // MARK: Parts
 
-    /// What holds for every file, damaged or not.
+    /// Checks that hold for every file, damaged or not.
     private func check(_ found: DamagedStore.Findings, _ what: String) {
         for error in found.answers + [found.opening].compactMap({ $0 }) {
             if case .damaged = error { continue }

@@ -8,7 +8,7 @@ import PushTesting
 
 /// A store's file as a killed gateway leaves it, with rows in every table, to be damaged on purpose.
 struct DamagedStore: Sendable {
-    /// What the whole file holds, and what can be asked.
+    /// The undamaged file, and the questions to it.
     let whole: Data
     let filling: StoreFilling
 
@@ -31,11 +31,11 @@ struct DamagedStore: Sendable {
         }
     }
 
-    /// What was met in a file.
+    /// The errors that a file caused.
     struct Findings {
         /// Why it could not be opened; nil when it could.
         var opening: StoreError?
-        /// What questions and changes were answered with, when it was no answer.
+        /// The errors of questions and changes.
         var answers: [StoreError] = []
         /// Why no backup was made; nil when one was.
         var backup: StoreFileError?
@@ -45,7 +45,7 @@ struct DamagedStore: Sendable {
         var copying: (any Error)?
     }
 
-    /// Does with a file whatever the program does with one.
+    /// Backs up, restores, copies and opens a file, as the program does.
     func findings(in path: String) async throws -> Findings {
         let folder = (path as NSString).deletingLastPathComponent
         var findings = Findings()
@@ -87,7 +87,7 @@ struct DamagedStore: Sendable {
         }
     }
 
-    /// Asks and changes everything, each once; what is refused stops nothing else.
+    /// Makes each question and change once; a refused one stops no other.
     private func answers(of store: SQLiteStore) async -> [StoreError] {
         var errors: [StoreError] = []
         func ask(_ question: () async throws -> Void) async {

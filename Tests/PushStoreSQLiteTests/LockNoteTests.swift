@@ -10,7 +10,7 @@ import Testing
 struct LockNoteTests {
     private static let start = Date(timeIntervalSince1970: 1_764_000_000)
 
-    @Test("A run that is not given up is known to the next owner, whoever that is, until a run has ended")
+    @Test("Every next owner finds a run that did not end in order, until a later run has ended in order")
     func brokenRun() async throws {
         try await TemporaryFolder.use { folder in
             let path = folder + "/store.db"
@@ -38,7 +38,7 @@ struct LockNoteTests {
     }
 
     @Test(
-        "What another version or nobody wrote is no broken run",
+        "A note of another version, or none, is no broken run",
         arguments: [
             "", "4711\n", "x\ny\nz\n", "4711\nrunning since soon\n", "\nbroken off: 1\n",
             String(repeating: "9", count: 4_000),

@@ -109,12 +109,12 @@ struct OneCommitTests {
             await store.close()
             let again = try SQLiteStore(options, time: time)
             #expect(try await again.depths()["spare"]?.waiting == 3)
-            #expect(try await again.depths()["apns"]?.waiting ?? 0 == 0, "some wait where nobody looks")
+            #expect(try await again.depths()["apns"]?.waiting ?? 0 == 0, "some wait in a queue without a worker")
             await again.close()
         }
     }
 
-    @Test("What is decided about without a claim is not claimed as well", arguments: [true, false])
+    @Test("A delivery about which was decided without a claim is not claimed as well", arguments: [true, false])
     func settleAndClaim(isClaimFirst: Bool) async throws {
         try await Self.with { store, time in
             for _ in 0..<3 { try await store.accept(time) }

@@ -94,7 +94,7 @@ struct SQLiteLimitTests {
         }
     }
 
-    @Test("A caller has its share of what may wait, after a restart too, and the rest is left to others")
+    @Test("A caller has its share of the queue, after a restart too, and the rest is left to other callers")
     func share() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

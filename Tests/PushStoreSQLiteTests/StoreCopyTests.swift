@@ -119,7 +119,7 @@ struct StoreCopyTests {
         "events.packed": "texts",
         "devices.user": "user_key", "device_tokens.service": "slot", "outbox_entries.user": "user_key",
     ]
-    /// What is not copied, and why.
+    /// Tables and columns that are not copied, with the reason.
     private static let left = [
         "deliveries.padding": "room for the first attempt", "events.count": "the number of texts",
         "outbox_entries.leased": "nothing is leased", "archive": "its deliveries are notifications and results",
@@ -128,7 +128,7 @@ struct StoreCopyTests {
         "outbox_depths": "triggers count", "grdb_migrations": "the target has its own",
     ]
 
-    @Test("Every column of every table is in a field of what is copied, or it is said why not")
+    @Test("Every column of every table is in a field of a copied record, or has a reason why not")
     func columns() async throws {
         try await TemporaryFolder.use { folder in
             let file = try DatabaseQueue(path: folder + "/store.db")

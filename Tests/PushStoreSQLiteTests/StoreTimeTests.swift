@@ -68,7 +68,7 @@ struct StoreTimeTests {
     }
 }
 
-/// A machine of which a test sets the clock; what it counts itself goes on.
+/// A machine whose clock a test sets; its own count of time goes on.
 private struct MachineTime: BootTimeSource {
     let manual = ManualTime()
     let boot: Int64

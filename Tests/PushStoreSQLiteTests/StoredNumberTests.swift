@@ -11,7 +11,7 @@ import Testing
 
 /// Numbers that a damaged file or a wrong clock brings.
 ///
-/// Each once ended the process, and with it these tests.
+/// Each of them once ended the process, and with it these tests.
 @Suite("Numbers in the store's file", .timeLimit(.minutes(1)))
 struct StoredNumberTests {
     /// Makes a file with a notification to three, changes it, and gives its options.
@@ -128,7 +128,7 @@ struct StoredNumberTests {
         #expect(FileSystemSpace.freeBytes(at: "/") ?? 0 > 0)
     }
 
-    @Test("A disk without end takes work; what is refused for the disk, and its end, is one line of the log each")
+    @Test("A disk without end takes work; each refusal for the disk, and its end, is one line of the log")
     func refusal() async throws {
         try await TemporaryFolder.use { folder in
             let (time, log, free) = (ManualTime(), RecordedLog(), FreeSpace())

@@ -18,7 +18,7 @@ struct APIAuditTests {
 
         func remove() { try? FileManager.default.removeItem(at: url) }
 
-        /// Where refused attempts stand.
+        /// The files of refused attempts.
         var refusedPath: String { url.appending(path: "audit.refused.jsonl").path }
 
         var text: String { Self.read(path) }
@@ -78,7 +78,7 @@ struct APIAuditTests {
         #expect(folder.lines.last?["notifications"] == 1)
     }
 
-    @Test("says whose messages were cancelled, and who tried to")
+    @Test("names the key whose messages were cancelled, and each key that tried to")
     func cancellations() async throws {
         let folder = try Folder()
         defer { folder.remove() }

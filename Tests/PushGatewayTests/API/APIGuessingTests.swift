@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushGateway
 
-/// Who tries keys until one opens learns nothing beyond the limit, on no route; callers behind the same address go on.
+/// A caller that guesses keys learns nothing beyond the limit, on any route; other callers behind the same address go on.
 @Suite("Guessing keys", .timeLimit(.minutes(1)))
 struct APIGuessingTests {
     /// So many wrong attempts go at once.
@@ -33,7 +33,7 @@ struct APIGuessingTests {
         #expect(wrong.json["detail"] == right.json["detail"] && wrong.headers == right.headers)
         #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 429)
         #expect(harness.store.accepted.isEmpty)
-        // The next attempt is due: who has the key gets in.
+        // The next attempt is due: a caller with the key gets in.
         harness.time.advance(by: .milliseconds(60))
         #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 202)
     }
@@ -63,7 +63,7 @@ struct APIGuessingTests {
         #expect(try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop")).status == 429)
     }
 
-    @Test("is refused on the fast path of a connection as well, and goes on for who is known there")
+    @Test("is refused on the fast path of a connection as well, and a key that is known there goes on")
     func fastPath() async throws {
         let harness = APIHarness(keys: [APIHarness.key("shop", [.send]), APIHarness.key("news", [.send])]) {
             $0.server.port = 0
@@ -93,7 +93,7 @@ struct APIGuessingTests {
         #expect(harness.store.accepted.count == 2)
     }
 
-    @Test("is told apart behind a trusted proxy: a guesser keeps out nobody but himself")
+    @Test("is told apart behind a trusted proxy: a guesser stops only its own address")
     func proxied() async throws {
         let harness = APIHarness(keys: [APIHarness.key("shop", [.send])]) {
             $0.server.port = 0

@@ -41,7 +41,7 @@ struct APIIsolationTests {
         #expect(own.json["cancelled"] == 1)
     }
 
-    @Test("collapse ids replace what waits of it, and nothing of other keys'")
+    @Test("collapse ids replace waiting messages of the key, and none of other keys")
     func collapseIDs() async throws {
         func schedule(_ key: String) async throws -> String {
             let at = RFC3339.string(harness.time.now + 7_200)
@@ -59,7 +59,7 @@ struct APIIsolationTests {
         for id in [news, newer] { #expect(try await status(id) == "scheduled") }
     }
 
-    @Test("name names what it cancels: all that waits of it, and of others by administrators only")
+    @Test("name cancels all of its waiting messages; only administrators cancel those of another key")
     func cancelling() async throws {
         let ids = [try await sent(by: "shop"), try await sent(by: "shop"), try await sent(by: "news")]
         func cancel(_ query: String, _ key: String) async throws -> APIHarness.Reply {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import PushGateway
 
-/// What may wait, of all keys and of one.
+/// The bounds on waiting messages, of all keys and of one.
 @Suite("The queue", .timeLimit(.minutes(1)))
 struct APIQueueTests {
     private static func key(
@@ -65,7 +65,7 @@ struct APIQueueTests {
         #expect(try await fill(harness, "shop").0 == 10)
     }
 
-    @Test("is all for the one key that may send, and for whoever needs no key")
+    @Test("is all for the only key that may send, and for callers without a key")
     func alone() async throws {
         let stats = Self.key("stats", [.metrics, .read])
         for (harness, key) in [(APIHarness(keys: [Self.key("shop"), stats]), "shop"), (APIHarness(), nil)] {

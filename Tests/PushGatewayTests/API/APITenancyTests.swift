@@ -11,10 +11,10 @@ import Testing
 
 @testable import PushGateway
 
-/// Every route of the table is tried with keys that it should tell nothing: of another app, for another backend, of another caller.
+/// Every route of the table is tried with keys that must learn nothing from it: of another app, for another backend, of another caller.
 ///
-/// What belongs to somebody else is answered as what never was, word for word; no answer holds a foreign name that the request
-/// did not; nothing happens at a foreign platform.
+/// A foreign name gets word for word the answer of a name that never existed; no answer holds a foreign name that the request
+/// did not hold; no foreign platform is called.
 @Suite("What a key reaches", .timeLimit(.minutes(2)))
 struct APITenancyTests {
     private static let kiosk = AppName(rawValue: "kiosk-shop")
@@ -23,7 +23,7 @@ struct APITenancyTests {
     /// A key that is foreign to something, and to what.
     private struct Stranger: Sendable {
         var key: GatewayConfiguration.APIKey
-        /// What stands for `$BACKEND` and so on, and is none of its business.
+        /// The foreign values of `$BACKEND` and so on.
         var foreign: [String: String]
         /// Names that no answer to it may hold.
         var secrets: [String]
@@ -195,7 +195,7 @@ struct APITenancyTests {
         values.reduce(text) { $0.replacing($1.key, with: $1.value) }
     }
 
-    /// What an answer says, whatever its request id and the names that its request had.
+    /// The text of an answer without its request id and the names that its request had.
     private static func told(_ reply: APIHarness.Reply, _ values: [String: String]) -> String {
         var text = reply.text.replacing(/"request_id":"[^"]*"/, with: "")
         for (name, value) in values { text = text.replacing(value, with: name) }
@@ -208,7 +208,7 @@ struct APITenancyTests {
         #expect(TenancyRequests.all.map(\.route).sorted() == routes)
     }
 
-    @Test("ends at its app, its backends and what was sent with it: the rest is as what never was", arguments: 0..<4)
+    @Test("ends at its app, its backends and its notifications: other names are unknown", arguments: 0..<4)
     func bounds(number: Int) async throws {
         for entry in TenancyRequests.all {
             for call in entry.calls { try await attempt(call, entry.route, number) }
@@ -220,7 +220,7 @@ struct APITenancyTests {
         let rig = try await Rig()
         let stranger = Self.strangers(rig.note)[number]
         let name = "\(stranger.key.name): \(route) \(call.path) \(call.body ?? "")"
-        // What is not foreign to this key is its own.
+        // The values that are not foreign to this key are its own.
         let own = [
             "$BACKEND": "own-apns", "$ROUTE": "way-own", "$APP": "kiosk-shop", "$NOTE": rig.note, "$KEY": "owner-key",
         ]
@@ -234,7 +234,7 @@ struct APITenancyTests {
         let reply = try await send(stranger.foreign)
         let asked = Self.fill(call.path + (call.body ?? ""), stranger.foreign)
         for secret in stranger.secrets where !asked.contains(secret) {
-            #expect(!reply.text.contains(secret), "\(name) tells of \(secret): \(reply.text)")
+            #expect(!reply.text.contains(secret), "the answer to \(name) holds \(secret): \(reply.text)")
         }
         let used = (call.path + (call.body ?? "")).matches(of: /\$[A-Z]+/).map { String($0.output) }
         let foreign = used.filter { stranger.foreign[$0] != nil && !(call.isSharedWithinApp && number == 3) }
@@ -264,7 +264,7 @@ struct APITenancyTests {
         if stranger.secrets.contains("zq-world") {
             #expect(other?.userName == "visitor" && other?.tags == [], "\(name)")
         }
-        // A change of the registry is told every platform of the app; what asks a platform goes to the key's alone.
+        // A change of the registry goes to every platform of the app; a request that asks a platform goes to the key's alone.
         for app in [Self.kiosk, Self.agora] {
             for entry in try await rig.harness.devices.entries(ofDevice: app.key("phone"), limit: 100) {
                 let isAsked =
@@ -327,7 +327,7 @@ struct APITenancyTests {
         }
     }
 
-    @Test("is that of an administrator's keys too: it sees those that reach no further, and what they sent")
+    @Test("bounds administrators too: one sees the keys whose bounds are within its own, and their notifications")
     func administrators() async throws {
         let rig = try await Rig(keys: [APIHarness.key("small", [.send], backends: ["own-apns"])])
         let body = #"{"to":{"devices":["phone"]},"content":{"title":"x"}}"#
@@ -340,14 +340,14 @@ struct APITenancyTests {
         let keys = try await rig.harness.send(.get, "/v1/keys", headers: admin).json["keys"]?.arrayValue
         let names = Set((keys ?? []).compactMap { $0["name"]?.stringValue })
         #expect(names == ["other-admin", "other-backend", "small"])
-        // An erasure would end what others sent.
+        // An erasure would end notifications of other keys.
         let erased = try await rig.harness.send(.delete, "/v1/users/planted-user", headers: admin)
         #expect(erased.status == 403 && erased.code == "forbidden")
         let all = try await rig.harness.send(.get, "/v1/keys", headers: APIHarness.bearer("boss"))
         #expect(all.json["keys"]?.arrayValue?.count == 7)
     }
 
-    @Test("is in the registry its app: what it changes there is told every platform of the app, and asks only its own")
+    @Test("is its app in the registry: changes go to every platform of the app, questions to its own backends")
     func registry() async throws {
         let rig = try await Rig()
         for backend in ["own-apns", "farmhouse"] {
@@ -395,7 +395,7 @@ private final class AblePlatform: PushBackend, MessageCanceller, ClickReader {
     private let kept = KeepingPlatform()
     private let other = Mutex<[String]>([])
 
-    /// What it was asked, but for what the outbox tells it.
+    /// Its calls, without those of the outbox.
     var uses: [String] {
         kept.calls + told.resumed.map { _ in "resume" } + told.forgotten.map { _ in "forget" }
             + other.withLock { $0 }

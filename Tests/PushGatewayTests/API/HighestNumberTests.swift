@@ -60,7 +60,7 @@ struct HighestNumberTests {
         await rig.store.close()
     }
 
-    /// The highest id, the first that is none, and those between which the gateway once died.
+    /// The highest id, the first number beyond, and the numbers between which the gateway once died.
     private static let ids = ["3ZZZZZZZZZZZZ", "4000000000000", "7ZZZZZCEZZZZZ", "7ZZZZZCF00000", "7ZZZZZZZZZZZZ"]
 
     @Test("are unknown to every route of notifications", arguments: ids)

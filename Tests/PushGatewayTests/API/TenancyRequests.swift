@@ -1,9 +1,9 @@
 import Foundation
 
-/// What ``APITenancyTests`` asks of each route: the expectation table, in which no route may be missing.
+/// The requests of ``APITenancyTests`` to each route: the expectation table, in which no route may be missing.
 ///
-/// In paths and bodies stand for what belongs to somebody: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a route, `$NOTE` a
-/// notification and `$KEY` the name of a key. Each request is right, so that a caller whose they are is not refused for its form.
+/// Paths and bodies have placeholders for names that belong to one key: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a route, `$NOTE` a
+/// notification and `$KEY` the name of a key. Each request is right, so that the owner of the names is not refused for its form.
 struct TenancyRequests {
     /// One request of a route.
     struct Call {

@@ -125,7 +125,7 @@ struct FlowGateTests {
         #expect(said == [0, 600, 1_200])
     }
 
-    @Test("An answer that works ends what no platform gave a length, and not a pause of a length")
+    @Test("An answer of a platform that works ends a slowing, and not a pause for a time")
     func pauseBesideProbes() {
         let until = now.addingTimeInterval(60)
         for signal in [BackendSignal.slow(reason: "busy", detail: nil), .park(reason: "key", detail: nil)] {

@@ -92,7 +92,7 @@ struct GoneBackendsTests {
         }
     }
 
-    @Test("costs nothing while it is looked after: however much waits, nothing is written")
+    @Test("costs nothing in rounds of upkeep: nothing is written for waiting deliveries, however many there are")
     func writesNothing() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
@@ -122,7 +122,7 @@ struct GoneBackendsTests {
         await rig.store.close()
     }
 
-    @Test("has what comes later passed on at once, and what can go nowhere left alone")
+    @Test("passes on later deliveries at once, and leaves those without another backend alone")
     func comesLater() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
@@ -137,7 +137,7 @@ struct GoneBackendsTests {
         #expect(try await rig.store.notification(left)?.counts == [.queued: 1])
         #expect(try await rig.store.notification(passed)?.counts == [.retrying: 1])
         #expect(try await rig.store.claim(backend: "b", limit: 10, wait: .zero).map(\.notificationID) == [passed])
-        // A configuration in which there is somebody for it.
+        // A configuration that has a worker for it.
         await gone.install(DispatcherRig.snapshot(["gone": Self.good(), "b": Self.good()]))
         await gone.work()
         let depths = try await gone.depths()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import PushGateway
 
-@Suite("What writes outcomes", .timeLimit(.minutes(1)))
+@Suite("The writer of outcomes", .timeLimit(.minutes(1)))
 struct OutcomeWriterTests {
     private static func accept(
         _ count: Int,

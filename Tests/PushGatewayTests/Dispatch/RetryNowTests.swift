@@ -25,7 +25,7 @@ private final class Platform: Sendable {
     }
 }
 
-/// What waits for a time of its own, and an operator who knows that it need not.
+/// Deliveries that wait for another attempt, and an operator who asks for it now.
 @Suite("Retry now", .timeLimit(.minutes(2)))
 struct RetryNowTests {
     private static let account = Refusal(.account, reason: "InvalidProviderToken", advice: .parkBackend)
@@ -70,7 +70,7 @@ struct RetryNowTests {
         return reply.json
     }
 
-    @Test("tries a parked backend at once, and what waits with it")
+    @Test("tries a parked backend at once, and the deliveries that wait for it")
     func parked() async throws {
         try await run(Self.account) { rig, platform, snapshot, id in
             try await rig.until { rig.dispatcher.workers.first?.isParked == true }

@@ -62,7 +62,7 @@ struct StandingQueueTests {
         }
     }
 
-    @Test("writes nothing for what stays, whatever it is looked at for")
+    @Test("writes nothing for deliveries that stay, for whatever reason they are looked at")
     func writesNothing() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }

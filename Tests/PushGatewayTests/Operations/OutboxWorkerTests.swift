@@ -54,7 +54,7 @@ struct OperationLaneTests {
         }
     }
 
-    @Test("What waits says why: what it was told itself, or what keeps its backend from being asked")
+    @Test("A waiting entry shows its reason: its own last refusal, or the pause of its backend")
     func whyItWaits() async throws {
         try await OperationRig.run { rig in
             let isUp = Mutex(false)
@@ -188,7 +188,7 @@ struct OperationLaneTests {
         }
     }
 
-    @Test("Retry now makes due what waits, and ends a pause that no platform asked for", arguments: [false, true])
+    @Test("Retry now makes waiting entries due, and ends a pause that no platform asked for", arguments: [false, true])
     func retryNow(isAsked: Bool) async throws {
         try await OperationRig.run { rig in
             let platform = ScriptedPlatform { _, earlier throws(PushError) in

@@ -103,7 +103,7 @@ struct OwnMessageTests {
         }
     }
 
-    @Test("Whose key is for other backends opens no message of this one, by whatever name", arguments: Naming.allCases)
+    @Test("A key for other backends opens no message of this one, by any name", arguments: Naming.allCases)
     func otherBackend(naming: Naming) async throws {
         try await OperationRig.run { rig in
             var configuration = GatewayConfiguration()
@@ -144,7 +144,7 @@ struct OwnMessageTests {
         }
     }
 
-    /// What a report says of the message, and the backend that is to be told of it; nil where that is a question.
+    /// The names of the message in a report, and the backend that gets it; nil where the request must name the backend.
     static let platformMessages: [(more: String, sentBy: String, told: String?)] = [
         (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"}"#, "crm", "crm"),
         (#""payload":{"_crm":1,"_uid":"u","chapar_id":"ID"}"#, "crm2", "crm2"),

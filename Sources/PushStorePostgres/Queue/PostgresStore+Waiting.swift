@@ -117,7 +117,7 @@ extension PostgresStore {
     }
 }
 
-/// Reads what nobody has claimed in the flows of a backend, one after the other, by the index of what waits; at most so many rows.
+/// Reads the deliveries of a backend that wait and are not claimed, flow by flow, by the index of what waits; at most so many rows.
 private struct WaitingScan {
     private let flows: [Int64]
     private let from: Int64
@@ -162,17 +162,19 @@ private struct WaitingScan {
                 left -= 1
                 place = WaitingPlace(flow: flow, due: rows.integer(row, 3) ?? 0, id: rows.integer(row, 0) ?? 0)
                 guard let delivery = DeliveryRow(rows, row) else { continue }
-                let plans = (rows.text(row, 13) ?? "").split(separator: "\n", omittingEmptySubsequences: false)
-                guard !plans.isEmpty else { continue }
+                guard let plans = rows.text(row, 13)?.split(separator: "\n", omittingEmptySubsequences: false),
+                    !plans.isEmpty
+                else { continue }
                 body(delivery, DeliveryPlan(storedForm: String(plans[min(delivery.plan, plans.count - 1)])))
             }
         }
     }
 
+    /// Also a row whose notification is lost is given: else a page would end before its last row, and the walk with it.
     private static let statement = """
         SELECT \(DeliveryRow.columns), n.plans FROM (
             SELECT * FROM chapar.waiting
             WHERE flow = $1 AND owner IS NULL AND (due, id) > ($2, $3) AND due <= $4 ORDER BY due, id LIMIT $5
-        ) AS w JOIN chapar.notifications n ON n.id = w.notification ORDER BY w.due, w.id
+        ) AS w LEFT JOIN chapar.notifications n ON n.id = w.notification ORDER BY w.due, w.id
         """
 }

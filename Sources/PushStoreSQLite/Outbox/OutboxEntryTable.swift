@@ -46,13 +46,13 @@ final class OutboxEntryTable {
         due = try statement(
             """
             SELECT \(OutboxEntryRow.columns) FROM outbox_entries INDEXED BY outbox_entries_due
-            WHERE backend = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, number LIMIT ?3
+            WHERE backend = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, number
             """
         )
         nextDue = try statement(
             """
             SELECT due FROM outbox_entries INDEXED BY outbox_entries_due
-            WHERE backend = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1
+            WHERE backend = ?1 AND due IS NOT NULL AND due > ?2 ORDER BY due LIMIT 1
             """
         )
         lease = try statement(
@@ -122,28 +122,31 @@ final class OutboxEntryTable {
     }
 
     /// Leases what is due, and says when the next of the backend is.
+    ///
+    /// An entry that cannot be read stays as it is and is passed over: it neither counts in `limit` nor is the next one.
     func claim(of backend: String, limit: Int, until end: Int64, now: Int64) throws(StoreError)
         -> (claims: [ClaimedEntry], next: Int64?)
     {
         var claims: [ClaimedEntry] = []
         due.bind(1, backend)
         due.bind(2, now)
-        due.bind(3, limit)
-        while try due.next() {
+        while claims.count < limit, try due.next() {
             guard let row = due.readable({ (row) throws(StoreError) in try OutboxEntryRow(row) }, status) else {
                 continue
             }
             claims.append(ClaimedEntry(number: row.number, operation: row.operation, attempt: row.attempts + 1))
         }
+        due.reset()
         for claim in claims {
             lease.bind(1, claim.number)
             lease.bind(2, end)
             try lease.run()
         }
         nextDue.bind(1, backend)
+        nextDue.bind(2, now)
         guard claims.isEmpty, try nextDue.next() else { return (claims, nil) }
         defer { nextDue.reset() }
-        return (claims, try nextDue.moment(0))
+        return (claims, nextDue.readable({ (row) throws(StoreError) in try row.moment(0) }, status))
     }
 
     /// Writes what became of an entry; false when it is not there any more, or somebody else's.

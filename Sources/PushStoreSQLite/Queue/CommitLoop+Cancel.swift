@@ -201,17 +201,16 @@ extension CommitLoop {
                 return
             }
             budget -= 1
-            let read = rows.readable(
-                { (row) throws(StoreError) in
-                    (
-                        ExpiryRound.Position(flow: try row.integer(0), due: try row.moment(1), id: try row.integer(2)),
-                        expires: try row.moment(3)
-                    )
-                },
-                core.status
+            let position = ExpiryRound.Position(
+                flow: try rows.integer(0),
+                due: try rows.integer(1),
+                id: try rows.integer(2)
             )
-            guard let (position, expires) = read else { continue }
+            // Also behind a row that cannot be read: else a part of the search full of such rows would begin again at its start.
             expiryRound.cursor = position
+            guard let expires = rows.readable({ (row) throws(StoreError) in try row.moment(3) }, core.status) else {
+                continue
+            }
             expiryRound.lowest = min(expiryRound.lowest, expires)
             if expires <= now, queueIndex.claims[position.id] == nil { found.append(position.id) }
         }

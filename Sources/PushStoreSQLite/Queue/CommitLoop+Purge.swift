@@ -27,6 +27,8 @@ extension CommitLoop {
     }
 
     /// Removes blocks of the archive, which are in the order of the ends.
+    ///
+    /// A block that cannot be read goes with the next one that is old.
     private func purgeArchive(before: Int64) throws(StoreError) -> Bool {
         sql.oldBlocks.bind(1, Self.blocks)
         var blocks: [(Int64, Int64, Int64)] = []
@@ -106,16 +108,20 @@ extension CommitLoop {
         var looked = 0
         var heads: [Int64] = []
         while try rows.next() {
-            let head = try rows.integer(2)
             last = (try rows.integer(0), try rows.integer(1))
             looked += 1
+            guard let head = rows.readable({ (row) throws(StoreError) in try row.integer(2) }, core.status) else {
+                continue
+            }
             if heads.last != head { heads.append(head) }
         }
         for id in Set(heads) {
             sql.countOf.bind(1, id)
             guard try sql.countOf.next() else { continue }
-            let end = id.adding(clamping: Int64(try sql.countOf.count(0)))
+            let count = sql.countOf.readable({ (row) throws(StoreError) in try row.count(0) }, core.status)
             sql.countOf.reset()
+            guard let count else { continue }
+            let end = id.adding(clamping: Int64(count))
             guard try isFinished(id, end, before: before) else { continue }
             sql.deleteRange.bind(1, id)
             sql.deleteRange.bind(2, end)
@@ -132,13 +138,17 @@ extension CommitLoop {
         sql.lastChange.bind(2, end)
         guard try sql.lastChange.next() else { return false }
         defer { sql.lastChange.reset() }
-        let (state, changed) = (try sql.lastChange.optional(0) ?? 0, try sql.lastChange.optional(1) ?? 0)
-        return state > 0 && changed < before
+        let read = sql.lastChange.readable(
+            { (row) throws(StoreError) in (state: try row.optional(0) ?? 0, changed: try row.optional(1) ?? 0) },
+            core.status
+        )
+        guard let read else { return false }
+        return read.state > 0 && read.changed < before
     }
 
     /// Removes old events but for the newest, which keeps their numbers going.
     ///
-    /// True when there may be more.
+    /// Events whose time cannot be read go with the next ones that are old. True when there may be more.
     private func purgeEvents(before: Int64) throws(StoreError) -> Bool {
         sql.oldEvents.bind(1, Self.stepSize)
         var last: Int64?

@@ -48,6 +48,13 @@ final class QueueIndex {
     /// The bytes of the windows.
     var bytesInMemory: Int { budget.used }
 
+    /// The numbers of the claimed deliveries of a backend.
+    func claimedIDs(in queue: BackendQueue) -> Set<Int64> {
+        var found = Set<Int64>(minimumCapacity: queue.claimed)
+        for (id, entry) in claims where entry.flow.queue === queue { found.insert(id) }
+        return found
+    }
+
     // MARK: Queues
 
     /// Notes a flow found on disk.

@@ -13,16 +13,24 @@ extension SQLiteStore {
     ) async throws(StoreError) -> WaitingPage {
         let now = time.steady.millisecondsSince1970
         let since = look.since?.millisecondsSince1970 ?? .min
-        let (flows, staged) = try await self.look { index -> ([WaitingFlow], [ClaimedDelivery]) in
-            guard let queue = index.existingQueue(look.backend) else { return ([], []) }
+        let (flows, claimed, staged) = try await self.look { index -> ([WaitingFlow], Set<Int64>, [ClaimedDelivery]) in
+            guard let queue = index.existingQueue(look.backend) else { return ([], [], []) }
             let flows = queue.flows.map { WaitingFlow(number: $0.number, caller: $0.caller) }
-            guard look.after == nil else { return (flows, []) }
+            // A claim stands in memory alone, not in the row.
+            let claimed = queue.claimed == 0 ? [] : index.claimedIDs(in: queue)
+            guard look.after == nil else { return (flows, claimed, []) }
             // Deliveries without rows were never claimed, and none of them waits for another one.
             let staged = index.stagedAndWaiting(in: queue).filter { $0.due >= since && $0.due <= now }
                 .map(\.delivery).filter { isWanted(WaitingDelivery($0)) }
-            return (flows, staged)
+            return (flows, claimed, staged)
         }
-        let start = WaitingScan(flows, range: min(since, now)...now, after: look.after, limit: look.limit)
+        let start = WaitingScan(
+            flows,
+            range: min(since, now)...now,
+            after: look.after,
+            limit: look.limit,
+            claimed: claimed
+        )
         var page = try await scan { db in
             var scan = start
             guard let connection = db.sqliteConnection else { throw StoreError.closed }
@@ -31,10 +39,6 @@ extension SQLiteStore {
         }
         let known = Set(page.found.map(\.id))
         page.found += staged.filter { !known.contains($0.id) }
-        // A claim stands in memory alone, not in the row.
-        let ids = page.found.map(\.id)
-        let claimed = try await self.look { index in Set(ids.filter { index.claims[$0] != nil }) }
-        if !claimed.isEmpty { page.found.removeAll { claimed.contains($0.id) } }
         return page
     }
 
@@ -91,17 +95,27 @@ struct WaitingFlow: Sendable {
 }
 
 /// Reads the waiting deliveries of flows, flow by flow, by the index of waiting deliveries; at most so many rows.
+///
+/// Claimed deliveries count as looked at, and their contents are not read.
 private struct WaitingScan: Sendable {
     private let flows: [WaitingFlow]
     private let range: ClosedRange<Int64>
+    private let claimed: Set<Int64>
     private var left: Int
     private var place: WaitingPlace?
     /// Where it ended; nil behind the last row.
     private(set) var next: WaitingPlace?
 
-    init(_ flows: [WaitingFlow], range: ClosedRange<Int64>, after place: WaitingPlace?, limit: Int) {
+    init(
+        _ flows: [WaitingFlow],
+        range: ClosedRange<Int64>,
+        after place: WaitingPlace?,
+        limit: Int,
+        claimed: Set<Int64> = []
+    ) {
         self.flows = flows.filter { $0.number >= place?.flow ?? .min }.sorted { $0.number < $1.number }
         self.range = range
+        self.claimed = claimed
         self.place = place
         left = max(1, limit)
     }
@@ -184,10 +198,12 @@ private struct WaitingScan: Sendable {
                 }
                 left -= 1
                 do throws(StoreError) {
-                    place = WaitingPlace(flow: flow.number, due: try row.integer(0), id: try row.integer(1))
+                let id = try row.integer(1)
+                place = WaitingPlace(flow: flow.number, due: try row.integer(0), id: id)
+                guard !claimed.contains(id) else { continue }
                     try body(row, flow)
                 } catch {
-                    guard case .damaged = error else { throw error }  // Who claims it says so; the others go on.
+                    guard case .damaged = error else { throw error }  // The claim of this row logs it.
                 }
             }
         }
@@ -195,10 +211,13 @@ private struct WaitingScan: Sendable {
 
     /// The row of the notification's number has what its deliveries share; a delivery may have a plan of its own.
     private static let statement = """
+    ///
+    /// A row whose due time is not a whole number has no place after which a page could begin, so no page has it.
         SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
         coalesce(w.plan, h.plan), h.accepted, w.expires, h.content
         FROM deliveries w INDEXED BY waiting JOIN deliveries h ON h.id = coalesce(w.head, w.id)
         WHERE w.state = 0 AND w.mark <> 2 AND w.flow = ?1 AND (w.due, w.id) > (?2, ?3) AND w.due <= ?4
         ORDER BY w.due, w.id LIMIT ?5
+        AND typeof(w.due) = 'integer'
         """
 }

@@ -117,7 +117,8 @@ struct Statements {
         expiring = try statement(
             """
             SELECT flow, due, id, expires FROM deliveries INDEXED BY waiting
-            WHERE state = 0 AND mark <> 2 AND (flow, due, id) > (?1, ?2, ?3) ORDER BY flow, due, id LIMIT ?4
+            WHERE state = 0 AND mark <> 2 AND (flow, due, id) > (?1, ?2, ?3)
+            AND typeof(flow) = 'integer' AND typeof(due) = 'integer' ORDER BY flow, due, id LIMIT ?4
             """
         )
         row = try statement(
@@ -154,15 +155,24 @@ struct Statements {
         ended = try statement(
             """
             SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
-            WHERE state > 0 AND (changed, id) > (?1, ?2) AND changed < ?3 ORDER BY changed, id LIMIT ?4
+            WHERE state > 0 AND (changed, id) > (?1, ?2) AND changed < ?3 AND typeof(changed) = 'integer'
+            ORDER BY changed, id LIMIT ?4
             """
         )
         lastChange = try statement("SELECT min(state), max(changed) FROM deliveries WHERE id >= ?1 AND id < ?2")
         deleteRange = try statement("DELETE FROM deliveries WHERE id >= ?1 AND id < ?2")
         oldEvents = try statement(
-            "SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) ORDER BY first LIMIT ?1"
+            """
+            SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) AND typeof(at) = 'integer'
+            ORDER BY first LIMIT ?1
+            """
         )
-        oldBlocks = try statement("SELECT number, at, first, last FROM archive ORDER BY number LIMIT ?1")
+        oldBlocks = try statement(
+            """
+            SELECT number, at, first, last FROM archive
+            WHERE typeof(at) = 'integer' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY number LIMIT ?1
+            """
+        )
         deleteBlocks = try statement("DELETE FROM archive WHERE number <= ?1")
         deleteEvents = try statement("DELETE FROM events WHERE first <= ?1")
         deleteKeys = try statement(

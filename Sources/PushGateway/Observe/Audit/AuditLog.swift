@@ -3,36 +3,38 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Who did what to what, with which result, as lines of JSON in files of their own: administration and erasure one by one, sends as
-/// counts for each key and minute; and in other files refused attempts, which therefore never push the rest out.
+/// Records requests as lines of JSON in files of their own: the key, the route, the target and the result.
+///
+/// Administration and erasures have a line each, sends a count for each key and minute. Refused attempts stand in other files and
+/// so never push out these lines.
 ///
 /// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and sending
 /// goes on.
 final class AuditLog: Sendable {
     private struct State: ~Copyable {
-        var file: RotatingFile
-        var refusedFile: RotatingFile
+        var record: AuditFile
+        /// Its lines may be lost: refused attempts must not have administration refused.
+        var refusedRecord: AuditFile
         var refused: RefusedAttempts
-        var isBroken = false
-        var isRefusedBroken = false
     }
 
     private let state: Mutex<State>
-    private let path: String
     private let clock: WallClock
     private let logger: Logger
 
     init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
-        path = settings.path
         self.clock = clock
         self.logger = logger
-        func file(_ path: String) -> RotatingFile {
-            RotatingFile(path: path, maximumBytes: settings.maximumBytes, count: settings.files)
+        func file(_ path: String, _ failure: Logger.Message) -> AuditFile {
+            AuditFile(
+                file: RotatingFile(path: path, maximumBytes: settings.maximumBytes, count: settings.files),
+                failure: failure
+            )
         }
         state = Mutex(
             State(
-                file: file(settings.path),
-                refusedFile: file(settings.refusedPath),
+                record: file(settings.path, "the audit log cannot be written: administration is refused"),
+                refusedRecord: file(settings.refusedPath, "refused attempts cannot be put on record"),
                 refused: RefusedAttempts(at: clock.reading.steady)
             )
         )
@@ -57,10 +59,10 @@ final class AuditLog: Sendable {
     func record(_ entry: Entry, isRefusal: Bool) {
         let now = clock.reading
         state.withLock { state in
-            guard isRefusal else { return write(&state, at: now.wall) { $0.write(entry) } }
+            guard isRefusal else { return state.record.write(at: now.wall, logger) { $0.write(entry) } }
             writeSummaries(&state, at: now)
             guard state.refused.isListed(entry.peer, at: now.steady) else { return }
-            writeRefused(&state, at: now.wall) { $0.write(entry) }
+            state.refusedRecord.write(at: now.wall, logger) { $0.write(entry) }
         }
     }
 
@@ -72,7 +74,7 @@ final class AuditLog: Sendable {
 
     private func writeSummaries(_ state: inout State, at now: TimeReading) {
         for (peer, count) in state.refused.summaries(at: now.steady) {
-            writeRefused(&state, at: now.wall) { writer in
+            state.refusedRecord.write(at: now.wall, logger) { writer in
                 writer.field("peer", peer)
                 writer.field("refused_attempts_left_out", count)
             }
@@ -83,7 +85,7 @@ final class AuditLog: Sendable {
     func record(sends count: Int, key: String) {
         let now = clock.reading.wall
         state.withLock { state in
-            write(&state, at: now) { writer in
+            state.record.write(at: now, logger) { writer in
                 writer.field("key", key)
                 writer.field("notifications", count)
             }
@@ -94,39 +96,36 @@ final class AuditLog: Sendable {
     func isWritable() -> Bool {
         let now = clock.reading.wall
         return state.withLock { state in
-            guard state.isBroken else { return true }
-            write(&state, at: now) { writer in
+            guard state.record.isBroken else { return true }
+            state.record.write(at: now, logger) { writer in
                 writer.field("note", "the audit log can be written again")
             }
-            return !state.isBroken
+            return !state.record.isBroken
         }
     }
+}
 
-    /// A line that cannot be written is lost: refused attempts must not have administration refused.
-    private func writeRefused(_ state: inout State, at time: Date, _ members: (inout JSONWriter) -> Void) {
-        do throws(RotatingFile.Failure) {
-            try state.refusedFile.append(at: time, members)
-            state.isRefusedBroken = false
-        } catch {
-            if !state.isRefusedBroken {
-                logger.error("refused attempts cannot be put on record", metadata: ["error": "\(error)"])
-            }
-            state.isRefusedBroken = true
-        }
+/// One of the files of the audit log: a failure is logged once, until a line can be written again.
+private struct AuditFile: ~Copyable {
+    var file: RotatingFile
+    /// The message of the log when a line cannot be written.
+    let failure: Logger.Message
+    /// Whether the last line could not be written.
+    private(set) var isBroken = false
+
+    init(file: consuming RotatingFile, failure: Logger.Message) {
+        self.file = file
+        self.failure = failure
     }
 
-    private func write(_ state: inout State, at time: Date, _ members: (inout JSONWriter) -> Void) {
+    /// Appends a line; one that cannot be written is lost.
+    mutating func write(at time: Date, _ logger: Logger, _ members: (inout JSONWriter) -> Void) {
         do throws(RotatingFile.Failure) {
-            try state.file.append(at: time, members)
-            state.isBroken = false
+            try file.append(at: time, members)
+            isBroken = false
         } catch {
-            if !state.isBroken {
-                logger.error(
-                    "the audit log cannot be written: administration is refused",
-                    metadata: ["error": "\(error)"]
-                )
-            }
-            state.isBroken = true
+            if !isBroken { logger.error(failure, metadata: ["error": "\(error)"]) }
+            isBroken = true
         }
     }
 }

@@ -100,10 +100,11 @@ struct HMSBatch {
                 }
                 add(token.value, slot, to: group, isSilent: request.notification.isSilent)
             case .topic(let name) where !options.isHarmony:
-                if HMSTopics.target(name) != nil, let refusal = options.broadcast.refusal(of: addressee.recipient) {
+                let target = HMSTopics.target(name)
+                if target != nil, let refusal = options.broadcast.refusal(of: addressee.recipient) {
                     refuse(slot, refusal)
                 } else {
-                    addAudience(name, slot, request, language)
+                    addAudience(target, slot, request, language)
                 }
             default:
                 refuse(slot, unsupported(addressee.recipient))
@@ -137,8 +138,9 @@ struct HMSBatch {
         group.slots.append(slot)
     }
 
+    /// Adds a topic or a condition; nil is a name that is neither.
     private mutating func addAudience(
-        _ name: String,
+        _ target: HMSBatchRequest.Target?,
         _ slot: HMSBatchRequest.Slot,
         _ request: PushRequest,
         _ language: String?
@@ -147,7 +149,7 @@ struct HMSBatch {
         switch group.message {
         case .failure(let fault): refuse(slot, fault.refusal)
         case .success(let message):
-            guard let target = HMSTopics.target(name) else { return refuse(slot, Self.badTopic) }
+            guard let target else { return refuse(slot, Self.badTopic) }
             audiences.append(HMSBatchRequest(message, to: target, slots: [slot], awaitsReceipts: false))
         }
     }

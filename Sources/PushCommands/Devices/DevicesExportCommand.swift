@@ -38,7 +38,7 @@ struct DevicesExportCommand: AsyncParsableCommand {
             let part = try output.map(PrivateFile.init)
             guard let handle = fdopen(part?.descriptor ?? dup(STDOUT_FILENO), "wb") else {
                 part?.discard()
-                throw CommandFailure("cannot write \(output ?? "stdout"): \(String(cString: strerror(errno)))", .usage)
+                throw CommandFailure.system("write \(output ?? "stdout")", .usage)
             }
             var isOpen = true
             var isWhole = false
@@ -61,7 +61,7 @@ struct DevicesExportCommand: AsyncParsableCommand {
                 bar.update(done: done, fraction: nil)
             } while cursor != nil
             isOpen = false
-            guard fclose(handle) == 0 else { throw Self.failure() }
+            guard fclose(handle) == 0 else { throw CommandFailure.system("write the devices") }
             try part?.publish()
             isWhole = true
             bar.update(done: done, fraction: nil, isLast: true)
@@ -78,10 +78,6 @@ struct DevicesExportCommand: AsyncParsableCommand {
     private static func write(_ line: String, to handle: UnsafeMutablePointer<FILE>) throws {
         var line = line + "\n"
         let isWritten = line.withUTF8 { fwrite($0.baseAddress, 1, $0.count, handle) == $0.count }
-        guard isWritten else { throw failure() }
-    }
-
-    private static func failure() -> CommandFailure {
-        CommandFailure("cannot write the devices: \(String(cString: strerror(errno)))")
+        guard isWritten else { throw CommandFailure.system("write the devices") }
     }
 }

@@ -53,7 +53,7 @@ struct InputFile {
         self.rows = rows
         name = path == "-" ? "stdin" : path
         guard let handle = path == "-" ? fdopen(dup(STDIN_FILENO), "rb") : fopen(path, "rb") else {
-            throw CommandFailure("cannot read \(path): \(String(cString: strerror(errno)))", .usage)
+            throw CommandFailure.system("read \(path)", .usage)
         }
         self.handle = handle
         let attributes = path == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: path)
@@ -140,9 +140,7 @@ struct InputFile {
         defer { free(buffer) }
         let count = getline(&buffer, &capacity, handle)
         guard count >= 0, let buffer else {
-            guard ferror(handle) == 0 else {
-                throw CommandFailure("cannot read \(name): \(String(cString: strerror(errno)))")
-            }
+            guard ferror(handle) == 0 else { throw CommandFailure.system("read \(name)") }
             return nil
         }
         number += 1

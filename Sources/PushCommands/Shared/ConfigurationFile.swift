@@ -69,9 +69,7 @@ struct ConfigurationFile {
             try SecretFile.write(text, to: part)
             // Another user's program may read it, as the service of a package does.
             try FileModes.copyAccess(from: target, to: part)
-            guard rename(part, target) == 0 else {
-                throw CommandFailure("cannot replace \(path): \(String(cString: strerror(errno)))")
-            }
+            guard rename(part, target) == 0 else { throw CommandFailure.system("replace \(path)") }
         } catch let failure as CommandFailure {
             throw failure
         } catch {

@@ -1,3 +1,5 @@
+import Foundation
+
 /// How the program ends, for scripts.
 ///
 /// The numbers are a promise (README, "Exit codes").
@@ -30,5 +32,10 @@ public struct CommandFailure: Error, CustomStringConvertible {
     public init(_ description: String, _ status: ExitStatus = .failure) {
         self.description = description
         self.status = status
+    }
+
+    /// The failure of an action whose last call of the system failed: "cannot write a.json: Permission denied".
+    static func system(_ action: String, _ status: ExitStatus = .failure) -> CommandFailure {
+        CommandFailure("cannot \(action): \(String(cString: strerror(errno)))", status)
     }
 }

@@ -17,7 +17,7 @@ enum FileModes {
                 || chown(path, wanted.st_uid, wanted.st_gid) == 0,
             chmod(path, wanted.st_mode & mask) == 0
         else {
-            throw CommandFailure("cannot give \(path) owner and mode of \(model): \(String(cString: strerror(errno)))")
+            throw .system("give \(path) owner and mode of \(model)")
         }
     }
 

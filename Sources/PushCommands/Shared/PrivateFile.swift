@@ -2,32 +2,38 @@ import Foundation
 
 /// A file that only its owner may read, and that appears under its name once it is whole.
 ///
-/// It grows under a random name in the same folder, which no link planted there can stand for. Its owner calls ``publish()`` or
+/// It grows under a random name in the same folder, so that a link planted there cannot redirect it. Its owner calls ``publish()`` or
 /// ``discard()``.
 struct PrivateFile {
     /// Where it is to appear.
     let path: String
-    /// What it is written through; closed by who writes.
+    /// The descriptor to write through; the writer closes it.
     let descriptor: Int32
     private let part: String
 
     /// Creates the file, with mode 0600.
     init(_ path: String) throws(CommandFailure) {
-        var template = Array((path + ".XXXXXX").utf8CString)
-        let descriptor = mkstemp(&template)
+        var descriptor: Int32 = -1
+        part = Self.named(path + ".XXXXXX") { descriptor = mkstemp($0) }
         guard descriptor >= 0 else {
-            throw CommandFailure("cannot write \(path): \(String(cString: strerror(errno)))", .usage)
+            throw .system("write \(path)", .usage)
         }
-        self.path = path
-        self.descriptor = descriptor
-        part = template.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? path }
+        (self.path, self.descriptor) = (path, descriptor)
+    }
+
+    /// The name that a call of the system has made of a template, which ends in `XXXXXX`.
+    static func named(_ template: String, by make: (UnsafeMutablePointer<CChar>) -> Void) -> String {
+        var name = Array(template.utf8CString)
+        return name.withUnsafeMutableBufferPointer { name in
+            guard let start = name.baseAddress else { return template }
+            make(start)
+            return String(cString: start)
+        }
     }
 
     /// Gives it its name, in the place of a file that has it.
     func publish() throws(CommandFailure) {
-        guard rename(part, path) == 0 else {
-            throw CommandFailure("cannot write \(path): \(String(cString: strerror(errno)))")
-        }
+        guard rename(part, path) == 0 else { throw .system("write \(path)") }
     }
 
     /// Removes it.

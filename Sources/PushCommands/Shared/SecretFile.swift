@@ -9,26 +9,20 @@ enum SecretFile {
     /// Writes a new file that only its owner can read; an existing file is never replaced.
     static func write(_ text: String, to path: String) throws(CommandFailure) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else {
-            throw CommandFailure("cannot make \(path): \(String(cString: strerror(errno)))", .usage)
-        }
+        guard descriptor >= 0 else { throw .system("make \(path)", .usage) }
         defer { close(descriptor) }
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                throw CommandFailure("cannot write \(path): \(String(cString: strerror(errno)))")
-            }
+            guard count > 0 else { throw .system("write \(path)") }
             rest = rest.dropFirst(count)
         }
     }
 
     /// Reads a secret.
     static func read(_ path: String) throws(CommandFailure) -> Secret {
-        guard let handle = fopen(path, "rb") else {
-            throw CommandFailure("cannot read \(path): \(String(cString: strerror(errno)))", .usage)
-        }
+        guard let handle = fopen(path, "rb") else { throw .system("read \(path)", .usage) }
         defer { fclose(handle) }
         var bytes = [UInt8](repeating: 0, count: limit)
         let count = fread(&bytes, 1, limit, handle)

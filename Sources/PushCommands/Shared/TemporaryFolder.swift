@@ -6,11 +6,10 @@ struct TemporaryFolder {
 
     init(prefix: String) throws {
         let parent = FileManager.default.temporaryDirectory.path
-        var template = Array("\(parent)/\(prefix)-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else {
-            throw CommandFailure("cannot make a folder in \(parent): \(String(cString: strerror(errno)))")
-        }
-        url = URL(filePath: String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        var isMade = false
+        let path = PrivateFile.named("\(parent)/\(prefix)-XXXXXX") { isMade = mkdtemp($0) != nil }
+        guard isMade else { throw CommandFailure.system("make a folder in \(parent)") }
+        url = URL(filePath: path)
     }
 
     /// Removes it with everything in it.

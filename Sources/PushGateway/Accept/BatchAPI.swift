@@ -108,7 +108,7 @@ struct BatchAPI: AcceptingAPI {
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
                         var draft = try reader.read(&scanner, &own)
-                        draft.resolveApp(scope.gateway, scope.caller, &own)
+                        draft.resolveApp(scope.apps, &own)
                         items.append(Item(draft: draft, issues: own))
                         listed += own.list.count
                     }

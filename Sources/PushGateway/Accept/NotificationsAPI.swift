@@ -19,7 +19,7 @@ struct NotificationsAPI: AcceptingAPI {
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
             var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
-            notification.resolveApp(scope.gateway, scope.caller, &issues)
+            notification.resolveApp(scope.apps, &issues)
             return Draft(notification: notification, issues: issues)
         } catch {
             throw .notJSON(error, body)

@@ -12,13 +12,18 @@ struct AppChoice {
 
     /// The gateway as the caller sees it.
     let snapshot: GatewaySnapshot
-    let caller: Caller
+    /// Whether the caller sees the whole gateway.
+    let isWhole: Bool
 
     /// Every app that the caller may mean.
     ///
-    /// What is registered under an app without backends, such as the one before apps were named, can still be reached.
+    /// A caller of the whole gateway also reaches devices of an app without backends, such as the one before apps were named.
     var all: [AppName] {
-        Set(snapshot.apps + snapshot.configuration.apps + [.default]).filter(caller.mayUse(app:)).sorted()
+        Set(snapshot.apps + snapshot.configuration.apps + (isWhole ? [.default] : [])).sorted()
+    }
+
+    private func includes(_ app: AppName) -> Bool {
+        snapshot.apps.contains(app) || snapshot.configuration.apps.contains(app) || isWhole && app == .default
     }
 
     /// The app that a request means by `name`; nil is nothing said.
@@ -26,8 +31,7 @@ struct AppChoice {
         let known = snapshot.apps
         if let name {
             let app = AppName(rawValue: name)
-            let isKnown = known.contains(app) || snapshot.configuration.apps.contains(app) || app == .default
-            guard isKnown, caller.mayUse(app: app) else {
+            guard includes(app) else {
                 let names = Set(known + snapshot.configuration.apps).sorted().map(\.rawValue)
                 let hint = didYouMean(name, names) ?? "The apps are \(names.joined(separator: ", "))."
                 throw Failure(code: "unknown_app", detail: hint)
@@ -36,7 +40,7 @@ struct AppChoice {
         }
         guard known.count > 1 else {
             let only = known.first ?? (all.count == 1 ? all.first : nil) ?? .default
-            guard caller.mayUse(app: only) else {
+            guard includes(only) else {
                 throw Failure(code: "app_missing", detail: "None of the API key's backends is configured.")
             }
             return only
@@ -48,7 +52,7 @@ struct AppChoice {
 
 extension RequestScope {
     /// Chooses among the apps that the caller may mean.
-    var apps: AppChoice { AppChoice(snapshot: gateway, caller: caller) }
+    var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
 
     /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
     func app() throws(Problem) -> AppName {
@@ -69,11 +73,12 @@ extension NotificationDraft {
     /// Finds the app that the request means, and turns devices and users into their keys.
     ///
     /// A backend or a route implies it as well as the field `app`.
-    mutating func resolveApp(_ snapshot: GatewaySnapshot, _ caller: Caller, _ issues: inout RequestIssues) {
+    mutating func resolveApp(_ apps: AppChoice, _ issues: inout RequestIssues) {
         guard !isAppFaulty else { return }
+        let snapshot = apps.snapshot
         let named = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)
         do throws(AppChoice.Failure) {
-            appName = try AppChoice(snapshot: snapshot, caller: caller).app(named?.rawValue)
+            appName = try apps.app(named?.rawValue)
         } catch {
             (isChoiceFaulty, isLookedUp) = (true, true)
             if let (pointer, code, detail) = unknownChoice(snapshot) { return issues.add(pointer, code, detail) }

@@ -31,7 +31,7 @@ package struct DirectRequest: Sendable {
         } catch {
             throw Refused(issues: [Finding(pointer: "#", code: "not_json", detail: error.description)])
         }
-        draft.resolveApp(snapshot, .everybody, &issues)
+        draft.resolveApp(AppChoice(snapshot: snapshot, isWhole: true), &issues)
         if draft.notification.sendAt != nil {
             issues.add("#/options/send_at", "needs_gateway", "Only a gateway can send later; give its address.")
         }

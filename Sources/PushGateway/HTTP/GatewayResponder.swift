@@ -51,53 +51,20 @@ package final class GatewayResponder: HTTPResponder {
         peers = Peers(connections: state.snapshot.configuration.server.maximumConnections)
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
-        let endpoint = SyncEndpoint(state: state, admission: admission)
-        let operators = OperatorAPI(
+        let handlers = Handlers(
+            notifications: notifications,
+            batches: batches,
             state: state,
+            snapshots: snapshots,
             workers: workers,
+            outbox: outbox,
             metrics: metrics,
             admission: admission,
-            build: build
+            peers: peers,
+            build: build,
+            logger: logger
         )
-        table = RouteTable(
-            Handlers(
-                notifications: notifications,
-                batches: batches,
-                statuses: StatusAPI(endpoint: endpoint),
-                devices: DevicesAPI(state: state, admission: admission),
-                deviceBatches: DeviceBatchAPI(state: state, admission: admission),
-                subscriptions: SubscriptionAPI(endpoint: endpoint),
-                deviceEvents: DeviceEventsAPI(endpoint: endpoint),
-                switches: UserSwitchAPI(endpoint: endpoint),
-                events: EventsAPI(
-                    state: state,
-                    snapshots: snapshots,
-                    workers: workers,
-                    metrics: metrics,
-                    admission: admission,
-                    build: build
-                ),
-                operators: operators,
-                receipts: ReceiptsAPI(
-                    state: state,
-                    workers: workers,
-                    admission: admission,
-                    peers: peers,
-                    logger: logger
-                ),
-                clicks: ClicksAPI(endpoint: endpoint),
-                topics: TopicsAPI(endpoint: endpoint),
-                channels: ChannelsAPI(endpoint: endpoint),
-                tokens: TokensAPI(endpoint: endpoint),
-                messages: MessagesAPI(endpoint: endpoint),
-                invalidations: InvalidationsAPI(state: state, workers: workers, admission: admission),
-                goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
-                retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
-                keys: KeysAPI(state: state),
-                erasures: UserErasureAPI(state: state, logger: logger)
-            ),
-            build: build
-        )
+        table = RouteTable(handlers, build: build)
         modules = ModulesAPI(notifications: notifications)
         intake = FastIntake(
             state: state,
@@ -191,15 +158,16 @@ package final class GatewayResponder: HTTPResponder {
         do throws(Problem) {
             return try await route.handler(request, match.values, scope)
         } catch {
-            // Callbacks of platforms are believed, or not, by their handler.
+            // The handler of a platform's callback checks the secret itself.
             throw refused(error, peer, at: state.time.steady)
         }
     }
 
-    /// Who asks: the one place that compares keys, but for the fast path, which takes no request of an address over its limit.
+    /// Authenticates the caller of a request.
     ///
-    /// While an address has made too many wrong attempts, only keys that were good from there lately are compared: a guesser gets
-    /// one answer whatever he guesses, and callers who share his address go on.
+    /// Beside the fast path, which takes no request of an address over its limit, no other code compares keys. While an address has
+    /// made too many wrong attempts, only keys that were good from there lately are compared: a guesser gets the same answer to
+    /// every guess, and other callers at the address go on.
     private func caller(
         of fields: CallerFields,
         _ route: Route?,
@@ -226,7 +194,7 @@ package final class GatewayResponder: HTTPResponder {
         }
     }
 
-    /// What is answered to a request without the right key: after too many of them that there were too many.
+    /// The answer to a request without the right key: 401, and 429 after too many of them.
     private func refused(_ problem: Problem, _ peer: PeerAddress, at now: Date) -> Problem {
         guard problem.status == .unauthorized || problem.isGuess,
             let wait = peers.refuse(peer, at: now), !problem.isGuess
@@ -240,7 +208,7 @@ package final class GatewayResponder: HTTPResponder {
         var key = ""
         var peer = PeerAddress.local
         var code: String?
-        /// Whether a secret was guessed, though the answer does not say so.
+        /// Whether the request guessed a secret; the answer does not show it.
         var isGuess = false
     }
 

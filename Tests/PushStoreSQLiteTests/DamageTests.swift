@@ -44,9 +44,7 @@ struct DamageTests {
         var planted = 0
         for column in columns {
             for value in Self.wrong {
-                try await TemporaryFolder.use { folder in
-                    let path = folder + "/store.db"
-                    try store.whole.write(to: URL(filePath: path))
+                try await store.use { path in
                     guard try await plant("UPDATE OR IGNORE \(table) SET \"\(column)\" = \(value)", path) else {
                         return
                     }
@@ -80,9 +78,7 @@ struct DamageTests {
     @Test("A missing step of the tables is a sentence", arguments: ["1 deliveries", "8 archive", "13 outbox entries"])
     func migrations(step: String) async throws {
         let store = try await DamagedStore.make()
-        try await TemporaryFolder.use { folder in
-            let path = folder + "/store.db"
-            try store.whole.write(to: URL(filePath: path))
+        try await store.use { path in
             _ = try await plant("DELETE FROM grdb_migrations WHERE identifier = '\(step)'", path)
             let findings = try await store.findings(in: path)
             let opening = try #require(findings.opening)
@@ -95,9 +91,7 @@ struct DamageTests {
     @Test("The error for a damaged file names the file, the value and the fix")
     func sentence() async throws {
         let store = try await DamagedStore.make()
-        try await TemporaryFolder.use { folder in
-            let path = folder + "/store.db"
-            try store.whole.write(to: URL(filePath: path))
+        try await store.use { path in
             _ = try await plant("UPDATE flows SET backend = x'FF'", path)
             let findings = try await store.findings(in: path)
             guard case .damaged(let opening)? = findings.opening else {
@@ -117,9 +111,7 @@ struct DamageTests {
     @Test("An unreadable row is damaged, and the rows beside it can be read")
     func beside() async throws {
         let store = try await DamagedStore.make()
-        try await TemporaryFolder.use { folder in
-            let path = folder + "/store.db"
-            try store.whole.write(to: URL(filePath: path))
+        try await store.use { path in
             let (bad, good) = (store.filling.notifications[4], store.filling.notifications[5])
             _ = try await plant("UPDATE deliveries SET state = 'x' WHERE id = \(bad.rawValue + 1)", path)
             let opened = try SQLiteStore(SQLiteStoreOptions(path: path))
@@ -139,9 +131,7 @@ struct DamageTests {
     @Test("A whole file, as a killed gateway leaves it, is copied, restored and read to the end")
     func whole() async throws {
         let store = try await DamagedStore.make()
-        try await TemporaryFolder.use { folder in
-            let path = folder + "/store.db"
-            try store.whole.write(to: URL(filePath: path))
+        try await store.use { path in
             let findings = try await store.findings(in: path)
             #expect(findings.backup == nil && findings.restoring == nil && findings.copying == nil)
             #expect(findings.opening == nil && findings.answers.isEmpty)

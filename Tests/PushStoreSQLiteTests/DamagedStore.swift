@@ -31,6 +31,15 @@ struct DamagedStore: Sendable {
         }
     }
 
+    /// Writes the undamaged file into a folder of its own.
+    func use<Value>(_ body: (_ path: String) async throws -> Value) async throws -> Value {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            try whole.write(to: URL(filePath: path))
+            return try await body(path)
+        }
+    }
+
     /// The errors that a file caused.
     struct Findings {
         /// Why it could not be opened; nil when it could.

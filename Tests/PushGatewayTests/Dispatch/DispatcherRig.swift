@@ -229,6 +229,35 @@ final class DispatcherRig: Sendable {
         throw ConformanceFailure("line \(sourceLine): it did not happen in time")
     }
 
+    /// Moves the clock until a run has ended.
+    ///
+    /// When it does not end in time, `release` frees the plugins that it waits for, so that the test ends too, with an error.
+    func untilEnd(
+        of running: Task<Void, any Error>,
+        sourceLine: Int = #line,
+        release: () -> Void
+    ) async throws {
+        let ended = Mutex(false)
+        async let end: Void = {
+            defer { ended.withLock { $0 = true } }
+            try await running.value
+        }()
+        do {
+            try await until(sourceLine: sourceLine) {
+                time.advance(by: .seconds(1))
+                return ended.withLock { $0 }
+            }
+        } catch {
+            while !ended.withLock({ $0 }) {
+                release()
+                time.advance(by: .seconds(1))
+                try? await Task.sleep(for: .milliseconds(2))
+            }
+            throw error
+        }
+        try await end
+    }
+
     /// Does something that may wait on the rig's clock, which moves meanwhile.
     func withTimeGoing<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value

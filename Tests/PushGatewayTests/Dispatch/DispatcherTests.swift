@@ -256,7 +256,61 @@ struct DispatcherTests {
         for name in ["a", "b"] { try await rig.accept(plan: DeliveryPlan([name], onUnknown: .stop)) }
         try await rig.until { one.calls.withLock { $0 } == 1 && two.calls.withLock { $0 } == 1 }
         rig.dispatcher.stop()
-        let ended = Mutex(false)
+        try await rig.untilEnd(of: running) { pair.letGo() }
+        await rig.store.close()
+    }
+
+    /// A plugin of which one part never returns.
+    final class EndlessBackend: PushBackend {
+        enum Part: CaseIterable { case shutdown, watch, send, all }
+
+        let kind: BackendKind = "endless"
+        let audience = BackendAudience(services: [.iOSAPNs], forms: [.topic])
+        let part: Part
+        let calls = Mutex(0)
+        /// Those who wait, so that the test can end.
+        private let held = Mutex<[CheckedContinuation<Void, Never>]>([])
+
+        init(_ part: Part) { self.part = part }
+
+        private func hang(in part: Part) async {
+            guard self.part == part || self.part == .all else { return }
+            await withCheckedContinuation { continuation in held.withLock { $0.append(continuation) } }
+        }
+
+        func letGo() {
+            for one in held.withLock({ held in
+                defer { held = [] }
+                return held
+            }) { one.resume() }
+        }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            calls.withLock { $0 += 1 }
+            await hang(in: .send)
+            report([DeliveryReport(request: 0, recipient: 0, outcome: .accepted(Acceptance()))])
+        }
+        func watch() async { await hang(in: .watch) }
+        func shutdown(grace: Duration) async { await hang(in: .shutdown) }
+    }
+
+    @Test(
+        "A plugin that never returns keeps no drain beyond its deadline, nor another backend",
+        arguments: EndlessBackend.Part.allCases
+    )
+    func endlessPlugin(part: EndlessBackend.Part) async throws {
+        let (endless, other) = (EndlessBackend(part), ScriptedBackend { _, _ in Self.accepted })
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        var queue = GatewayConfiguration.Queue()
+        queue.drain = .seconds(10)
+        let snapshot = DispatcherRig.snapshot(["a": endless, "b": other], queue: queue)
+        let running = Task { try await rig.dispatcher.run(snapshot) }
+        try await rig.accept(plan: DeliveryPlan(["a"], onUnknown: .stop))
+        try await rig.until { endless.calls.withLock { $0 } == 1 }
+        let stopped = rig.time.now
+        rig.dispatcher.stop()
+        let ended = Mutex<Date?>(nil)
         async let end: Void = {
             try await running.value
             ended.withLock { $0 = true }

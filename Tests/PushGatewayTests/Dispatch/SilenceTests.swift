@@ -63,7 +63,13 @@ struct SilenceTests {
             await withCheckedContinuation { continuation in waiting.withLock { $0.append(continuation) } }
         }
 
-        func release() { for continuation in waiting.withLock({ $0 }) { continuation.resume() } }
+        func release() {
+            let held = waiting.withLock { waiting in
+                defer { waiting = [] }
+                return waiting
+            }
+            for continuation in held { continuation.resume() }
+        }
     }
 
     @Test("holds up the end of the gateway for a moment after queue.drain, and its message is unknown")
@@ -78,21 +84,7 @@ struct SilenceTests {
         try await rig.until { backend.calls == 1 }
         rig.dispatcher.stop()
         // The drain, and the last word of what was cancelled.
-        let ended = Mutex(false)
-        async let end: Void = {
-            try await running.value
-            ended.withLock { $0 = true }
-        }()
-        do {
-            try await rig.until {
-                rig.time.advance(by: .seconds(1))
-                return ended.withLock { $0 }
-            }
-        } catch {
-            backend.release()  // Else this test would wait for it as well.
-            throw error
-        }
-        try await end
+        try await rig.untilEnd(of: running) { backend.release() }
         try await rig.expect(id, [.unknown: 1])
         await rig.store.close()
     }

@@ -170,7 +170,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
                         await worker.run()
                         // A worker that a reload replaced closes its backend at once: nothing else uses that any more.
                         if self.isCurrent(worker) { await beforeClosing() }
-                        await worker.backend.shutdown(grace: .seconds(1))
+                        // After a drain that was cut short it has been told to shut down already.
+                        if !worker.isAbandoned { await worker.close(grace: .seconds(1)) }
                         self.forget(worker)
                         await self.forgetFlows()
                     }
@@ -202,7 +203,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         await keepFlows(isLast: true)
     }
 
-    /// How long a cancelled send has to say what became of it.
+    /// How long a cancelled send, and a backend that is told to shut down, have to end.
     private static let cancelGrace = Duration.seconds(2)
 
     /// Waits for the workers; those that do not end in time are made to.

@@ -187,15 +187,7 @@ extension DeliveryWorker {
         _ tracker: any MessageTracker,
         _ time: any TimeSource
     ) async -> DeliveryState? {
-        await withTaskGroup(of: DeliveryState?.self) { group in
-            group.addTask { try? await tracker.state(of: id) }
-            group.addTask {
-                try? await time.sleep(for: trackingDeadline)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
-        }
+        (try? await Deadline.run(trackingDeadline, time: time) { try await tracker.state(of: id) }) ?? nil
     }
 
     /// The transition of a delivery after its wait for the platform's status, and the next step of its plan, if there is one.

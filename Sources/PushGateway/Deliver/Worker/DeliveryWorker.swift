@@ -78,6 +78,7 @@ final class DeliveryWorker: Sendable {
     let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
     private let stopped = Atomic(false)
+    private let abandoned = Atomic(false)
     /// How many deliveries the platform is being asked about.
     let queriesInFlight = Atomic(0)
     /// The part of its queue that it has looked at while it stands still.
@@ -134,8 +135,9 @@ final class DeliveryWorker: Sendable {
     /// Works until ``stop()``, then waits for what is under way; the backend is left running.
     func run() async {
         parkIfOutOfDate()
+        // Not a child of the group, which would wait for it: a plugin may ignore its cancellation.
+        let watching = Task { [backend] in await backend.watch() }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { [backend] in await backend.watch() }
             group.addTask { await self.giveUpHangingBatches() }
             await withDiscardingTaskGroup { deliveries in
                 while let work = await next() {
@@ -149,6 +151,8 @@ final class DeliveryWorker: Sendable {
             }
             group.cancelAll()
         }
+        watching.cancel()
+        await giveTime(.zero, to: "watch") { await watching.value }
     }
 
     /// Parks a backend before its first message, when its credential is not valid by its dates.
@@ -181,12 +185,40 @@ final class DeliveryWorker: Sendable {
 
     /// Ends what is still under way: it is reported as not sent or as unknown.
     func cancel() async {
-        await backend.shutdown(grace: .zero)
+        await close(grace: .zero)
         open.cancelAll()
     }
 
     /// Waits no longer for what ``cancel()`` did not end: it counts as unknown.
-    func abandon() { open.abandon() }
+    func abandon() {
+        abandoned.store(true, ordering: .relaxed)
+        open.abandon()
+    }
+
+    /// Whether the time of a drain is over.
+    var isAbandoned: Bool { abandoned.load(ordering: .relaxed) }
+
+    /// Shuts the backend down; one that takes longer than its grace is left behind.
+    func close(grace: Duration) async {
+        await giveTime(grace, to: "shutdown") { [backend] in await backend.shutdown(grace: grace) }
+    }
+
+    /// How much longer than its grace the end of a plugin may take.
+    private static let closingMargin = Duration.seconds(1)
+
+    /// Waits for the end of a plugin for a span, and a second more: it is code of others, which may never return.
+    private func giveTime(_ span: Duration, to work: String, _ body: @escaping @Sendable () async -> Void) async {
+        let time = dependencies.time
+        // A task of its own, awaited here: a task that is cancelled gives its plugin time as well.
+        let isOver = await Task {
+            (try? await Deadline.run(span + Self.closingMargin, time: time, body)) != nil
+        }.value
+        guard !isOver else { return }
+        dependencies.logger.warning(
+            "a plugin does not end and is left behind",
+            metadata: ["backend": "\(name)", "work": "\(work)"]
+        )
+    }
 
     // MARK: Claiming
 

@@ -206,6 +206,8 @@ public final class Sandbox: Sendable {
         store:
           kind: sqlite
           path: \(JSONValue.string(folder.file("chapar.db")).text)
+        auth:
+          keyless: true   # Every program on this machine may do everything, since nothing here is real.
         backends:
 
         """

@@ -282,7 +282,7 @@ struct ConfigurationKeys {
             || key.hasPrefix("backends.idpush.onesignal.")
     }
 
-    /// The rows of a section: `the file`, `backends` (what every kind takes), `auth` (of `oauth2_refresh`), `backends.apns` (what it takes
+    /// The rows of a section: `the file`, `backends` (what every kind takes), `auth` (of `oauth2_refresh`), `access` (the file's `auth`), `backends.apns` (what it takes
     /// besides, or otherwise), `server` and so on.
     func rows(of section: String) -> [Row] { Self.grouped(unordered(section)) }
 
@@ -301,6 +301,8 @@ struct ConfigurationKeys {
         case "auth":
             return all.filter { $0.path.hasPrefix("backends.onesignal.auth.") }
                 .map { row($0, below: "backends.onesignal.auth.") }
+        case "access":
+            return all.filter { $0.path.hasPrefix("auth.") && !$0.path.contains("[]") }.map { row($0, below: "auth.") }
         default:
             let below = section + (section == "routes" || section == "auth.api_keys" ? "[]." : ".")
             let usual = Dictionary(common(without: "auth.").map { ($0.name, $0.standard) }) { first, _ in first }

@@ -72,7 +72,8 @@ struct InitTests {
     func fills() async throws {
         try await Self.withKey { folder in
             let file = folder.appending(path: "chapar.yaml")
-            let text = "# of the package\nserver: { port: 0 }\nbackends: {}   # none yet\nlog: { level: info }\n"
+            let text =
+                "# of the package\nserver: { port: 0 }\nauth: { keyless: true }\nbackends: {}   # none yet\nlog: { level: info }\n"
             try Data(text.utf8).write(to: file)
             let isRoot = geteuid() == 0
             let access: [FileAttributeKey: Int] =
@@ -103,7 +104,9 @@ struct InitTests {
             #expect(made.status == 0 && made.output.contains("reload"), "\(made.errors)")
             let filled = try String(contentsOf: file, encoding: .utf8)
             #expect(
-                filled.hasPrefix("# of the package\nserver: { port: 0 }\nbackends:\n  ios:\n    kind: apns\n"),
+                filled.hasPrefix(
+                    "# of the package\nserver: { port: 0 }\nauth: { keyless: true }\nbackends:\n  ios:\n    kind: apns\n"
+                ),
                 "\(filled)"
             )
             #expect(filled.hasSuffix("\nlog: { level: info }\n"))

@@ -59,6 +59,7 @@ struct KeysTests {
     @Test("is made at the first start, shown once, and then needed")
     func first() async throws {
         try await SandboxRig.run { rig in
+            try rig.removeAuth()
             let child = try Child(["serve", "--config", rig.config, "--make-key"])
             defer { child.kill() }
             let mark = "shown this once: "

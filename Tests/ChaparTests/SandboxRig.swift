@@ -24,10 +24,18 @@ struct SandboxRig {
         }
     }
 
-    /// Adds lines to the configuration.
+    /// Adds lines to the configuration; a section `auth` among them takes the place of the sandbox's own.
     func append(_ text: String) throws {
+        if text.contains("auth:") { try removeAuth() }
         let old = try String(contentsOfFile: config, encoding: .utf8)
         try (old + text).write(toFile: config, atomically: true, encoding: .utf8)
+    }
+
+    /// Takes the sandbox's `auth: { keyless: true }` out of the configuration.
+    func removeAuth() throws {
+        let old = try String(contentsOfFile: config, encoding: .utf8)
+        let new = old.replacing(/(?m)^auth:.*\n(?: .*\n)*/, with: "")
+        try new.write(toFile: config, atomically: true, encoding: .utf8)
     }
 
     /// Starts a gateway and waits until it listens.

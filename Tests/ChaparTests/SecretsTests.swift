@@ -18,6 +18,7 @@ struct SecretsTests {
             let pem = rig.sandbox.apns.key.pem
             let pemFile = try #require(config.split(separator: "\n").first { $0.contains("key_file:") })
             config = config.replacingOccurrences(of: pemFile, with: "    key: \"${PLANTED_PEM}\"")
+            config.replace(/(?m)^auth:.*\n(?: .*\n)*/, with: "")
             config += "log: { level: trace, format: json }\nauth: { api_keys: [ \(line.dropFirst(2)) ] }\n"
             try config.write(toFile: rig.config, atomically: true, encoding: .utf8)
             let broken = rig.folder.appending(path: "broken.yaml").path

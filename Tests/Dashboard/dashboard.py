@@ -394,6 +394,30 @@ def key_is_asked_for(browser, scene):
 
 
 @check
+def link_opens_the_page(browser, scene):
+    """The link that serve shows at a terminal opens the page once, without the key; a tab that is open takes it as well."""
+    gateway = gateways.Linked(scene.folder / "linked")
+    scene.ends.append(gateway.end)
+    shown = scene.shown("linked", gateway.address)
+    expect(not gateway.is_key_shown, "the terminal shows the key")
+    browser.open(shown)
+    browser.until(lambda: browser.is_shown("#key-form"))
+    browser.driver.get(f"{shown}/{gateway.fragment}")
+    browser.until(lambda: browser.is_shown("#watching") and browser.text("#backends"))
+    expect(browser.js("return location.hash") == "", "the code stays in the address")
+    expect(gateway.key not in browser.js("return JSON.stringify(sessionStorage)"), "the page has the key")
+    expect("--key-file" not in browser.text("#steps-list li"), browser.text("#steps-list li"))
+    browser.driver.refresh()
+    browser.until(lambda: browser.is_shown("#watching") and browser.text("#backends"))
+    browser.open(shown)
+    browser.until(lambda: browser.is_shown("#key-form"))
+    browser.driver.get(f"{shown}/{gateway.fragment}")
+    browser.until(lambda: "works once" in browser.text("#key-reason"))
+    browser.leave()
+    browser.complaints = [one for one in browser.complaints if " 401 " not in one]  # Chromium tells each refusal.
+
+
+@check
 def lost_gateway_is_told(browser, scene):
     """When the gateway goes, the page says so with the fix, keeps what it knew, and goes on when it is back."""
     gateway, shown = scene.keyed()

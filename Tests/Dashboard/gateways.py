@@ -1,5 +1,9 @@
 """Gateways for the dashboard's test: the demonstration, an empty one with credentials that end, and one with API keys."""
 import json
+import os
+import pty
+import re
+import select
 import subprocess
 import sys
 import time
@@ -59,6 +63,8 @@ class Gateway:
             end = (datetime.now(timezone.utc) + timedelta(days=EXPECTED_DAYS["key"], hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
             lines = [self.key("sender", "send"), self.key("watcher", "read").replace(" }", f", not_after: {end} }}")]
             text += "limits: { streams_per_key: 2 }\nauth:\n  api_keys:\n" + "".join(f"    {line}\n" for line in lines)
+        else:
+            text += "auth: { keyless: true }\n"
         self.text = text
         self.start()
 
@@ -89,6 +95,33 @@ class Gateway:
 
     def end(self):
         self.process.end()
+
+
+class Linked:
+    """`chapar serve` at a terminal, with a configuration that says nothing of keys; `link` is what it shows there."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        config = folder / "chapar.yaml"
+        config.write_text("server: { port: 0 }\nstore: { path: chapar.db }\n"
+                          "backends: { partner: { kind: http, url: 'http://127.0.0.1:9/', secret: a-secret-of-24-bytes-or-more, recipients: [user] } }\n")
+        terminal, other = pty.openpty()
+        self.child = subprocess.Popen([CHAPAR, "serve", "--config", str(config)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=other, env={**os.environ, "CHAPAR_CONTAINER": "0"})
+        os.close(other)
+        said, deadline = "", time.monotonic() + 20
+        while "Dashboard: " not in said or not said.endswith("\n"):
+            if time.monotonic() > deadline or not select.select([terminal], [], [], 1)[0] and self.child.poll() is not None:
+                self.child.kill()
+                raise RuntimeError(f"no link: {said}")
+            said += os.read(terminal, 4096).decode(errors="replace")
+        self.address, self.fragment = re.search(r"Dashboard: (http://[^/]+)/(#code=[\w-]+)", said).groups()
+        self.key = (folder / "chapar.db.first-key").read_text().strip()
+        self.is_key_shown = self.key in said
+
+    def end(self):
+        self.child.terminate()
+        self.child.wait(20)
 
 
 def call(address, method, path, body=None):

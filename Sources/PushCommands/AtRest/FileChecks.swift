@@ -12,7 +12,7 @@ struct FileChecks {
     let backups: String?
 
     func run() -> [Diagnosis] {
-        [configuration()] + keys() + database() + backupFolder() + [encryption()]
+        [configuration()] + keys() + firstKey() + database() + backupFolder() + [encryption()]
     }
 
     /// Secrets that stand in the file itself, without `${…}`.
@@ -61,6 +61,21 @@ struct FileChecks {
         let name = path.split(separator: ".").last.map(String.init) ?? path
         if path.hasSuffix(".auth.store.path") || name == "key_file" { return true }
         return path.hasPrefix("backends.") && name.hasSuffix("_file") && name != "ca_file"
+    }
+
+    /// The key that counts while the configuration has none.
+    private func firstKey() -> [Diagnosis] {
+        guard FirstKey.isNeeded(loaded.configuration) else { return [] }
+        if let refusal = FirstKey.refusal(loaded.configuration, path) {
+            return [Diagnosis("first key", .failure, refusal.description)]
+        }
+        let file = FirstKey.path(of: loaded.configuration.store)
+        do throws(CommandFailure) {
+            let words = try FirstKey.read(file) == nil ? "is made at the first start" : "is for its owner only"
+            return [Diagnosis("first key", .ok, "\(file) \(words)")]
+        } catch {
+            return [Diagnosis("first key", .failure, error.description)]
+        }
     }
 
     /// The database with its log, and what restorations left of it.

@@ -52,6 +52,12 @@ struct CheckCommand: AsyncParsableCommand {
             let words = problem.detail ?? problem.reason
             return Warning(path: "backends.\(configured.name)", problem: "\(words) Until then the backend is parked.")
         }
+        // Whether it runs in a container, and may write its folder, only the gateway's own machine knows.
+        if loaded.configuration.store.kind == .postgres, FirstKey.isNeeded(loaded.configuration) {
+            warnings.append(
+                Warning(path: "auth", problem: "is missing: with PostgreSQL serve does not start without it.")
+            )
+        }
         if let server = HostChecks.certificate(loaded.configuration.tls, at: now), server.verdict == .failure {
             let words = [server.finding, server.fix].compactMap(\.self).joined(separator: " ")
             warnings.append(Warning(path: "server.tls.certificate_file", problem: words))

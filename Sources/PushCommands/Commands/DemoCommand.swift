@@ -88,6 +88,7 @@ struct DemoCommand: AsyncParsableCommand {
         let url = "http://127.0.0.1:\(port)"
         guard let endpoint = HTTPEndpoint(url: url) else { throw CommandFailure("\(url) is no address") }
         let client = try GatewayClient(endpoint, key: nil)
+        Shell.complain(SandboxCommand.keylessWarning)
         if !form.isJSON {
             Shell.print("A gateway at \(url), and beside it simulators of the push services.")
             Shell.print("Sending through its HTTP API:")

@@ -72,7 +72,13 @@ struct KeysCommand: AsyncParsableCommand {
         @OptionGroup var form: OutputForm
 
         func run() async throws {
-            let keys = try file.load().configuration.apiKeys
+            let configuration = try file.load().configuration
+            var keys = configuration.apiKeys
+            if FirstKey.isNeeded(configuration), configuration.store.kind == .sqlite,
+                let first = try FirstKey.read(FirstKey.path(of: configuration.store))
+            {
+                keys = [FirstKey.entry(first)]
+            }
             if form.isJSON {
                 for key in keys {
                     Shell.print([
@@ -94,7 +100,11 @@ struct KeysCommand: AsyncParsableCommand {
                 )
             }
             keys.isEmpty
-                ? Shell.complain("\(file.path) has no keys: the gateway listens on loopback only.") : table.print()
+                ? Shell.complain(
+                    "\(file.path) has no keys: "
+                        + (configuration.isKeyless
+                            ? "auth.keyless lets every program on the machine in." : "the first start makes one.")
+                ) : table.print()
         }
     }
 

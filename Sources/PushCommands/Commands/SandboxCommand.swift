@@ -54,7 +54,12 @@ struct SandboxCommand: AsyncParsableCommand {
         }
     }
 
+    /// What the configuration of a sandbox says of keys; `demo` prints it as well.
+    static let keylessWarning =
+        "warning: the gateway's configuration says auth.keyless: every program on this machine may use it without a key, for trying only"
+
     private func show(_ description: SandboxDescription) {
+        Shell.complain(Self.keylessWarning)
         guard !form.isJSON else {
             let listeners = description.listeners.reduce(into: JSONObject()) { $0[$1.name] = .string($1.url) }
             Shell.print([

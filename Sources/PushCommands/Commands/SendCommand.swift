@@ -86,7 +86,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func sender() async throws -> any MessageSender {
-        if isThroughGateway, let client = try gateway.client() {
+        if isThroughGateway, let client = try gateway.client(file) {
             try await client.checkReachable()
             let maximumWait = wait ?? (input == nil ? 10 : 0)
             return GatewaySender(client, maximumWait: .milliseconds(clamping: maximumWait * 1000))

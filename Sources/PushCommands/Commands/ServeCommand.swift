@@ -48,7 +48,7 @@ struct ServeCommand: AsyncParsableCommand {
             address.announce(port, logger)
         }
         let configuration = assembly.configuration
-        address.prepare(configuration, hasBackends: !assembly.gateway.state.snapshot.backends.isEmpty)
+        address.prepare(configuration, assembly.gateway.state)
         let drain = configuration.queue.drain
         var options = ServiceGroupConfiguration(
             services: [
@@ -93,17 +93,15 @@ private struct Reloading: Service {
 /// Says where the gateway listens and what it will do, once it does.
 private final class ListeningAddress: Sendable {
     private let server = Mutex((GatewayConfiguration.Server(), "http"))
-    private let isOpen = Mutex(false)
-    private let isEmpty = Mutex(false)
+    private let state = Mutex<GatewayState?>(nil)
     private let isPrinted: Bool
 
     /// Makes one; `isPrinted` is whether stdout gets the address besides the log.
     init(isPrinted: Bool) { self.isPrinted = isPrinted }
 
-    func prepare(_ configuration: GatewayConfiguration, hasBackends: Bool) {
-        isEmpty.withLock { $0 = !hasBackends }
+    func prepare(_ configuration: GatewayConfiguration, _ gateway: GatewayState) {
+        state.withLock { $0 = gateway }
         server.withLock { $0 = (configuration.server, configuration.tls == nil ? "http" : "https") }
-        isOpen.withLock { $0 = configuration.apiKeys.isEmpty }
     }
 
     func announce(_ port: Int, _ logger: Logger) {
@@ -120,17 +118,25 @@ private final class ListeningAddress: Sendable {
                     "url": .string(url), "port": .integer(Int64(port)), "pid": .integer(Int64(getpid())),
                 ])
             }
+            showDashboard(url)
         }
         ServiceManager.tell(ServiceManager.ready)
-        if isEmpty.withLock({ $0 }) {
+        if state.withLock({ $0?.snapshot.backends.isEmpty ?? false }) {
             logger.warning(
                 "no backends: whatever is sent is refused; chapar init writes some into the configuration, then reload it"
             )
         }
-        if isOpen.withLock({ $0 }) {
-            logger.notice(
-                "no API keys: whoever is on this machine may send, and nobody else; make one with chapar serve --make-key"
-            )
-        }
+    }
+
+    /// Shows an operator at a terminal the dashboard's link, which a code opens in the place of the first key.
+    ///
+    /// A log gets none: other users may read it.
+    private func showDashboard(_ url: String) {
+        guard Shell.isErrorTerminal, let state = state.withLock({ $0 }),
+            state.snapshot.configuration.apiKeys.contains(where: \.isFirst)
+        else { return }
+        let code = state.dashboard.makeCode(at: state.time.steady)
+        let minutes = Int(clamping: DashboardAccess.codeLifetime / 60)
+        Shell.complain("Dashboard: \(url)/#code=\(code.reveal())  (works once, for \(minutes) minutes)")
     }
 }

@@ -1,12 +1,191 @@
+import CoreFoundation  // Which some builds of the toolchain take for the module of `stat`.
 import Foundation
+import Logging
 import PushCore
 import PushGateway
 
-/// `chapar serve --make-key`: the first API key of a configuration that has none.
+/// The first API key of a gateway whose configuration says nothing of keys.
+///
+/// The first start makes it, in a file beside the store that only the gateway's user can read; later starts use it, and commands on
+/// the machine that talk to the gateway read it there. It counts until the configuration has keys. Where no such file would last or
+/// be shared, `serve --make-key` writes a key into the configuration instead.
 enum FirstKey {
-    private static let name = "admin"
+    /// What the key of the file is called in logs, records and lists.
+    static let name = "first"
 
-    /// Makes a key, adds its hash at the end of the file, and prints it; does nothing where there are keys.
+    /// The key's file.
+    static func path(of store: GatewayConfiguration.Store) -> String { store.path + ".first-key" }
+
+    /// Whether a gateway of this configuration needs it.
+    static func isNeeded(_ configuration: GatewayConfiguration) -> Bool {
+        configuration.apiKeys.isEmpty && !configuration.isKeyless
+    }
+
+    /// The key of the file as the configuration would have it.
+    static func entry(_ key: Secret) -> GatewayConfiguration.APIKey {
+        let hash = NewAPIKey(key).hash.dropFirst("sha256:".count)
+        var entry = GatewayConfiguration.APIKey(name: name, hashes: [String(hash)], scopes: [.admin])
+        entry.isFirst = true
+        return entry
+    }
+}
+
+// MARK: - The gateway
+
+extension FirstKey {
+    /// Why a gateway cannot have one, with the command that gives it a key; nil when it can.
+    static func refusal(
+        _ configuration: GatewayConfiguration,
+        _ file: String,
+        container: Container = Container()
+    ) -> CommandFailure? {
+        guard isNeeded(configuration), let why = obstacle(configuration.store, container) else { return nil }
+        let program = GatewayProgram.current.name
+        return CommandFailure(
+            "\(file) has no API keys, and \(why). Make one: \"\(program) serve --make-key --config \(file)\" writes it there, or "
+                + "write the line of \"\(program) keys create --name admin --scope admin\" under auth.api_keys. Without keys it goes "
+                + "on by auth: { keyless: true } only, on a loopback address or a Unix socket",
+            .configuration
+        )
+    }
+
+    private static func obstacle(_ store: GatewayConfiguration.Store, _ container: Container) -> String? {
+        guard store.kind == .sqlite else {
+            return "gateways that share a PostgreSQL database share no file for a first one"
+        }
+        if let sign = container.sign { return "in a container (\(sign)) a first one might not outlive it" }
+        let folder = (store.path as NSString).deletingLastPathComponent
+        let place = folder.isEmpty ? "." : folder
+        guard access(place, W_OK | X_OK) != 0, [EACCES, EROFS].contains(errno) else { return nil }
+        return "the store's folder \(place) cannot be written for a first one"
+    }
+
+    /// Puts the first key into a configuration without keys, makes it where there is none yet, and logs what is in force.
+    ///
+    /// The store must be this gateway's own by now: no other one makes the file at the same time.
+    static func put(
+        into configuration: inout GatewayConfiguration,
+        store: GatewayConfiguration.Store,
+        logger: Logger
+    ) throws(CommandFailure) {
+        let path = path(of: store)
+        guard isNeeded(configuration) else {
+            if configuration.isKeyless {
+                logger.warning(
+                    "auth.keyless: every program of this machine may send, read and change everything, and so may callers behind a proxy or a forwarded port"
+                )
+            } else if store.kind == .sqlite, FileManager.default.fileExists(atPath: path) {
+                logger.notice(
+                    "the first API key does not count any more, since auth.api_keys has keys: remove its file",
+                    metadata: ["file": "\(path)"]
+                )
+            }
+            return
+        }
+        if let key = try read(path) {
+            configuration.apiKeys = [entry(key)]
+            logger.notice(
+                "no auth in the configuration: the first API key is needed, which commands on this machine find",
+                metadata: ["file": "\(path)"]
+            )
+        } else {
+            let new = NewAPIKey()
+            try write(new.key, to: path)
+            configuration.apiKeys = [entry(new.key)]
+            logger.notice(
+                "no auth in the configuration: the first API key was made, which commands on this machine find",
+                metadata: ["file": "\(path)"]
+            )
+        }
+    }
+
+    private static func write(_ key: Secret, to path: String) throws(CommandFailure) {
+        let file: PrivateFile
+        do throws(CommandFailure) {
+            file = try PrivateFile(path)
+        } catch {
+            throw CommandFailure(error.description, .configuration)
+        }
+        defer { close(file.descriptor) }
+        let bytes = Array((key.reveal() + "\n").utf8)
+        guard bytes.withUnsafeBytes({ Foundation.write(file.descriptor, $0.baseAddress, $0.count) }) == bytes.count,
+            fsync(file.descriptor) == 0
+        else {
+            let reason = String(cString: strerror(errno))
+            file.discard()
+            throw CommandFailure("cannot write \(path): \(reason)", .configuration)
+        }
+        try file.publish()
+    }
+}
+
+// MARK: - Its file
+
+extension FirstKey {
+    /// Reads the key; nil without a file.
+    ///
+    /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or change. For
+    /// root it may be another user's, whose folder it stands in.
+    static func read(_ path: String) throws(CommandFailure) -> Secret? {
+        func wrong(_ problem: String, _ fix: String) -> CommandFailure {
+            CommandFailure("the first API key, \(path), \(problem): \(fix)", .configuration)
+        }
+        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            switch errno {
+            case ENOENT: return nil
+            case ELOOP: throw wrong("is a symbolic link", "remove it, and the next start makes a new key")
+            default:
+                throw wrong(
+                    "cannot be read (\(String(cString: strerror(errno))))",
+                    "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
+                )
+            }
+        }
+        defer { close(descriptor) }
+        var (own, folder) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0, own.st_mode & S_IFMT == S_IFREG else {
+            throw wrong("is no file", "remove it, and the next start makes a new key")
+        }
+        let parent = (path as NSString).deletingLastPathComponent
+        let isOwn =
+            own.st_uid == geteuid()
+            || geteuid() == 0 && stat(parent.isEmpty ? "." : parent, &folder) == 0 && own.st_uid == folder.st_uid
+        guard isOwn else {
+            throw wrong("belongs to another user", "run as that user; or remove it, and the next start makes a new key")
+        }
+        guard own.st_mode & 0o077 == 0 else {
+            throw wrong(
+                "can be read or changed by other users",
+                "remove it, and the next start makes a new key; or, where nobody has read it, chmod 600 \(path)"
+            )
+        }
+        var bytes = [UInt8](repeating: 0, count: 256)
+        let count = bytes.withUnsafeMutableBytes { Foundation.read(descriptor, $0.baseAddress, $0.count) }
+        let text = String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).trimmingCharacters(in: .newlines)
+        guard NewAPIKey.isKey(text) else {
+            throw wrong(count == 0 ? "is empty" : "holds no key", "remove it, and the next start makes a new key")
+        }
+        return Secret(text)
+    }
+
+    /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is for another
+    /// gateway, or has none yet.
+    ///
+    /// It goes nowhere else than to the address of the configuration that the file belongs to.
+    static func find(for endpoint: HTTPEndpoint, configuration path: String) throws -> Secret? {
+        guard endpoint.isLoopback, let access = try BackendLoader.offline().access(path), access.needsFirstKey,
+            access.store.kind == .sqlite, access.server.unixSocket == nil,
+            access.server.port == 0 || access.server.port == endpoint.port
+        else { return nil }
+        return try read(Self.path(of: access.store))
+    }
+}
+
+// MARK: - A key in the configuration
+
+extension FirstKey {
+    /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing where there are keys.
     static func make(in file: ConfigOption, asJSON isJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)
@@ -17,7 +196,7 @@ enum FirstKey {
                 .usage
             )
         }
-        let new = NewAPIKey()
+        let (new, name) = (NewAPIKey(), "admin")
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
         try text.write()
         guard !isJSON else {

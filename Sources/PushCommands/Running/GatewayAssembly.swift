@@ -49,6 +49,7 @@ struct GatewayAssembly: Sendable {
         let loaded = try loader.load(path)
         var configuration = loaded.configuration
         adjust(&configuration)
+        if let refusal = FirstKey.refusal(configuration, path) { throw refusal }
         log.replace(configuration.log)
         let keys: SealingKeys
         do {
@@ -57,6 +58,12 @@ struct GatewayAssembly: Sendable {
             throw CommandFailure("\(error)", .configuration)
         }
         let store = try await StoreOpening.open(configuration.store, logger: logger)
+        do throws(CommandFailure) {
+            try FirstKey.put(into: &configuration, store: configuration.store, logger: logger)
+        } catch {
+            await store.close()
+            throw error
+        }
         state.bind(store)
         credentials.bind(try await SealedState.prepared(store, keys: keys, logger: logger))
         gateway = try await Gateway.assemble(
@@ -84,9 +91,11 @@ struct GatewayAssembly: Sendable {
         do {
             try await loader.reload(path) { (loaded) throws(ConfigurationError) in
                 let old = configuration
+                var new = loaded.configuration
+                try addFirstKey(to: &new, store: old.store)
                 try gateway.reload(
                     GatewaySnapshot(
-                        configuration: loaded.configuration,
+                        configuration: new,
                         backends: loaded.backends,
                         modules: loaded.modules
                     )
@@ -99,6 +108,21 @@ struct GatewayAssembly: Sendable {
                 logger.error("the new configuration is wrong", metadata: ["issue": "\(issue)"])
             }
             logger.error("nothing was reloaded", metadata: ["file": "\(path)", "mistakes": "\(error.issues.count)"])
+        }
+    }
+
+    /// Does at a reload what the start does where the configuration has no keys.
+    private func addFirstKey(
+        to configuration: inout GatewayConfiguration,
+        store: GatewayConfiguration.Store
+    ) throws(ConfigurationError) {
+        do throws(CommandFailure) {
+            var started = configuration
+            started.store = store
+            if let refusal = FirstKey.refusal(started, path) { throw refusal }
+            try FirstKey.put(into: &configuration, store: store, logger: logger)
+        } catch {
+            throw ConfigurationError([ConfigIssue(path: "auth", origin: .builtIn, problem: error.description)])
         }
     }
 

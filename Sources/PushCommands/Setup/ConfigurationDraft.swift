@@ -87,7 +87,8 @@ struct ConfigurationDraft {
                 "server: { host: \(Self.scalar(host)), port: \(port) }",
                 "store: { path: \(Self.scalar(store)) }",
             ]
-            return (head + keys + section).joined(separator: "\n") + "\n"
+            let hint = "# Without auth the first start makes an API key beside the store, for commands on this machine."
+            return (head + (keys.isEmpty ? [hint] : keys) + section).joined(separator: "\n") + "\n"
         case .file(var file):
             file.fill(backends: section.joined(separator: "\n"))
             if !keys.isEmpty { file.append(keys.joined(separator: "\n") + "\n") }

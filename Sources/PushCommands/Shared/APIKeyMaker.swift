@@ -13,9 +13,21 @@ struct NewAPIKey {
     init() {
         var random = SystemRandomNumberGenerator()
         let bytes = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-        let text = "chp_" + Base64URL.encode(bytes)
-        key = Secret(text)
-        hash = "sha256:" + SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined()
+        self.init(Secret("chp_" + Base64URL.encode(bytes)))
+    }
+
+    /// The hash of a key that was made before.
+    init(_ key: Secret) {
+        self.key = key
+        hash = "sha256:" + SHA256.hash(data: Data(key.reveal().utf8)).map { String(format: "%02x", $0) }.joined()
+    }
+
+    /// Whether a text has the form of a key.
+    static func isKey(_ text: String) -> Bool {
+        text.hasPrefix("chp_") && text.utf8.count == 47
+            && text.unicodeScalars.allSatisfy {
+                $0 == "-" || $0 == "_" || $0.isASCII && $0.properties.isAlphabetic || ("0"..."9") ~= $0
+            }
     }
 
     /// The element of `auth.api_keys`.

@@ -18,6 +18,9 @@ public struct ConfigOption: ParsableArguments {
     /// Makes the group without a value; the parser fills it in.
     public init() {}
 
+    /// The file of a command without the flag.
+    init(path: String?) { named = path }
+
     /// The file that is meant.
     public var path: String {
         named ?? ProcessInfo.processInfo.environment["CHAPAR_CONFIG"].flatMap { $0.isEmpty ? nil : $0 } ?? "chapar.yaml"
@@ -77,6 +80,11 @@ struct BackendLoader {
 
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration { try load(path, transport) }
+
+    /// Reads where the gateway of a configuration is and keeps its first key; nil when the file cannot be read.
+    func access(_ path: String) -> GatewayAccess? {
+        ConfigurationLoader(registry: registry, modules: modules).access(path)
+    }
 
     /// Reads a configuration that is to be written to `path`, and throws its mistakes; nothing stays of it.
     func check(_ text: String, as path: String) throws(ConfigurationError) {

@@ -12,7 +12,11 @@ struct GatewayAddress: ParsableArguments {
     @Option(name: .customLong("url"), help: "The gateway to use, such as http://127.0.0.1:8080. Default: $CHAPAR_URL.")
     var named: String?
 
-    @Option(help: "A file with the API key. Default: $CHAPAR_KEY.", completion: .file())
+    @Option(
+        help:
+            "A file with the API key. Default: $CHAPAR_KEY, else the first key beside the store of $CHAPAR_CONFIG, else chapar.yaml.",
+        completion: .file()
+    )
     var keyFile: String?
 
     @Option(help: "The app, where several share the gateway and the key is not for one of them.")
@@ -32,10 +36,14 @@ struct GatewayAddress: ParsableArguments {
     }
 
     /// A client of the gateway that is named, by the flag or the environment; nil when none is.
-    func client() throws -> GatewayClient? { try url.map(client) }
+    ///
+    /// Without a key it has the first one of the configuration's gateway, where that is the one.
+    func client(_ file: ConfigOption = ConfigOption(path: nil)) throws -> GatewayClient? {
+        try url.map { try client($0, file) }
+    }
 
     /// A client of the gateway that the flag names; nil without the flag.
-    func namedClient() throws -> GatewayClient? { try named.map(client) }
+    func namedClient() throws -> GatewayClient? { try named.map { try client($0, ConfigOption(path: nil)) } }
 
     /// A client of the gateway, for a command that cannot do without one.
     func requiredClient() throws -> GatewayClient {
@@ -54,7 +62,7 @@ struct GatewayAddress: ParsableArguments {
             + "and path."
     }
 
-    private func client(_ url: String) throws -> GatewayClient {
+    private func client(_ url: String, _ file: ConfigOption) throws -> GatewayClient {
         guard let endpoint = HTTPEndpoint(url: url) else {
             throw CommandFailure("CHAPAR_URL: \(Self.isNoAddress(url))", .usage)
         }
@@ -65,7 +73,8 @@ struct GatewayAddress: ParsableArguments {
             }
             return String(decoding: data, as: UTF8.self)
         }
-        let key = try keyFile.map { try SecretFile.read($0) } ?? environment
+        let given = try keyFile.map { try SecretFile.read($0) } ?? environment
+        let key = try given ?? FirstKey.find(for: endpoint, configuration: file.path)
         guard key == nil || endpoint.scheme == .https || endpoint.isLoopback || allowPlainHTTP else {
             throw CommandFailure(
                 "\(url) is not encrypted: everybody on the way could read the API key. Write https://, or --allow-plain-http "

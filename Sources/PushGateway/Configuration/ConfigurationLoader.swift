@@ -132,6 +132,34 @@ public struct ConfigurationLoader {
     }
 }
 
+extension ConfigurationLoader {
+    /// Reads no more than commands on the gateway's machine need to find its first key: mistakes elsewhere, and variables that only the
+    /// service has, keep them from nothing.
+    ///
+    /// - Returns: Nil when there is no such file, or it cannot be read as YAML.
+    package func access(_ path: String) -> GatewayAccess? {
+        let files = FolderFiles(folder: (path as NSString).deletingLastPathComponent)
+        guard let bytes = try? files.contents(of: (path as NSString).lastPathComponent) else { return nil }
+        var document = ConfigDocument(
+            name: path,
+            interpolation: Interpolation(environment: environment, files: files)
+        )
+        guard let root = try? document.read(bytes) else { return nil }
+        let section = ConfigSection(root, report: ConfigReport(), files: files)
+        return ConfigurationReader(root: section, files: files, registry: registry, factories: modules).readAccess()
+    }
+}
+
+/// How programs on its machine reach a gateway.
+package struct GatewayAccess: Sendable {
+    /// The section `server`.
+    package let server: GatewayConfiguration.Server
+    /// The section `store`, its path in full.
+    package let store: GatewayConfiguration.Store
+    /// Whether there are no keys, and `auth.keyless` does not say that none is needed.
+    package let needsFirstKey: Bool
+}
+
 /// What a configuration file came to.
 public struct LoadedConfiguration: Sendable {
     /// The settings.

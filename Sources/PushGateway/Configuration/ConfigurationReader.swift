@@ -41,13 +41,15 @@ struct ConfigurationReader {
         let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
         configuration.routes = RouteReader(names: names, apps: appOf, mute: Set(mute)).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
-        let auth = root.section("auth")
-        configuration.apiKeys = auth.map(KeyReader(backends: names, appOf: appOf, apps: configuration.apps).read) ?? []
+        let auth = section("auth")
+        configuration.isKeyless = auth.bool("keyless", default: false)
+        configuration.apiKeys = KeyReader(backends: names, appOf: appOf, apps: configuration.apps).read(auth)
         // Keys with a mistake are not missing: what is wrong with them is said.
         let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
         let server = section("server")
         configuration.tls = server.section("tls").flatMap(tls)
-        configuration.server = self.server(server, hasKeys: hasKeys)
+        configuration.server = self.server(server, hasKeys: hasKeys || configuration.isKeyless)
+        if configuration.isKeyless { checkKeyless(auth, configuration) }
         let modules = factories.compactMap { factory -> (any GatewayModule)? in
             guard let own = root.section(factory.key) else { return nil }
             defer { own.finish() }
@@ -55,6 +57,19 @@ struct ConfigurationReader {
         }
         root.finish()
         return (configuration, backends, modules)
+    }
+
+    /// Where the gateway listens and keeps its store, and whether it would make a first key, whatever is wrong elsewhere.
+    func readAccess() -> GatewayAccess {
+        let auth = section("auth")
+        let isKeyless = auth.bool("keyless", default: false)
+        var store = store(section("store"))
+        store.path = FolderFiles.resolve(store.path, in: files.folder)
+        return GatewayAccess(
+            server: server(section("server"), hasKeys: true),
+            store: store,
+            needsFirstKey: !isKeyless && auth.sections("api_keys").isEmpty
+        )
     }
 
     /// A section; an absent one reads as an empty one, so that its defaults are noted.
@@ -164,6 +179,20 @@ struct ConfigurationReader {
         }
         section.finish()
         return server
+    }
+
+    /// Refuses a gateway without keys that says two things, or that other machines reach.
+    private func checkKeyless(_ auth: ConfigSection, _ configuration: GatewayConfiguration) {
+        if auth.has("api_keys") {
+            auth.reject("keyless", "stands beside api_keys", fix: "Leave out keyless, or api_keys.")
+        }
+        if !Loopback.contains(host: configuration.server.host) {
+            auth.reject(
+                "keyless",
+                "means a loopback address or server.unix_socket only, and server.host is \(configuration.server.host)",
+                fix: "Write server.host: 127.0.0.1; or leave out keyless and make a key: \"chapar keys create\"."
+            )
+        }
     }
 
     /// The most that an address of a socket of the file system holds, less its end (unix(7)).

@@ -27,10 +27,14 @@ public struct GatewayConfiguration: Sendable {
     ///
     /// Services that the file leaves out follow in the default order.
     public var tokenPriority = TokenService.priority
-    /// The section `auth`: who may call.
+    /// `auth.api_keys`: who may call.
     ///
-    /// Empty means that the gateway listens on loopback only.
+    /// Without one, and without ``isKeyless``, every request for which a key is needed is refused; the program makes a first key then.
     public var apiKeys: [APIKey] = []
+    /// `auth.keyless`: without a key every program that reaches the loopback address, or the socket's file, may do everything.
+    ///
+    /// Default false; it means nothing beside keys.
+    public var isKeyless = false
     /// The section `log`.
     public var log = Log()
     /// The section `audit`; nil keeps no record.
@@ -255,6 +259,8 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Nil is half where another key may send, and all where none may.
         public var queueShare: Double?
+        /// Whether the program made it at its first start, since the configuration has none.
+        public var isFirst = false
 
         /// Makes a key.
         public init(

@@ -245,7 +245,7 @@ function drawPulse() {
 function drawSteps() {
   const steps = [];
   const isNew = !gateway.totals.accepted && !notifications.size;
-  const keyFile = key ? " --key-file key" : "";
+  const keyFile = key && !key.startsWith("cht_") ? " --key-file key" : "";
   if (!gateway.backends.length) steps.push([text("steps.backend"), "chapar init"]);
   if (gateway.backends.length && isNew) {
     steps.push([text("steps.notification"), `chapar send --url ${location.origin}${keyFile} ${sampleRecipient()} --title "Order 42" "is on its way"`]);
@@ -398,7 +398,7 @@ function announce(sentence) {
 // Connection
 
 let key = stored("sessionStorage", "chapar-key"), stream = null;
-let connection = "connecting", trouble = null, keyReason = null;
+let connection = "connecting", trouble = null, keyReason = null, linkReason = null;
 
 function drawConnection() {
   setText($("connection"), text("connection." + connection));
@@ -439,7 +439,7 @@ async function watch() {
       const headers = key ? { Authorization: "Bearer " + key } : {};
       const answer = await fetch("/v1/events?lanes=1&" + from, { headers, signal: own.signal });
       if (answer.status === 401 || answer.status === 403) {
-        return askForKey(answer.status === 403 ? "key.scope" : key ? "key.unknown" : null);
+        return askForKey(answer.status === 403 ? "key.scope" : key ? "key.unknown" : linkReason);
       }
       if (answer.ok) {
         setConnection("live");
@@ -496,5 +496,19 @@ $("key-form").addEventListener("submit", event => {
   watch();
   $("main").focus();
 });
+/** Exchanges the code of the link that `serve` shows, once, for a token, which is kept as a key is. */
+async function redeemLink() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (!code) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }) };
+    const answer = await fetch("/v1/dashboard/session", request);
+    if (!answer.ok) return linkReason = "key.link";
+    key = (await answer.json()).token;
+    store("sessionStorage", "chapar-key", key);
+  } catch { /* The gateway is away: the page says so, and asks for a key when it is back. */ }
+}
 applyLanguage(preferredLanguage());
-watch();
+redeemLink().then(watch);
+addEventListener("hashchange", () => redeemLink().then(watch));  // The link, where the page is open already.

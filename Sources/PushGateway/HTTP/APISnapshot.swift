@@ -25,9 +25,15 @@ final class APISnapshot: Sendable {
     /// Which backends know what a device token looks like.
     let tokens: TokenCheck
 
-    init(_ gateway: GatewaySnapshot, knownKinds: [String], uses: KeyUses, at steady: Date) {
+    init(
+        _ gateway: GatewaySnapshot,
+        knownKinds: [String],
+        uses: KeyUses,
+        dashboard: DashboardAccess = DashboardAccess(),
+        at steady: Date
+    ) {
         self.gateway = gateway
-        keyring = Keyring(gateway, uses: uses, at: steady)
+        keyring = Keyring(gateway, uses: uses, dashboard: dashboard, at: steady)
         proxies = gateway.configuration.server.trustedProxies.compactMap(PeerNetwork.init)
         tls = gateway.configuration.tls.flatMap { try? $0.context() }
         certificateNotAfter = gateway.configuration.tls?.notAfter
@@ -115,7 +121,7 @@ final class APISnapshot: Sendable {
         onlyKnownFrom peer: PeerAddress? = nil,
         at now: (wall: Date, steady: Date)
     ) throws(Problem) -> Caller {
-        if access != .open, keyring.isEmpty { try origins.admit(fields) }
+        if access != .open, keyring.isKeyless { try origins.admit(fields) }
         return try keyring.admit(fields.authorization, access, onlyKnownFrom: peer, at: now)
     }
 }
@@ -129,16 +135,30 @@ final class APISnapshots: Sendable {
     init(_ state: GatewayState, knownKinds: [String]) {
         self.state = state
         self.knownKinds = knownKinds
-        derived = Mutex(APISnapshot(state.snapshot, knownKinds: knownKinds, uses: state.keyUses, at: state.time.steady))
+        derived = Mutex(Self.derive(from: state.snapshot, state, knownKinds))
     }
 
     var current: APISnapshot {
         let current = state.snapshot
         return derived.withLock { derived in
             if derived.gateway !== current {
-                derived = APISnapshot(current, knownKinds: knownKinds, uses: state.keyUses, at: state.time.steady)
+                derived = Self.derive(from: current, state, knownKinds)
             }
             return derived
         }
+    }
+
+    private static func derive(
+        from current: GatewaySnapshot,
+        _ state: GatewayState,
+        _ knownKinds: [String]
+    ) -> APISnapshot {
+        APISnapshot(
+            current,
+            knownKinds: knownKinds,
+            uses: state.keyUses,
+            dashboard: state.dashboard,
+            at: state.time.steady
+        )
     }
 }

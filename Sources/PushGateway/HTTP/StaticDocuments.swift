@@ -47,7 +47,7 @@ final class StaticDocuments: Sendable {
         return JSONValue.object(root).bytes
     }
 
-    /// A key with the scope, or no key at all while none is configured; nothing for what is open.
+    /// A key with the scope, or no key at all with `auth.keyless`; nothing for what is open.
     private static func security(of access: Route.Access) -> JSONValue {
         switch access {
         case .open: [[:]]

@@ -19,6 +19,8 @@ package final class GatewayState: Sendable {
     let access: AccessLog?
     /// When each API key was used last.
     let keyUses = KeyUses()
+    /// The code in the dashboard's link, and what it was exchanged for.
+    package let dashboard = DashboardAccess()
     /// The erasures of users.
     let erasures = UserErasures()
     /// What finds and removes what is stored of a user; nil when the store cannot.

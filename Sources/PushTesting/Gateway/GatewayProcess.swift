@@ -74,7 +74,8 @@ public final class GatewayProcess: Sendable {
         var sections = JSONObject()
         for (name, section) in backends { sections[name] = .object(section) }
         let configuration: JSONValue = [
-            "server": ["host": "127.0.0.1", "port": 0], "store": ["path": "gateway.db"], "backends": .object(sections),
+            "server": ["host": "127.0.0.1", "port": 0], "store": ["path": "gateway.db"], "auth": ["keyless": true],
+            "backends": .object(sections),
         ]
         // JSON is YAML.
         for (name, text) in files.merging(["gateway.yaml": configuration.text], uniquingKeysWith: { $1 }) {

@@ -35,6 +35,7 @@ struct FuzzGateway {
         }
         var configuration = GatewayConfiguration()
         configuration.server.port = 0
+        configuration.isKeyless = true
         let snapshot = GatewaySnapshot(
             configuration: configuration,
             backends: [

@@ -57,7 +57,7 @@ struct APIAuthorizationTests {
         #expect(
             open.sorted() == [
                 "GET /", "GET /healthz", "GET /readyz", "POST /v1/backends/{name}/receipts",
-                "POST /v1/backends/{name}/webhook/{secret}",
+                "POST /v1/backends/{name}/webhook/{secret}", "POST /v1/dashboard/session",
             ]
         )
     }

@@ -59,6 +59,7 @@ struct APIHarness {
         devices = MemoryDeviceStore(time: time)
         var configuration = GatewayConfiguration()
         configuration.apiKeys = keys
+        configuration.isKeyless = keys.isEmpty
         change(&configuration)
         let snapshot = GatewaySnapshot(
             configuration: configuration,

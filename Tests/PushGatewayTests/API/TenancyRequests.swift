@@ -154,6 +154,8 @@ struct TenancyRequests {
     private static let administration: [Self] = [
         Self("GET /v1/keys"), Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
         Self("GET /healthz"), Self("GET /readyz"), Self("GET /"),
+        // The code decides here, whatever key comes along.
+        Self("POST /v1/dashboard/session", []),
         // The same for all: it has examples, and nothing of the configuration.
         Self("GET /openapi.json", []),
     ]

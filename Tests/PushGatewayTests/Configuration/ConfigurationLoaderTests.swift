@@ -172,6 +172,37 @@ struct ConfigurationLoaderTests {
         }
     }
 
+    @Test(
+        "auth.keyless is for a loopback address or a socket, and stands beside no keys",
+        arguments: [
+            ("", nil), ("server: { host: localhost }", nil), ("server: { unix_socket: s.sock }", nil),
+            ("server: { host: 0.0.0.0 }", "auth.keyless: means a loopback address or server.unix_socket only"),
+            ("server: { host: 10.0.0.1 }", "auth.keyless: means a loopback address or server.unix_socket only"),
+        ] as [(String, String?)]
+    )
+    func keyless(server: String, problem: String?) throws {
+        let loader = try ConfigurationLoader.sample()
+        let text = "backends: { ios: { kind: sample, token: x } }\n\(server)\nauth: { keyless: true"
+        if let problem {
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(text + " }") }
+            #expect(error?.description.contains(problem) ?? false)
+            #expect(error?.issues.count == 1, "said once")
+        } else {
+            #expect(try loader.load(text + " }").configuration.isKeyless)
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text + ", api_keys: [] }") }
+        #expect(error?.description.contains("auth.keyless: stands beside api_keys") ?? false)
+    }
+
+    @Test("Keyless is nothing but auth.keyless")
+    func keylessByOmission() throws {
+        let loader = try ConfigurationLoader.sample()
+        for auth in ["", "auth: {}", "auth: { api_keys: [] }", "auth: { keyless: false }"] {
+            let text = "backends: { ios: { kind: sample, token: x } }\n\(auth)"
+            #expect(try !loader.load(text).configuration.isKeyless)
+        }
+    }
+
     @Test("A key may have several hashes, an end and backends of its own")
     func keys() throws {
         let (new, old) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))

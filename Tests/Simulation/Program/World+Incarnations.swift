@@ -131,6 +131,7 @@ extension World {
     func terminate() {
         guard let incarnation, let shutDown = incarnation.shutDown, incarnation.stopped == nil else { return }
         trace.record("SIGTERM")
+        oracle.count(.restart)
         incarnation.stopped = scheduler.now
         oracle.disturb(scheduler.now)
         shutDown()
@@ -145,6 +146,7 @@ extension World {
         trace.record("reload of variant \(variant)")
         do {
             try gateway.reload(snapshot(incarnation))
+            oracle.count(.reload)
         } catch {
             oracle.fail("a reload was refused: \(error)")
         }
@@ -153,6 +155,7 @@ extension World {
     /// The configuration: all three backends; without beta; without gamma; with a rate.
     private func snapshot(_ incarnation: Incarnation) -> GatewaySnapshot {
         var configuration = GatewayConfiguration()
+        configuration.isKeyless = true
         configuration.queue.drain = .seconds(Self.drain)
         configuration.queue.firstRetry = .seconds(2)
         configuration.queue.maximumRetry = .seconds(60)

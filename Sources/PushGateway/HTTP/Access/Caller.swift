@@ -1,7 +1,7 @@
 internal import HTTPTypes
 internal import PushCore
 
-/// The caller of a request: the holder of an API key, or any local caller while no keys are configured.
+/// The caller of a request: the holder of an API key, or any local caller of a keyless gateway.
 ///
 /// One object for each key of a configuration, shared by its requests.
 final class Caller: Sendable {
@@ -15,8 +15,8 @@ final class Caller: Sendable {
     let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
-    /// Everybody, while there are no keys.
-    static let everybody = Caller(name: "", scopes: [.admin])
+    /// Every caller of a keyless gateway.
+    static let everybody = Caller(name: "", scopes: [.admin, .broadcast])
     /// Nobody in particular: who asks for what is open to all.
     static let stranger = Caller(name: "", scopes: [])
 
@@ -87,7 +87,7 @@ extension GatewayConfiguration.APIKey.Scope {
     /// Whether a key with this scope may do what another one is for.
     func includes(_ other: Self) -> Bool {
         switch self {
-        case .admin: true
+        case .admin: other != .broadcast  // To address everyone a key must say so, whatever else it may.
         case .read: other == .metrics  // Numbers show less than what a reader may see.
         case .send, .broadcast, .devices, .metrics: false
         }

@@ -16,11 +16,17 @@ struct Keyring: Sendable {
     }
 
     private let keys: [Key]
+    /// Whether every caller that reaches the gateway may do everything: `auth.keyless`, and no key.
+    let isKeyless: Bool
+    /// Who watches with the dashboard's token; nil unless the only key is the first one.
+    private let watcher: Caller?
+    private let dashboard: DashboardAccess
 
     /// Makes a keyring.
     ///
     /// A hash that is not 64 hexadecimal digits opens nothing.
-    init(_ gateway: GatewaySnapshot, uses: KeyUses, at steady: Date) {
+    init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
+        self.dashboard = dashboard
         let configuration = gateway.configuration
         let share = configuration.queueShare
         keys = configuration.apiKeys.map { key in
@@ -38,10 +44,11 @@ struct Keyring: Sendable {
                 notAfter: key.notAfter
             )
         }
+        isKeyless = configuration.isKeyless && keys.isEmpty
+        watcher = configuration.apiKeys.first { $0.isFirst }.map { key in
+            Caller(name: key.name, scopes: [.read], queueShare: share, use: uses.use(of: key.name))
+        }
     }
-
-    /// Whether no key is configured: then everybody on this machine may do everything.
-    var isEmpty: Bool { keys.isEmpty }
 
     /// Lets a request through, or says why not; with an address, only keys that were good from there lately are looked at.
     func admit(
@@ -51,8 +58,8 @@ struct Keyring: Sendable {
         at now: (wall: Date, steady: Date)
     ) throws(Problem) -> Caller {
         if access == .open { return .stranger }
-        if keys.isEmpty { return .everybody }
-        guard let authorization else { throw Self.unauthorized("An API key is needed.", error: nil) }
+        if isKeyless { return .everybody }
+        guard let authorization else { throw Self.unauthorized("An API key is needed." + whereItIs, error: nil) }
         guard let presented = Self.bearer(authorization) else {
             throw Self.unauthorized("Write Authorization: Bearer, then the API key.", error: "invalid_request")
         }
@@ -60,6 +67,9 @@ struct Keyring: Sendable {
             keys.filter { $0.caller.use?.peers.contains(peer, at: now.steady) ?? false }
         }
         guard let key = Self.find(presented, among: candidates ?? keys) else {
+            if let watcher = watcher(presented, onlyKnownFrom: peer, at: now.steady) {
+                return try Self.permit(watcher, access)
+            }
             throw Self.unauthorized("The API key is not known.", error: "invalid_token")
         }
         if let notAfter = key.notAfter, now.wall > notAfter {
@@ -68,12 +78,34 @@ struct Keyring: Sendable {
             throw problem
         }
         key.caller.use?.markUsed(second: Int(clamping: now.wall.timeIntervalSince1970))
-        if case .scope(let scope) = access, !key.caller.has(scope) {
+        return try Self.permit(key.caller, access)
+    }
+
+    /// The caller, unless its key lacks the scope.
+    private static func permit(_ caller: Caller, _ access: Route.Access) throws(Problem) -> Caller {
+        if case .scope(let scope) = access, !caller.has(scope) {
             var problem = Problem.lacks(scope)
-            problem.keyName = key.caller.name
+            problem.keyName = caller.name
             throw problem
         }
-        return key.caller
+        return caller
+    }
+
+    /// Who presents the dashboard's token; nil for any other text.
+    private func watcher(_ presented: Substring, onlyKnownFrom peer: PeerAddress?, at steady: Date) -> Caller? {
+        guard let watcher, peer.map({ watcher.use?.peers.contains($0, at: steady) ?? false }) ?? true,
+            dashboard.opens(presented, at: steady)
+        else { return nil }
+        return watcher
+    }
+
+    /// Whether the key is the one that the program made.
+    var hasFirstKey: Bool { watcher != nil }
+
+    /// Where a caller finds the key that it lacks, without the path of a file, which a stranger need not know.
+    private var whereItIs: String {
+        if watcher != nil { return " The gateway made a first one: its log names the file." }
+        return keys.isEmpty ? " None is configured: see auth.api_keys." : ""
     }
 
     /// Looks at every key, whether or not one was found: its duration reveals nothing.
@@ -86,7 +118,8 @@ struct Keyring: Sendable {
         return found
     }
 
-    private static func isEqual(_ left: SHA256.Digest, _ right: [UInt8]) -> Bool {
+    /// Compares in constant time.
+    static func isEqual(_ left: SHA256.Digest, _ right: [UInt8]) -> Bool {
         guard right.count == SHA256.Digest.byteCount else { return false }
         return left.withUnsafeBytes { left in
             var difference: UInt8 = 0
@@ -101,7 +134,7 @@ struct Keyring: Sendable {
         return key.isEmpty ? nil : key
     }
 
-    private static func unauthorized(_ detail: String, error: String?) -> Problem {
+    static func unauthorized(_ detail: String, error: String?) -> Problem {
         var problem = Problem(.unauthorized, "unauthorized", "Not authorised", detail: detail)
         problem.headers[.wwwAuthenticate] = "Bearer realm=\"chapar\"" + (error.map { ", error=\"\($0)\"" } ?? "")
         return problem

@@ -128,6 +128,14 @@ extension Problem {
         detail: "Its target and fields have at most \(String.mostMarks) combining marks in a row."
     )
 
+    /// The target holds a NUL, which no name of the gateway has, and which PostgreSQL's text cannot hold.
+    static let nulInTarget = Problem(
+        .badRequest,
+        "unsafe_head",
+        "The request's head cannot be read",
+        detail: "Its target holds %00, a NUL: no path and no parameter may have one."
+    )
+
     /// A query parameter or header field is wrong.
     static func badParameter(_ name: String, _ detail: String) -> Problem {
         Problem(.badRequest, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")

@@ -138,10 +138,11 @@ struct FastIntake: Sendable {
     }
 
     private func problem(of head: HTTPRequestHead, isLocal: Bool) -> Problem? {
+        if head.uri.utf8.contains(UInt8(ascii: "%")), head.uri.contains("%00") { return .nulInTarget }
         if Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) { return .unsafeHead }
         guard !isLocal || head.version != .http1_1 else { return nil }
-        // What is left depends on whether there are keys, now and not when the connection came.
-        guard snapshots.current.keyring.isEmpty else { return nil }
+        // What is left depends on whether keys are needed, now and not when the connection came.
+        guard snapshots.current.keyring.isKeyless else { return nil }
         return isLocal ? .throughProxy : .keysNeeded
     }
 

@@ -24,6 +24,7 @@ struct Handlers: Sendable {
     let goneBackends: GoneBackendsAPI
     let retries: RetryAPI
     let keys: KeysAPI
+    let dashboard: DashboardAPI
     let erasures: UserErasureAPI
 }
 
@@ -211,6 +212,10 @@ extension RouteTable {
     private static func administration(_ own: Handlers) -> [Route] {
         [
             Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in try own.keys.list(scope) },
+            // The code is the credential.
+            Route(.post, "/v1/dashboard/session", .open) { request, _, scope throws(Problem) in
+                try await own.dashboard.exchange(request, scope)
+            },
             Route(.delete, "/v1/users/{id}", .scope(.admin)) { _, values, scope throws(Problem) in
                 try await own.erasures.erase(values[0], scope)
             },

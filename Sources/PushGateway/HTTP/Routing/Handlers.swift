@@ -50,6 +50,7 @@ extension Handlers {
             goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
             retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
             keys: KeysAPI(state: state),
+            dashboard: DashboardAPI(state: state, admission: admission, peers: peers, logger: logger),
             erasures: UserErasureAPI(state: state, logger: logger)
         )
     }

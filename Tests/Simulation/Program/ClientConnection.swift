@@ -27,6 +27,8 @@ final class ClientConnection: @unchecked Sendable {
         didSet { isChanged = true }
     }
     private(set) var isBusy = false
+    /// Whether it was noticed that its client does not read.
+    var isNoticed = false
     /// Since when nothing more can be written to it, since the client does not read; nil while it can.
     private(set) var blockedSince: NIODeadline?
     /// Whether the server has closed it.

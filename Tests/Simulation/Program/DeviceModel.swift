@@ -65,6 +65,9 @@ struct DeviceModel {
     /// Checks nothing from now on: a platform that was not configured has missed changes.
     mutating func forget() { isKnown = false }
 
+    /// Whether there is something to compare with what the platform has.
+    var isJudged: Bool { isKnown && !versions.isEmpty }
+
     /// Where the platform's record differs from what it must be; nil when it is as it must be for every device.
     func difference(from platform: SimulatedPlatform) -> String? {
         guard isKnown else { return nil }

@@ -56,7 +56,13 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
     var isFailing: Bool { fault != nil || crashed != nil }
 
     /// The bytes that are left.
-    var freeBytes: @Sendable (String) -> Int64? { { [weak self] _ in self?.fault == .full ? 0 : 1 << 40 } }
+    var freeBytes: @Sendable (String) -> Int64? {
+        { [weak self] _ in
+            guard let self, fault == .full else { return 1 << 40 }
+            faults += 1
+            return 0
+        }
+    }
 
     /// A incarnation begins.
     func begin(_ threads: SimulatedThreads, pauses: Int) {
@@ -106,15 +112,17 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
             }
         }
         guard let fault else { return .proceed }
-        faults += 1
         faultyCalls -= 1
         if faultyCalls <= 0 { self.fault = nil }
-        switch fault {
-        case .shortWrites: return .fail(written: scheduler.draw(below: call.count + 1))
-        case .failingSyncs: return call.kind == .sync ? .fail(written: 0) : .proceed
-        case .forgettingSyncs: return call.kind == .sync ? .forget : .proceed
-        case .full: return call.kind == .write ? .full(written: scheduler.draw(below: call.count + 1)) : .proceed
-        }
+        let answer: DiskAnswer =
+            switch fault {
+            case .shortWrites: .fail(written: scheduler.draw(below: call.count + 1))
+            case .failingSyncs: call.kind == .sync ? .fail(written: 0) : .proceed
+            case .forgettingSyncs: call.kind == .sync ? .forget : .proceed
+            case .full: call.kind == .write ? .full(written: scheduler.draw(below: call.count + 1)) : .proceed
+            }
+        if answer != .proceed { faults += 1 }
+        return answer
     }
 
     func fate(of change: UnsyncedChange) -> ChangeFate {

@@ -5,12 +5,12 @@ import SimulationHooks
 /// crashed stay in memory.
 ///
 ///     ChaparSimulation seeds FIRST LAST     runs seeds, a line of JSON for each
-///     ChaparSimulation replay FILE [trace]  runs a script, or a seed's
+///     ChaparSimulation replay FILE [trace] [BEND]  runs a script, or a seed's; bent, it must fail, see ``Run/Bend``
 ///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
 ///
 /// With `database` behind these words seeds run over a model of a shared database instead of the embedded store.
 ///
-///     ChaparSimulation names                prints the kinds of faults, and the states that should be reached
+///     ChaparSimulation names                prints the kinds of faults, the states that should be reached, and the bends
 @main
 struct Main {
     /// The actions of a seed's script.
@@ -30,17 +30,8 @@ struct Main {
             }
         case ("replay", nil):
             guard let script = Self.script(in: words.dropFirst().first ?? "") else { return }
-            finish(
-                Run.result(of: script, trace: Trace(isPrinted: words.contains("trace")), isToy: words.contains("toy"))
-            )
-        case ("replay", let seed?):
-            finish(
-                Run.result(
-                    of: script(of: seed),
-                    trace: Trace(isPrinted: words.contains("trace")),
-                    isToy: words.contains("toy")
-                )
-            )
+            replay(script, words)
+        case ("replay", let seed?): replay(script(of: seed), words)
         case ("script", let seed?):
             print(script(of: seed))
         case ("script", nil):
@@ -49,6 +40,7 @@ struct Main {
         case ("names", _):
             print("faults \(Oracle.Fault.allCases.map(\.rawValue).joined(separator: " "))")
             print("states \(Oracle.Coverage.allCases.map(\.rawValue).joined(separator: " "))")
+            print("bends \(Run.Bend.allCases.map(\.rawValue).joined(separator: " "))")
         default:
             fail("usage: ChaparSimulation seeds FIRST LAST | replay FILE|SEED [trace] | script FILE|SEED | names")
         }
@@ -65,10 +57,13 @@ struct Main {
         let reached = result.reached.map { #""\#($0)""# }.sorted().joined(separator: ",")
         let failure = result.failure.map { $0.replacing("\\", with: "/").replacing("\"", with: "'") }
         return #"{"seed":\#(seed),"hash":"\#(String(result.hash, radix: 16))","steps":\#(result.steps),"#
+            + #""accepted":\#(result.accepted),"delivered":\#(result.delivered),"#
             + #""faults":{\#(faults)},"reached":[\#(reached)],"failure":\#(failure.map { "\"\($0)\"" } ?? "null")}"#
     }
 
-    private static func finish(_ result: Run.Result) {
+    private static func replay(_ script: Script, _ words: ArraySlice<String>) {
+        let trace = Trace(isPrinted: words.contains("trace"))
+        let result = Run.result(of: script, trace: trace, bend: words.lazy.compactMap(Run.Bend.init).first)
         print("\(String(result.hash, radix: 16)), \(result.steps) steps: \(result.failure ?? "all as it must be")")
         if result.failure != nil { exit(1) }
     }

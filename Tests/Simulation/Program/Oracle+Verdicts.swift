@@ -7,6 +7,7 @@ extension Oracle {
     /// What must be true when all has ended.
     func judge(_ world: World) {
         if let difference = devices.difference(from: world.platforms[2]) { return fail(difference) }
+        if devices.isJudged { cover(.devicesJudged) }
         for message in submissions where message.id != nil {
             if message.ended.count != message.recipients {
                 let open = (0..<message.recipients).filter { message.ended[$0] == nil }

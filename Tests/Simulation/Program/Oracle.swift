@@ -29,9 +29,10 @@ final class Oracle: @unchecked Sendable {
         case opened
         case repeatedReceipt
         case slowReaderClosed
+        case devicesJudged
     }
 
-    /// The kinds of faults that a run injects.
+    /// The kinds of faults that a run injects; one counts when something has met it, not when it was ordered.
     enum Fault: String, CaseIterable {
         case crash, powerLoss, hanging, flapping, lateAnswer, repeatedAnswer, clockJump, reload, idleReader, burst,
             cancel, diskFault, restart, brownout, cut, erasure
@@ -72,8 +73,23 @@ final class Oracle: @unchecked Sendable {
         trace.record("FAILED: \(text)")
     }
 
-    /// Counts a fault that was injected.
-    func count(_ fault: Fault) { faults[fault, default: 0] += 1 }
+    /// Whether everything is mended: what happens from now on is no fault of the script's.
+    var isMended = false
+
+    /// Counts a fault that something has met: a message, a call of the store, a connection, the gateway.
+    ///
+    /// Of those that are met after everything was mended only an earlier order counts, such as an answer that is late.
+    func count(_ fault: Fault, isEarlierOrder: Bool = false) {
+        if !isMended || isEarlierOrder { faults[fault, default: 0] += 1 }
+    }
+
+    /// How many messages were accepted.
+    var accepted: Int { submissions.count { $0.id != nil } }
+
+    /// How many deliveries a platform has accepted, by the events.
+    var delivered: Int {
+        submissions.reduce(0) { $0 + $1.ended.values.count(where: Self.isAcceptance) }
+    }
 
     /// Notes that a state was reached.
     func cover(_ state: Coverage) { reached.insert(state) }
@@ -130,6 +146,7 @@ final class Oracle: @unchecked Sendable {
     /// Records that a cancellation was answered.
     func cancelled(_ serial: Int, inFlight: Int, _ world: World) {
         submissions[serial].cancelled = (world.scheduler.now, inFlight)
+        count(.cancel)
         if inFlight > 0 { cover(.cancelledWhileClaimed) }
     }
 
@@ -140,6 +157,7 @@ final class Oracle: @unchecked Sendable {
             let key = submissions[serial].key(0)
             submissions[serial].isHeldAtErasure = world.platforms.contains { $0.holds(key) }
         }
+        count(.erasure)
         if inFlight > 0 { cover(.erasedWhileClaimed) }
         if cancelled > 0 { cover(.erasedWhileWaiting) }
     }

@@ -94,7 +94,8 @@ extension Run {
         }
     }
 
-    func postBatch(_ count: Int, _ numbers: [Int]) {
+    /// Posts a batch; `isBurst` counts as one when it is answered.
+    func postBatch(_ count: Int, _ numbers: [Int], isBurst: Bool = false) {
         let serials = (0..<count).map { index in
             world.oracle.add { message($0, 1, [numbers[0], numbers[1], numbers[2] & 1, 0, 0]) }
         }
@@ -106,6 +107,7 @@ extension Run {
                 }
                 return
             }
+            if isBurst { world.oracle.count(.burst) }
             let results = answer["notifications"]?.arrayValue ?? answer["results"]?.arrayValue ?? []
             if results.isEmpty { world.oracle.fail("a batch is answered without results: \(answer.text)") }
             for (serial, result) in zip(serials, results) {
@@ -121,7 +123,6 @@ extension Run {
         let message = known[known.startIndex + (number ?? known.count - 1) % known.count]
         guard let id = message.id else { return }
         world.oracle.askToCancel(message.serial)
-        world.oracle.count(.cancel)
         world.ask(.DELETE, "/v1/notifications/\(id)") { [world] status, answer in
             guard status == 200 else {
                 let isErased = status == 404 && message.device.map(world.oracle.devices.everErased.contains) ?? false
@@ -130,7 +131,10 @@ extension Run {
                 }
                 return
             }
-            world.oracle.cancelled(message.serial, inFlight: Int(answer["in_flight"]?.integerValue ?? 0), world)
+            guard let inFlight = answer["in_flight"]?.integerValue else {
+                return world.oracle.fail("a cancellation is answered without in_flight: \(answer.text)")
+            }
+            world.oracle.cancelled(message.serial, inFlight: Int(inFlight), world)
         }
     }
 
@@ -145,7 +149,7 @@ extension Run {
             } else {
                 world.disk.fault([.shortWrites, .failingSyncs, .full][numbers[4] % 3], calls: 1 + numbers[4] % 4)
             }
-            world.oracle.count(.diskFault)
+            world.isStoreFaultOrdered = true
         }
         cancel(nil)
     }
@@ -161,7 +165,6 @@ extension Run {
         // Too few for the breaker to open.
         postBatch(4 + numbers[4] % 3, [numbers[3] % 2, 3, 0])
         platform.set(.brownout, at: world.scheduler.now)
-        world.oracle.count(.brownout)
         let pause = max(0, (platform.pause?.until ?? 0) - world.scheduler.now)
         world.run(milliseconds: Int(pause / 1_000_000) + 2_000 + numbers[1] % 8 * 500)
         let open = world.oracle.submissions.suffix(6).filter { !$0.isSettled && $0.plan.backends == [platform.name] }
@@ -207,7 +210,7 @@ extension Run {
     /// Lets syncs forget, kills the gateway, and cuts the power while the next one opens its store or soon afterwards.
     func losePowerAfterForgetting(_ numbers: [Int]) {
         world.disk.fault(.forgettingSyncs, calls: 2 + numbers[3] % 8)
-        world.oracle.count(.diskFault)
+        world.isStoreFaultOrdered = true
         for number in 0..<3 { post(1 + numbers[4] % 4, [numbers[0] + number, 3, 0, 0, 0]) }
         world.run(steps: 60 + numbers[4] % 120)
         world.crash(.process)
@@ -250,7 +253,6 @@ extension Run {
             erasure.accepted = 0
         }
         world.oracle.devices.beginErasure(devices)
-        world.oracle.count(.erasure)
         let earlier = world.oracle.submissions.filter { submission in
             submission.id != nil && submission.device.map(registered.contains) ?? false
         }
@@ -259,11 +261,13 @@ extension Run {
             let isAnswered = status == 200 || status == 202
             world.oracle.devices.erased(devices, isAnswered: isAnswered)
             if isAnswered {
-                let deliveries = answer["deliveries"]
+                guard let deliveries = answer["deliveries"], let inFlight = deliveries["in_flight"]?.integerValue,
+                    let cancelled = deliveries["cancelled"]?.integerValue
+                else { return world.oracle.fail("an erasure is answered without numbers: \(answer.text)") }
                 world.oracle.erased(
                     earlier.map(\.serial),
-                    inFlight: Int(deliveries?["in_flight"]?.integerValue ?? 0),
-                    cancelled: Int(deliveries?["cancelled"]?.integerValue ?? 0),
+                    inFlight: Int(inFlight),
+                    cancelled: Int(cancelled),
                     world
                 )
             } else if let status, status != 503 {

@@ -25,8 +25,14 @@ final class SecondReader: @unchecked Sendable {
         guard connection == nil, world.incarnation?.gateway != nil, world.incarnation?.stopped == nil else { return }
         frames.reset()
         connection = world.listen(after: last) { [self] part in
-            guard case .body(let buffer) = part else { return }
-            for event in frames.append(buffer.readableBytesView) { receive(event, world.oracle) }
+            switch part {
+            case .head: break
+            case .body(let buffer):
+                for event in frames.append(buffer.readableBytesView) { receive(event, world.oracle) }
+            case .end:  // A refusal, which leaves the connection open.
+                connection?.close()
+                connection = nil
+            }
         } onEnd: { [self] in
             connection = nil
         }

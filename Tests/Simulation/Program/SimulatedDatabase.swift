@@ -80,12 +80,14 @@ final class SimulatedDatabase: @unchecked Sendable {
 
     /// Lets something go wrong; `node` is the gateway that runs.
     func fault(_ fault: Fault, _ number: Int, node: Int64?) {
-        faults += 1
         switch fault {
         case .cut: downUntil = scheduler.now + [200, 2_000, 8_000, 30_000][number % 4] * 1_000_000
         case .losing: losing = 1 + number % 12
         case .slow: slow = 1 + number % 24
-        case .lapse: if let node { database.recover(node) }
+        case .lapse:
+            guard let node else { return }
+            faults += 1
+            database.recover(node)
         }
     }
 

@@ -112,7 +112,19 @@ final class SimulatedPlatform: @unchecked Sendable {
     /// The pause need not be kept any longer.
     func forgetPause() { pause = nil }
 
+    /// How often it was told how to behave.
+    private(set) var order = 0
+    private var metOrders: Set<Int> = []
+    /// Hears of the first message that meets what it was told.
+    var onMeeting: ((Behavior) -> Void)?
+
+    /// A message has met the behaviour of an order.
+    func meet(_ behavior: Behavior, order: Int) {
+        if metOrders.insert(order).inserted { onMeeting?(behavior) }
+    }
+
     func set(_ behavior: Behavior, at now: Int64) {
+        order += 1
         if behavior != .healthy { healthySince = .max } else if healthySince == .max { healthySince = now }
         self.behavior = behavior
     }
@@ -187,12 +199,16 @@ struct SimulatedBackend: PushBackend {
         _ report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) async {
         defer { platform.close(key) }
+        let (ordered, order) = (platform.behavior, platform.order)
         let behavior: SimulatedPlatform.Behavior =
-            switch platform.behavior {
+            switch ordered {
             case .flapping: scheduler.chance(500) ? .busy : .healthy
             case .brownout: [.busy, .busy, .busy, .healthy, .hanging][scheduler.draw(below: 5)]
             case let other: other
             }
+        // A late or repeated answer is met when it comes.
+        let isMetLater = ordered == .late || ordered == .repeating
+        if behavior != .healthy, !isMetLater { platform.meet(ordered, order: order) }
         // Of what the gateway gives up on, it cannot know when the platform does.
         let isCounted = behavior != .late && behavior != .hanging
         if isCounted { platform.begin(1) }
@@ -265,10 +281,12 @@ struct SimulatedBackend: PushBackend {
             // Deaf to cancellation, as a plugin may be that waits for its library.
             await Task { try? await time.sleep(for: .seconds(100 + scheduler.draw(below: 100))) }.value
             answer(accepted)
+            platform.meet(ordered, order: order)
         case .repeating:
             take()
             answer(accepted)
             answer(scheduler.chance(500) ? accepted : refusal(.platform, "late", .retry(after: nil)))
+            platform.meet(ordered, order: order)
         }
     }
 }

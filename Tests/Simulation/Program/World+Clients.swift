@@ -91,7 +91,9 @@ extension World {
             case .body(let buffer): bytes += buffer.readableBytesView
             case .end:
                 self.trace.record("\(method) \(path) \(status ?? 0) \(body?.suffix(40) ?? "")")
-                done(status, (try? JSONValue(parsing: bytes)) ?? .null)
+                let answer = bytes.isEmpty ? .null : try? JSONValue(parsing: bytes)
+                if answer == nil { self.oracle.fail("\(method) \(path) is answered with what is no JSON") }
+                done(status, answer ?? .null)
             }
         } onEnd: {
             done(nil, .null)
@@ -116,7 +118,9 @@ extension World {
 
     /// Connections break while their clients wait for answers, and that of the auditor.
     func cutConnections() {
-        for connection in connections where connection.isBusy { connection.close() }
+        let busy = connections.filter(\.isBusy)
+        if !busy.isEmpty || oracle.stream != nil { oracle.count(.cut) }
+        for connection in busy { connection.close() }
         oracle.cutStream()
     }
 

@@ -39,6 +39,11 @@ final class World: @unchecked Sendable {
         oracle = Oracle(trace)
         trace.scheduler = scheduler
         platforms[0].onTake = { [unowned self] in report($0) }
+        for platform in platforms {
+            platform.onMeeting = { [oracle] behavior in
+                if let fault = Self.fault(of: behavior) { oracle.count(fault, isEarlierOrder: true) }
+            }
+        }
     }
 
     /// Runs until so much virtual time has passed; a gateway that has ended or crashed is started again.
@@ -52,6 +57,20 @@ final class World: @unchecked Sendable {
         for _ in 0..<steps where !oracle.hasFailed && !scheduler.isIdle { step(until: .max) }
     }
 
+    /// The fault that a behaviour of a platform is.
+    static func fault(of behavior: SimulatedPlatform.Behavior) -> Oracle.Fault? {
+        switch behavior {
+        case .hanging: .hanging
+        case .flapping: .flapping
+        case .late: .lateAnswer
+        case .repeating: .repeatedAnswer
+        case .brownout: .brownout
+        default: nil
+        }
+    }
+
+    /// Whether something was ordered to go wrong with the store, and no call has met it yet.
+    var isStoreFaultOrdered = false
     private var knownFaults = 0
     /// What has gone wrong with the store so far.
     var faults: Int { disk.faults + (database?.faults ?? 0) }
@@ -75,6 +94,8 @@ final class World: @unchecked Sendable {
         if faults != knownFaults {
             knownFaults = faults
             oracle.disturb(scheduler.now)
+            if isStoreFaultOrdered { oracle.count(.diskFault) }
+            isStoreFaultOrdered = false
         }
         check()
         restartIfEnded()
@@ -135,6 +156,8 @@ final class World: @unchecked Sendable {
     private func checkReaders() {
         for reader in readers {
             guard let since = reader.blockedSince else { continue }
+            if !reader.isNoticed { oracle.count(.idleReader) }
+            reader.isNoticed = true
             if reader.isClosedByServer {
                 oracle.cover(.slowReaderClosed)
             } else if NIODeadline.now() - since > .seconds(Self.longestWrite) {
@@ -150,6 +173,7 @@ final class World: @unchecked Sendable {
     /// Sets the wall clock on or back.
     func jump(by seconds: Double) {
         incarnation?.hasJumped = true
+        if incarnation?.gateway != nil { oracle.count(.clockJump) }
         scheduler.jump(by: seconds)
     }
 }

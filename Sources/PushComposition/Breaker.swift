@@ -117,9 +117,10 @@ public struct Breaker: Sendable {
     @discardableResult
     public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
-    /// Lets a probe go at once, after which the wait is the first one again; the reason for which it was open, or nil when it was not.
-    package mutating func endCooldown(at now: Date) -> String? {
-        nextCooldown = settings.cooldown
+    /// Lets a probe go at once, after which the wait is the first one again unless `keepingNext`; the reason for which it was open, or nil
+    /// when it was not.
+    package mutating func endCooldown(at now: Date, keepingNext: Bool = false) -> String? {
+        if !keepingNext { nextCooldown = settings.cooldown }
         guard case .open(let until, let reason) = state, until > now else { return nil }
         move(.trip, to: .open(until: now, reason: reason))
         return reason

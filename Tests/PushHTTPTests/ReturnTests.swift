@@ -72,6 +72,26 @@ struct ReturnTests {
         try await server.stop()
     }
 
+    @Test("A server that could not be reached is seen to be back, without a call", arguments: [false, true])
+    func seen(isHTTP1: Bool) async throws {
+        let port = try await PeerProcess.freePort()
+        var configuration = HTTPPoolConfiguration(
+            endpoint: HTTPEndpoint(host: "127.0.0.1", port: port),
+            version: isHTTP1 ? .http1 : .http2
+        )
+        configuration.extraTrustPEM = try TestAuthority.shared.certificatePEM
+        configuration.requestTimeout = .milliseconds(500)
+        let transport = NIOTransport(logger: quiet)
+        let pool = try transport.pool(configuration)
+        #expect(await pool.failure(of: .post(bytes: 1))?.cause == .connect)
+        #expect(pool.status.outage?.cause == .connect)
+        let server = try await ScriptedServer.start(port: port)
+        try await eventually("the pool sees it") { pool.status.outage == nil }
+        #expect(server.requests.isEmpty)
+        await transport.shutdown(grace: .zero)
+        try await server.stop()
+    }
+
     @Test(
         "A server that could not be reached is tried again within two seconds; one that turns callers away may wait longer"
     )

@@ -29,6 +29,7 @@
         private var current: HTTP1Client?
         private var exchanges: [ObjectIdentifier: HTTP1Exchange] = [:]
         private var backoff: Backoff
+        private let reach: ReachWatch
         private var lastConnectFailure: HTTPFailure?
         private var tick: Scheduled<Void>?
         private var isAdvancing = false
@@ -51,6 +52,7 @@
             self.jitter = jitter
             requestTimeout = TimeAmount(configuration.requestTimeout)
             backoff = Backoff(configuration.reconnectBackoff)
+            reach = ReachWatch(configuration, loop: loop)
         }
 
         // MARK: From other threads
@@ -78,6 +80,7 @@
         // MARK: Calls
 
         private func drainSubmissions() {
+            reach.noteCall()
             for batch in mailbox.drain() {
                 if waiting.isEmpty { backoff.admitFirstCall() }
                 waiting.append(batch)
@@ -168,6 +171,7 @@
             case .success(let answer):
                 backoff.succeed()
                 lastConnectFailure = nil
+                reach.stop()
                 replies.add(exchange.call, .success(answer), connection: client.info.id)
                 let isSuccess = (200..<300).contains(answer.status)
                 if !isSuccess, configuration.policy?.verdict(on: answer, from: client.info) == .retire {
@@ -179,13 +183,13 @@
                     endpoint: configuration.endpoint,
                     maximumBytes: configuration.maximumAnswerBytes
                 )
-                failed(exchange, failure)
+                failed(exchange, failure, isReached: !HTTPFailure.isUnreachable(error))
             }
             if client.isRetired, client.active == 0 { close(client) }
             advance()
         }
 
-        private func failed(_ exchange: HTTP1Exchange, _ failure: HTTPFailure) {
+        private func failed(_ exchange: HTTP1Exchange, _ failure: HTTPFailure, isReached: Bool) {
             guard failure.stage == .notProcessed else {
                 return replies.add(exchange.call, .failure(failure), connection: 0)
             }
@@ -196,6 +200,13 @@
                     backoff.fail(now, isUnreachable: failure.cause == .connect, random: jitter())
                 }
                 lastConnectFailure = failure
+                if isReached {
+                    reach.stop()
+                } else if !isEnding {
+                    reach.start(isBusy: { [weak self] in self?.waiting.isEmpty == false }) { [weak self] in
+                        self?.serverIsBack()
+                    }
+                }
                 logger.debug(
                     "push connection failed",
                     metadata: ["http.endpoint": "\(configuration.endpoint)", "http.failure": "\(failure)"]
@@ -210,6 +221,14 @@
             default:
                 fail([exchange.call], failure)
             }
+        }
+
+        /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at once.
+        private func serverIsBack() {
+            guard !isEnding else { return }
+            lastConnectFailure = nil
+            backoff.succeed()
+            advance()
         }
 
         private func fail(_ calls: [QueuedCall], _ failure: HTTPFailure) {
@@ -278,6 +297,7 @@
         func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?) {
             if let waiter { endWaiters.append(waiter) }
             isEnding = true
+            reach.stop()
             let graceEnds = NIODeadline.now() + TimeAmount(grace)
             self.graceEnds = self.graceEnds.map { min($0, graceEnds) } ?? graceEnds
             fail(waiting.removeAll(), HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))

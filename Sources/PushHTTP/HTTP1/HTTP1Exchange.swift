@@ -2,6 +2,7 @@
     import AsyncHTTPClient
     import NIOCore
     import NIOHTTP1
+    import NIOPosix
     import PushCore
 
     /// One call over HTTP/1.1, from being handed to AsyncHTTPClient to its answer or failure.
@@ -101,6 +102,17 @@
             case .invalidProxyResponse, .proxyAuthenticationRequired, .httpProxyHandshakeTimeout: .proxy
             case .cancelled, .alreadyShutdown: .cancelled
             default: isHeadSent ? .connectionLost : .connect
+            }
+        }
+    }
+
+    extension HTTPFailure {
+        /// Whether an error says that not even TCP reached the server.
+        static func isUnreachable(_ error: any Error) -> Bool {
+            switch error {
+            case is NIOConnectionError, is IOError, ChannelError.connectTimeout: true
+            case let error as HTTPClientError: error == .connectTimeout
+            default: false
             }
         }
     }

@@ -33,7 +33,7 @@ extension HTTP2Engine {
             case .success(let channel): self.channelIsUp(channel, attempt: id)
             case .failure(let error):
                 guard self.attempt?.id == id else { return }
-                self.attemptFailed(HTTPFailure(connecting: error, to: self.configuration.endpoint))
+                self.attemptFailed(HTTPFailure(connecting: error, to: self.configuration.endpoint), isReached: false)
                 self.advance(.now())
             }
         }
@@ -69,13 +69,20 @@ extension HTTP2Engine {
         if let connection = attempt.connection {
             connection.abort(failure)
         } else {
-            attemptFailed(failure)
+            attemptFailed(failure, isReached: false)
         }
     }
 
-    func attemptFailed(_ failure: HTTPFailure) {
+    /// An attempt failed; `isReached` when TCP was there.
+    func attemptFailed(_ failure: HTTPFailure, isReached: Bool = true) {
         attempt = nil
         lastConnectFailure = failure
+        if isReached {
+            reach.stop()
+        } else if !isEnding {
+            reach.start(isBusy: { [weak self] in self?.waiting.isEmpty == false }) { [weak self] in self?.serverIsBack()
+            }
+        }
         backoff.fail(.now(), isUnreachable: failure.cause == .connect, random: tuning.jitter())
         logger.debug(
             "push connection failed",
@@ -84,11 +91,20 @@ extension HTTP2Engine {
         if failure.isLasting, connections.isEmpty { failWaiting(failure) }
     }
 
+    /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at once.
+    private func serverIsBack() {
+        guard connections.isEmpty, !isEnding else { return }
+        lastConnectFailure = nil
+        backoff.succeed()
+        advance(.now())
+    }
+
     /// The peer's SETTINGS have come.
     func connectionIsReady(_ connection: HTTP2Connection) {
         attempt = nil
         opened += 1
         lastConnectFailure = nil
+        reach.stop()
         logger.debug(
             "push connection open",
             metadata: ["http.endpoint": "\(configuration.endpoint)", "http.connection": "\(connection.id)"]
@@ -169,6 +185,7 @@ extension HTTP2Engine {
     func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?) {
         if let waiter { endWaiters.append(waiter) }
         isEnding = true
+        reach.stop()
         let graceEnds = NIODeadline.now() + TimeAmount(grace)
         self.graceEnds = self.graceEnds.map { min($0, graceEnds) } ?? graceEnds
         failWaiting(HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))

@@ -36,6 +36,7 @@ final class HTTP2Engine: @unchecked Sendable {
     var attempts = 0
     var opened = 0
     var backoff: Backoff
+    let reach: ReachWatch
     var lastConnectFailure: HTTPFailure?
     /// Since when calls wait although connections are open.
     var fullSince: NIODeadline?
@@ -61,6 +62,7 @@ final class HTTP2Engine: @unchecked Sendable {
         self.logger = logger
         requestTimeout = TimeAmount(configuration.requestTimeout)
         backoff = Backoff(configuration.reconnectBackoff)
+        reach = ReachWatch(configuration, loop: loop)
     }
 
     // MARK: From other threads
@@ -86,6 +88,7 @@ final class HTTP2Engine: @unchecked Sendable {
     // MARK: Calls
 
     private func drainSubmissions() {
+        reach.noteCall()
         for batch in mailbox.drain() {
             if isEnding || batch.isCancelled {
                 let text = isEnding ? "the pool was shut down" : "the caller was cancelled"

@@ -154,6 +154,32 @@ struct FlowGateTests {
         #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
     }
 
+    @Test("A platform that was out of reach gets its probe as soon as it is back, and not more often than every 10 s")
+    func backInReach() throws {
+        let state = Box(FlowGate.State(breaker: Breaker(BreakerSettings(failures: 1))))
+        func at(_ seconds: Double) -> Date { now.addingTimeInterval(seconds) }
+        _ = state { $0.apply(.fails(reason: "http_500"), at: now) }
+        #expect(!state.value.waitsForReach(at: now), "a platform that fails is no platform out of reach")
+        _ = state { $0.step(window: 10, at: at(30)) }
+        _ = state { $0.apply(.fails(reason: "connect_failed"), at: at(30)) }
+        #expect(state.value.waitsForReach(at: at(31)))
+        #expect(
+            state({ $0.note(isInReach: true, at: at(31)) }) == nil,
+            "one whose health says nothing makes no difference"
+        )
+        #expect(state({ $0.note(isInReach: false, at: at(32)) }) == at(32.5))
+        #expect(state({ $0.step(window: 10, at: at(32)) }) == .wait(until: at(90)))
+        #expect(state({ $0.note(isInReach: true, at: at(32.5)) }) == at(32.5))
+        #expect(state({ $0.step(window: 10, at: at(32.5)) }) == .claim(1), "the probe")
+        // It fails: the breaker is open for as long as it would have been without.
+        _ = state { $0.apply(.fails(reason: "connect_failed"), at: at(33)) }
+        #expect(state({ $0.note(isInReach: false, at: at(34)) }) == at(34.5))
+        #expect(state({ $0.note(isInReach: true, at: at(35)) }) == at(35.5))
+        #expect(state({ $0.step(window: 10, at: at(35)) }) == .wait(until: at(33 + 120)))
+        #expect(state({ $0.note(isInReach: true, at: at(43)) }) == at(43))
+        #expect(state({ $0.step(window: 10, at: at(43)) }) == .claim(1))
+    }
+
     @Test("A slowing of the gateway's own ends when an operator says so")
     func slowedNow() {
         let state = Box(FlowGate.State())

@@ -25,6 +25,30 @@ private final class Platform: Sendable {
     }
 }
 
+/// A platform that cannot be reached for a while, whose backend sees when it is back.
+private final class ReachablePlatform: PushBackend {
+    let kind: BackendKind = "reachable"
+    let audience = BackendAudience(forms: [.topic])
+    let isThere = Atomic(false)
+    let looks = Atomic(0)
+
+    var health: BackendHealth {
+        looks.wrappingAdd(1, ordering: .relaxed)
+        var health = BackendHealth()
+        if !isThere.load(ordering: .relaxed) { health.status = .down }
+        return health
+    }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let refusal = Refusal(.platform, reason: "connect_failed", advice: .retry(after: nil))
+        let outcome: DeliveryOutcome =
+            isThere.load(ordering: .relaxed) ? .accepted(Acceptance()) : .refused(refusal)
+        for (row, request) in requests.enumerated() {
+            report(request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: outcome) })
+        }
+    }
+}
+
 /// Deliveries that wait for another attempt, and an operator who asks for it now.
 @Suite("Retry now", .timeLimit(.minutes(2)))
 struct RetryNowTests {
@@ -135,6 +159,29 @@ struct RetryNowTests {
             platform.mend()
             rig.dispatcher.install(snapshot)
             try await rig.expect(id, [.acceptedByPlatform: 1])
+        }
+    }
+
+    @Test(
+        "is not needed when a platform that was out of reach is back: its backend says so, and the breaker's probe goes"
+    )
+    func backInReach() async throws {
+        let platform = ReachablePlatform()
+        var queue = GatewayConfiguration.Queue()
+        queue.maximumAttempts = 100
+        try await DispatcherRig.run(["a": platform], queue: queue) { rig in
+            let id = try await rig.accept((0..<5).map { "t\($0)" }, lives: .seconds(86_400))
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
+            rig.time.advance(by: .seconds(1))
+            try await rig.until { platform.looks.load(ordering: .relaxed) > 1 }
+            platform.isThere.store(true, ordering: .relaxed)
+            _ = try await rig.store.makeRetriesDue(of: "a")
+            let began = rig.time.now
+            try await rig.until {
+                rig.time.advance(by: .milliseconds(100))
+                return try await rig.store.notification(id)?.counts == [.acceptedByPlatform: 5]
+            }
+            #expect(rig.time.now.timeIntervalSince(began) < 10, "the breaker was to be open for 30 s")
         }
     }
 

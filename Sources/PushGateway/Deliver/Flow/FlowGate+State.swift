@@ -42,9 +42,16 @@ extension FlowGate {
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
         var fallbackDelay: Duration?
+        /// Whether the platform was out of reach while the breaker was open; ``cameBackAt`` is when it was last found to be back.
+        private var isOutOfReach = false
+        private var cameBackAt = Date.distantPast
         /// When to look again for deliveries whose fallback delay has ended.
         private var nextPassOn = Date.distantPast
 
+        /// How often a worker whose platform is out of reach looks whether it is back.
+        static let reachInterval = 0.5
+        /// A platform that comes and goes gets a probe for it once in so many seconds.
+        private static let returnInterval = 10.0
         /// How often a worker that stands still looks for such deliveries.
         static let passOnInterval = 0.25
         /// A slowing that comes and goes for one reason is reported once in so many seconds.
@@ -145,6 +152,32 @@ extension FlowGate {
             if inFlight == 0 { breaker?.abandonProbe() }
             if isProbing { return inFlight == 0 }
             return window - inFlight >= leastClaim || inFlight == 0
+        }
+
+        // MARK: Reach
+
+        /// Whether the breaker is open since the platform could not be reached.
+        func waitsForReach(at now: Date) -> Bool {
+            guard case .open(let until, let reason)? = breaker?.state else { return false }
+            return now < until && reason == HTTPFailure.Cause.connect.reason
+        }
+
+        /// Notes whether the platform can be reached while ``waitsForReach(at:)``: one that is back gets the breaker's probe at once.
+        ///
+        /// - Returns: When to look again at the latest; nil when that makes no difference.
+        mutating func note(isInReach: Bool, at now: Date) -> Date? {
+            guard waitsForReach(at: now), isOutOfReach || !isInReach else {
+                isOutOfReach = false
+                return nil
+            }
+            isOutOfReach = true
+            if isInReach, now >= cameBackAt.addingTimeInterval(Self.returnInterval) {
+                (isOutOfReach, cameBackAt) = (false, now)
+                // A probe that fails makes it wait for as long as it would have.
+                _ = breaker?.endCooldown(at: now, keepingNext: true)
+                return now
+            }
+            return now.addingTimeInterval(Self.reachInterval)
         }
 
         // MARK: Answers

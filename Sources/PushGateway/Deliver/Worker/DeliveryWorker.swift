@@ -233,7 +233,7 @@ final class DeliveryWorker: Sendable {
             case _ where isStopped:  // It came before the step, whose mark does not show it.
                 if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: true) }
             case .wait(until: let time):
-                await wait(until: time, orChangeAfter: mark, at: now)
+                await wait(until: reached(by: time, at: now), orChangeAfter: mark, at: now)
             case .passOn where isOutrunning, .claim where isOutrunning:
                 if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: isStopped) }
                 await pause(until: now.addingTimeInterval(0.05), orChangeAfter: mark)
@@ -293,6 +293,14 @@ final class DeliveryWorker: Sendable {
         if isEnough { return claims }
         record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
         return []
+    }
+
+    /// When to look again: before a time, while the platform is out of reach.
+    private func reached(by time: Date?, at now: Date) -> Date? {
+        guard gate.state.waitsForReach(at: now) else { return time }
+        let isInReach = backend.health.status != .down
+        let look = gate.update { ($0.note(isInReach: isInReach, at: now), wakes: false) }
+        return [time, look].compactMap { $0 }.min()
     }
 
     /// Whether more is to be written already than should be.

@@ -15,14 +15,17 @@ struct FlowControlTests {
     static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
 
-    private static func slow(_ seconds: Int) -> ScriptedBackend {
+    /// Asks for a pause of 20 minutes when the first message comes for the first time, and takes everything else.
+    private static func slow() -> ScriptedBackend {
         ScriptedBackend { addressee, attempt in
             addressee.recipient == .topic("first") && attempt == 1
-                ? .refused(
-                    Refusal(.platform, reason: "Busy", status: 429, advice: .slowBackend(after: .seconds(seconds)))
-                ) : accepted
+                ? .refused(Refusal(.platform, reason: "Busy", status: 429, advice: .slowBackend(after: .seconds(1200))))
+                : accepted
         }
     }
+
+    /// Takes everything; attempts at the backend before it are not known to it.
+    private static func taking() -> ScriptedBackend { ScriptedBackend { _, _ in accepted } }
 
     private func configured(
         _ identity: String = "x",
@@ -42,7 +45,7 @@ struct FlowControlTests {
 
     @Test("keeps a pause over a reload, which another backend under the name does not")
     func reload() async throws {
-        let (before, after) = (Self.slow(1200), Self.slow(0))
+        let (before, after) = (Self.slow(), Self.taking())
         try await DispatcherRig.run(["a": before]) { rig in
             try await rig.accept(["first"])
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
@@ -63,7 +66,7 @@ struct FlowControlTests {
         let crowd = Crowd()
         defer { crowd.open() }
         let busy = Refusal(.platform, reason: "Busy", status: 429, advice: .slowBackend(after: .seconds(1200)))
-        let after = Self.slow(0)
+        let after = Self.taking()
         try await DispatcherRig.run(["a": CrowdedBackend(crowd: crowd, outcome: .refused(busy))]) { rig in
             try await rig.accept(["slow"])
             try await rig.until { crowd.inside == 1 }
@@ -126,14 +129,17 @@ struct FlowControlTests {
 
     @Test("lets another backend under the same name begin anew")
     func otherIdentity() async throws {
-        let (before, after) = (Self.slow(1200), Self.slow(0))
+        let (before, after) = (Self.slow(), Self.taking())
         try await DispatcherRig.run(["a": before]) { rig in
-            try await rig.accept(["first"])
+            let first = try await rig.accept(["first"])
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let other = BackendRegistry.ConfiguredBackend(name: "a", backend: after, identity: "another")
             rig.dispatcher.install(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [other]))
-            let id = try await rig.accept(["second"])
-            try await rig.expect(id, [.acceptedByPlatform: 1])
+            // Until then the worker before may take what comes.
+            try await rig.until { before.isShutDown }
+            let second = try await rig.accept(["second"])
+            for id in [first, second] { try await rig.expect(id, [.acceptedByPlatform: 1]) }
+            #expect(after.attemptCount == 2)
             #expect(rig.dispatcher.workers.first?.pausedUntil == nil)
         }
     }
@@ -302,14 +308,14 @@ struct FlowControlTests {
         let time = ManualTime()
         let first = try await DispatcherRig(time: time)
         defer { try? FileManager.default.removeItem(at: first.folder) }
-        try await first.run(["a": Self.slow(1200)]) {
+        try await first.run(["a": Self.slow()]) {
             try await first.accept(["first"])
             try await first.until { first.dispatcher.workers.first?.pausedUntil != nil }
         }
         await first.store.close()
         time.advance(by: .seconds(600))
         let second = try await DispatcherRig(time: time, folder: first.folder)
-        let backend = Self.slow(0)
+        let backend = Self.taking()
         try await second.run(["a": backend]) {
             try await second.until { second.dispatcher.workers.first?.pausedUntil != nil }
             let id = try await second.accept(["second"])

@@ -308,14 +308,15 @@ struct MassInvalidationTests {
         }
         await first.store.close()
         let second = try await DispatcherRig(time: time, folder: first.folder)
-        try await second.run(["a": Self.backend(time)]) {
+        let before = Self.backend(time)
+        try await second.run(["a": before]) {
             try await second.until { second.dispatcher.workers.first?.areInvalidationsHeld == true }
             let id = try await second.accept([.device("d1")], plan: Self.plan)
             time.advance(by: .seconds(600))
             try await second.expect(id, [.queued: 1])
             #expect(try await Self.alive(second) == Self.devices)
             second.dispatcher.install(DispatcherRig.snapshot(["a": Self.backend(time)]))
-            try await second.until { second.dispatcher.workers.first?.inFlight == 0 }
+            try await second.until { before.isShutDown }
             #expect(second.dispatcher.workers.first?.areInvalidationsHeld == true, "a reload settles nothing")
         }
         await second.store.close()

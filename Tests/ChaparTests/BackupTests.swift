@@ -16,8 +16,10 @@ struct BackupTests {
             defer { gateway.child.kill() }
             let load = Load()
             let copied = Mutex("")
+            let before = Mutex<[Load.Accepted]>([])
             try await load.run(through: gateway, until: .milliseconds(200)) {
                 try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+                before.withLock { $0 = load.accepted }
                 let output = try await Script.run(
                     "umask 000; chapar backup copy.db --config \(rig.config) --json",
                     in: rig.folder,
@@ -47,12 +49,14 @@ struct BackupTests {
             let back = try await rig.serve()
             defer { back.child.kill() }
             let client = try back.client()
-            var known = 0
-            for accepted in load.accepted {
-                if try await client.get("/v1/notifications/\(accepted.id)").status == 200 { known += 1 }
+            let promised = before.withLock { $0 }
+            #expect(promised.count > 5)
+            for accepted in promised {
+                let status = try await client.get("/v1/notifications/\(accepted.id)").status
+                #expect(status == 200, "\(accepted.id) was accepted before the copy was begun")
             }
+            try await Self.wait(for: promised, at: client)
             await client.close()
-            #expect(known > 5, "what was accepted before the copy is known")
         }
     }
 

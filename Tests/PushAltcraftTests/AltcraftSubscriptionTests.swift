@@ -50,7 +50,9 @@ struct AltcraftSubscriptionTests {
     func defaults() async throws {
         try await Harness.run(adjust: { $0.appInfo = AppInfo(appID: "a", appIID: "i", appVer: "1") }) { harness in
             try await harness.change(.subscribed, [:], .sample(attributes: ["app_version": "2", "_bad": ["x": 1]]))
-            let fields = try #require(harness.ada()?.subscriptions.first?.fields)
+            let entry = try #require(harness.ada()?.subscriptions.first)
+            #expect(!entry.skipsTriggers && entry.categories.isEmpty)
+            let fields = entry.fields
             #expect(fields["_app_id"] == "a" && fields["_app_ver"] == "2" && fields["_device_type"] == nil)
         }
     }

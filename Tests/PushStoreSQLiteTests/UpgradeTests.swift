@@ -9,14 +9,25 @@ import Testing
 @testable import PushStoreSQLite
 
 /// A file of the first version with many rows: 20,000, or what `CHAPAR_UPGRADE_ROWS` says (`make verify-long PARTS=upgrade` says a
-/// million).
+/// million, of which docs/Upgrading.md states a time).
 @Suite("An upgrade of a large file", .timeLimit(.minutes(10)))
 struct UpgradeTests {
     private static let rows = ProcessInfo.processInfo.environment["CHAPAR_UPGRADE_ROWS"].flatMap { Int($0) } ?? 20_000
     /// What docs/Upgrading.md states for a million deliveries, in seconds.
     private static let statedSeconds = 30
+    private static let statedRows = 1_000_000
+    private static let slowness = ProcessInfo.processInfo.environment["CHAPAR_SLOWNESS"].flatMap(Int.init) ?? 1
 
-    @Test("takes no longer than stated, says what it does, and what waited goes out")
+    /// The CPU time that the calling thread has used.
+    private static var cpu: Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    @Test(
+        "takes its rows' share of the time stated for a million at most, names its steps, and delivers waiting rows"
+    )
     func million() async throws {
         try await TemporaryFolder.use { folder in
             let path = folder + "/store.db"
@@ -26,13 +37,15 @@ struct UpgradeTests {
             #expect(try String(contentsOf: page, encoding: .utf8).contains(stated))
             let size = try Self.bytes(path)
             let said = Mutex<[String]>([])
-            let start = ContinuousClock.now
+            let (start, cpu) = (ContinuousClock.now, Self.cpu)
             try StoreMigration.apply(SQLiteStoreOptions(path: path)) { line in said.withLock { $0.append(line) } }
-            let span = start.duration(to: .now)
+            let (span, used) = (start.duration(to: .now), Self.cpu - cpu)
             print(
                 "\(Self.rows) deliveries: upgraded in \(MigrationStep.seconds(span)), from \(size >> 20) to \(try Self.bytes(path) >> 20) MiB"
             )
-            #expect(span < .seconds(Self.statedSeconds))
+            let share = Duration.seconds(Self.statedSeconds) * Self.rows / Self.statedRows
+            #expect(used > .zero && used < share * Self.slowness, "\(used) of \(share)")
+            if Self.rows >= Self.statedRows { #expect(span < share) }
             let lines = said.withLock { $0 }
             let steps = Schema.migrator.migrations.count - 1
             #expect(lines.count == steps + 2, "\(lines)")

@@ -73,8 +73,43 @@ struct OutboxPlannerTests {
         }
     }
 
-    @Test("What is asked for behind a change that is not planned goes out behind it")
+    @Test(
+        "Entries of one device go out in their order, also while its platform fails, and hold up no other device"
+    )
     func order() async throws {
+        try await OperationRig.run { rig in
+            // The first two calls of each kind fail for one device: no later entry may overtake them.
+            let platform = ScriptedPlatform { call, earlier throws(PushError) in
+                if call.device.id == "a", earlier < 2 { throw PushError(.unavailable, "busy") }
+            }
+            try await rig.run(["crm": platform]) { state, _ in
+                try await rig.introduced()
+                _ = try await state.devices.put([rig.device("a", tags: ["x"])], outbox: state.outbox)
+                let changes = ["subscribed", "suspended", "unsubscribed"].map { status in
+                    var change = rig.subscription("a")
+                    change.body["status"] = .string(status)
+                    return change
+                }
+                try await rig.store.enqueue(changes)
+                _ = try await state.devices.put([rig.device("b")], outbox: state.outbox)
+                try await rig.settled()
+            }
+            let words = platform.calls.map { call in
+                "\(call.kind.rawValue) \(call.device.id) \(call.detail["status"]?.stringValue ?? "")"
+            }
+            let attempts = { (word: String) in Array(repeating: word, count: 3) }
+            #expect(
+                words.filter { $0.contains(" a ") }
+                    == attempts("register a ") + attempts("tags a ") + attempts("subscription a subscribed")
+                    + ["subscription a suspended", "subscription a unsubscribed"]
+            )
+            let other = try #require(words.firstIndex(of: "register b "))
+            #expect(other < words.count - 1, "\(words)")
+        }
+    }
+
+    @Test("What is asked for behind a change that is not planned goes out behind it")
+    func unplanned() async throws {
         try await OperationRig.run { rig in
             let hold = Hold()
             defer { hold.open() }

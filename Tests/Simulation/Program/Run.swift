@@ -53,12 +53,14 @@ struct Run {
         troubleFirstStart()
         world.start()
         world.run(milliseconds: 100)
+        var hasBurst = false
         for record in script.records.dropFirst() where !world.oracle.hasFailed {
             let action = Action(record, world.conditions)
             trace.record("action \(action)")
             if Self.disturbs(action.kind) { world.oracle.disturb(world.scheduler.now) }
             carryOut(action)
-            if bend == .toy, action.kind == .reload, world.oracle.faults[.burst] != nil { world.oracle.fail("a toy") }
+            hasBurst = hasBurst || action.kind == .burst
+            if bend == .toy, action.kind == .reload, hasBurst { world.oracle.fail("a toy") }
             world.run(steps: world.scheduler.draw(below: 60))
         }
         if !world.oracle.hasFailed { heal() }

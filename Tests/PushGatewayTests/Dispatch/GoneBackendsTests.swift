@@ -5,6 +5,7 @@ import PushQueue
 import PushComposition
 import PushStoreSQLite
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushGateway
@@ -35,6 +36,35 @@ struct GoneBackendsTests {
             #expect(story.first?["outcome"] == "skipped")
             #expect(story.first?["backend"] == "gone")
         }
+    }
+
+    @Test(
+        "is not gone while another gateway has it, or may have it: its deliveries stay with that one",
+        arguments: [["fresh"], nil]
+    )
+    func elsewhere(_ backends: Set<String>?) async throws {
+        let (node, _) = Pair.make()
+        node.otherBackends.withLock { $0 = .some(backends) }
+        let rig = try await DispatcherRig(nodes: node)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        try await rig.run(["b": Self.good()]) {
+            let id = try await rig.accept(plan: DeliveryPlan(["fresh", "b"]))
+            try await rig.until { !node.declared.withLock { $0.isEmpty } }
+            #expect(node.declared.withLock { $0 } == ["b"])
+            for _ in 0..<20 {
+                rig.time.advance(by: .seconds(1))
+                await Task.yield()
+            }
+            let gone = try #require(rig.dispatcher.goneBackends)
+            #expect(try await gone.depths().isEmpty)
+            await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("fresh") }
+            #expect(try await rig.store.notification(id)?.counts == [.queued: 1])
+            // The other one ends, or is given a configuration without it.
+            node.otherBackends.withLock { $0 = .some([]) }
+            try await pass(rig, until: id, is: .acceptedByPlatform)
+            #expect(try await rig.attemptLog(id).map { $0["reason"] } == ["backend_gone", nil])
+        }
+        await rig.store.close()
     }
 
     @Test("leaves the others waiting until it comes back")

@@ -1,3 +1,4 @@
+import Foundation
 import PushQueue
 import PushCore
 import Synchronization
@@ -18,7 +19,28 @@ final class Pair: NodeExchange {
     }
 
     var notes: [NodeNote] { told.withLock { $0 } }
-    func nodes() async throws(StoreError) -> [StoreNode] { [] }
+    /// The backends of the other one; nil where it has not said so.
+    ///
+    /// While nothing is set here there is no other one.
+    let otherBackends = Mutex<Set<String>??>(nil)
+    let declared = Mutex<Set<String>>([])
+
+    func declare(backends: Set<String>) async throws(StoreError) { declared.withLock { $0 = backends } }
+
+    func nodes() async throws(StoreError) -> [StoreNode] {
+        guard let backends = otherBackends.withLock({ $0 }) else { return [] }
+        return [
+            StoreNode(
+                number: 2,
+                name: "other",
+                startedAt: .now,
+                leaseLeft: .seconds(10),
+                isSelf: false,
+                backends: backends
+            )
+        ]
+    }
+
     func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { self.listeners.withLock { $0.append(listener) } }
 
     func tell(_ note: NodeNote) {

@@ -72,9 +72,35 @@ extension StoreLook {
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         let note = LockNote(in: descriptor)
-        if let process = note.process, note.runSince != nil, kill(process, 0) != 0, errno == ESRCH {
-            return note.unendedRun
-        }
+        if let process = note.process, note.runSince != nil, hasEnded(process) { return note.unendedRun }
         return note.broken
+    }
+
+    /// Whether a process is gone, or does nothing more: one that was killed has its number until its memory is given back and its
+    /// parent has asked for its end.
+    private static func hasEnded(_ process: Int32) -> Bool {
+        func isGone() -> Bool { kill(process, 0) != 0 && errno == ESRCH }
+        guard !isGone() else { return true }
+        guard let stat = text("/proc/\(process)/stat"), let status = text("/proc/\(process)/status") else {
+            return isGone()
+        }
+        // After the name, which may hold anything: state, 5 numbers, the flags of the task.
+        let fields = stat[(stat.lastIndex(of: ")") ?? stat.startIndex)...].split(separator: " ").dropFirst()
+        if let state = fields.first, ["Z", "X"].contains(state) { return true }
+        if let flags = fields.dropFirst(6).first.flatMap({ UInt64($0) }), flags & exiting != 0 { return true }
+        let pending = status.split(separator: "\n").first { $0.hasPrefix("ShdPnd:") }?.split(separator: "\t").last
+        return pending.flatMap { UInt64($0, radix: 16) }.map { $0 & 1 << UInt64(SIGKILL - 1) != 0 } ?? false
+    }
+
+    /// The kernel's flag of a task that ends (`PF_EXITING`).
+    private static let exiting: UInt64 = 4
+
+    private static func text(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 8_192)
+        let length = read(descriptor, &bytes, bytes.count)
+        return length > 0 ? String(decoding: bytes.prefix(length), as: UTF8.self) : nil
     }
 }

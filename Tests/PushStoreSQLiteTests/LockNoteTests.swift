@@ -37,6 +37,32 @@ struct LockNoteTests {
         }
     }
 
+    @Test("A process that was killed counts as ended before its parent has asked for its end")
+    func dying() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store.db"
+            var process: pid_t = 0
+            var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sleep"), strdup("60"), nil]
+            defer { for argument in arguments { free(argument) } }
+            let failure = posix_spawn(&process, "/bin/sleep", nil, nil, &arguments, nil)
+            try #require(failure == 0)
+            let note = LockNote(process: process, runSince: Self.start, broken: nil)
+            let descriptor = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+            note.write(to: descriptor)
+            close(descriptor)
+            #expect(StoreLook.brokenRun(of: path) == nil, "it runs")
+            kill(process, SIGKILL)
+            // At once, while it still ends, and as a zombie.
+            let atOnce = StoreLook.brokenRun(of: path)
+            var end = siginfo_t()
+            waitid(P_PID, id_t(process), &end, WEXITED | WNOWAIT)
+            let dead = StoreLook.brokenRun(of: path)
+            waitpid(process, nil, 0)
+            let broken = BrokenRun(process: process, since: Self.start)
+            #expect(atOnce == broken && dead == broken)
+        }
+    }
+
     @Test(
         "A note of another version, or none, is no broken run",
         arguments: [

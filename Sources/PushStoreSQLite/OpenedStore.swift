@@ -79,6 +79,7 @@ struct OpenedStore: Sendable {
                 try db.inTransaction(.immediate) {
                     try Self.writeOutStagedRows(db)
                     try Schema.note(version: options.version, db)
+                    try Self.checkState(db)
                     try opened.count(db)
                     try opened.setClock(db, time)
                     try opened.recover(db, now: time.steady.millisecondsSince1970.adding(clamping: opened.shift))
@@ -96,6 +97,21 @@ struct OpenedStore: Sendable {
     /// Refuses a file into which something is being copied: half of what it should have would be sent and forgotten.
     private static func refuseUnfinishedCopy(_ db: Database, _ path: String) throws {
         if try db.value(named: CopyMark.name) != nil { throw CopyMark.refusal(path) }
+    }
+
+    /// Throws for a small value that no question could read: every part of the gateway keeps some, and writes them at its end.
+    ///
+    /// The types stand in the rows, so that SQLite reads no long value.
+    private static func checkState(_ db: Database) throws(StoreError) {
+        let damaged = try db.statement(
+            """
+            SELECT name, value FROM state
+            WHERE typeof(name) <> 'text' OR typeof(value) NOT IN ('text', 'blob') LIMIT 1
+            """
+        )
+        guard try damaged.next() else { return }
+        try damaged.requireText(0)
+        try damaged.requireBytes(1)
     }
 
     /// Makes sure that a commit survives what it is to survive, or that the store does not open.

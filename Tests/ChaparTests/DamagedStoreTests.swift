@@ -86,6 +86,30 @@ struct DamagedStoreTests {
         }
     }
 
+    @Test(
+        "A missing part of the schema, and a small value that cannot be read, are the same sentence at the start",
+        arguments: [
+            ("DROP TABLE archive", "the table archive is missing"),
+            ("DROP INDEX outbox_entries_of_line", "the index outbox_entries_of_line is missing"),
+            (
+                "UPDATE state SET value = 9223372036854775806",
+                "state.value holds the number 9223372036854775806 where a text or bytes belongs"
+            ),
+        ]
+    )
+    func missing(change: String, what: String) async throws {
+        try await SandboxRig.run { rig in
+            _ = try await Self.fill(rig)
+            try await Self.change(change, rig)
+            let store = rig.folder.appending(path: "chapar.db").path
+            let refused = try await Program.run(["serve", "--config", rig.config])
+            #expect(refused.status == 75)
+            for part in ["the store \(store) is damaged: \(what)", "chapar restore BACKUP"] {
+                #expect(refused.errors.contains(part), "\(refused.errors)")
+            }
+        }
+    }
+
     @Test("After kill -9 the next start, doctor and a metric report it, until a run has ended in order")
     func broken() async throws {
         try await SandboxRig.run { rig in

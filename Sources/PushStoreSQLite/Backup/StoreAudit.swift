@@ -149,14 +149,15 @@ enum StoreAudit {
         ),
     ]
 
-    /// Checks every page, then reads every row.
+    /// Checks every page and the schema, then reads every row.
     ///
-    /// - Throws: `StoreError.damaged`, which names the first value that cannot be read.
+    /// - Throws: `StoreError.damaged`, which names the first value that cannot be read, or what is missing.
     static func run(_ db: Database) throws {
         let pages = try db.statement("PRAGMA integrity_check(3)")
         var findings: [String] = []
         while try pages.next() { findings.append(try pages.text(0)) }
         guard findings == ["ok"] else { throw StoreError.damaged(findings.joined(separator: "; ")) }
+        try SchemaCheck.run(db)
         for table in tables {
             for name in [table.name, table.formerName].compactMap({ $0 }) where try db.tableExists(name) {
                 try read(db, name, table.columns)

@@ -28,15 +28,12 @@ enum Schema {
     static func migrate(_ pool: DatabasePool, _ path: String, _ report: (String) -> Void) throws {
         let migrator = migrator
         let (applied, rows) = try pool.writeWithoutTransaction { db in
+            try SchemaCheck.run(db)
             let applied = try migrator.appliedIdentifiers(db)
             let isCurrent = applied.isEmpty || migrator.migrations.allSatisfy(applied.contains)
             return (applied, isCurrent ? "" : try countRows(db, applied))
         }
         let missing = migrator.migrations.filter { !applied.contains($0) }
-        // GRDB ends the process when it is to make a step in the middle.
-        guard migrator.migrations.starts(with: migrator.migrations.filter(applied.contains)) else {
-            throw StoreError.damaged("its list of steps (grdb_migrations) lacks \(missing.joined(separator: ", "))")
-        }
         guard !applied.isEmpty, !missing.isEmpty else { return try migrator.migrate(pool) }
         report("the store \(path) is brought up to date in \(missing.count) steps: \(rows)")
         let start = ContinuousClock.now

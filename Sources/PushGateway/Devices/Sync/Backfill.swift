@@ -87,14 +87,20 @@ actor Backfill {
         }
     }
 
-    /// Reads what is kept; false when it cannot be read, because the task is cancelled or the store closed.
+    /// Reads what is kept; false when it cannot be read: the task is cancelled, the store closed, or the value damaged.
     private func load() async -> Bool {
         while progress == nil {
             do throws(StoreError) {
                 let stored = try await state.loadState(Self.key)
                 if progress == nil { progress = Self.read(stored) }
             } catch {
-                guard error != .closed, (try? await time.sleep(for: Self.rest)) != nil else { return false }
+                // The end of the gateway waits for this.
+                guard !error.isLasting, (try? await time.sleep(for: Self.rest)) != nil else {
+                    if error != .closed {
+                        logger.warning("how far introductions came cannot be read", metadata: ["error": "\(error)"])
+                    }
+                    return false
+                }
             }
         }
         return true

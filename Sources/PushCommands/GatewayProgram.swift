@@ -81,7 +81,7 @@ public struct GatewayProgram: Sendable {
         OpenFiles.raiseLimit()
         // Libraries log through the loggers they are given; whatever makes its own stays silent.
         LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
-        exit(await Self.$current.withValue(self) { await ending() }.rawValue)
+        exit(Shell.ending(await Self.$current.withValue(self) { await ending() }).rawValue)
     }
 
     private func ending() async -> ExitStatus {

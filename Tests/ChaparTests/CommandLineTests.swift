@@ -213,4 +213,20 @@ struct CommandLineTests {
         #expect(mode == 0o600)
         #expect(try await Program.run(["keys", "create", "--name", "shop", "--key-file", file]).status == 2)
     }
+
+    @Test("Results that cannot be written are a failure; a reader that went away is none")
+    func unwrittenResults() async throws {
+        func run(_ script: String) async throws -> Program.Result {
+            let child = try Child(["-c", script, Program.url.path], executable: URL(filePath: "/bin/bash"))
+            defer { child.kill() }
+            return try await child.end()
+        }
+        for command in ["help", "openapi", "--version"] {
+            let full = try await run("exec \"$0\" \(command) >/dev/full")
+            #expect(full.status == 1, "\(command): \(full)")
+            #expect(full.errors.contains("cannot write the results: No space left on device"), "\(command): \(full)")
+        }
+        let closed = try await run("\"$0\" openapi | true; exit ${PIPESTATUS[0]}")
+        #expect(closed.status == 0 && closed.errors.isEmpty, "\(closed)")
+    }
 }

@@ -59,4 +59,23 @@ struct ForeignAnswerTests {
         #expect(result.status == status, "\(result)")
         #expect((result.output + result.errors).contains(words), "\(result)")
     }
+
+    @Test(
+        "The text of an answer begins no line and sets no colour",
+        arguments: [
+            ["retry", "ios"], ["cancel", "01J0000000000000000000000A"], ["devices", "list"], ["users", "erase", "ali"],
+            ["topics", "subscribe", "news", "--backend", "ios", "--token", "ios-apns:ab"],
+        ]
+    )
+    func forgedLine(arguments: [String]) async throws {
+        let server = try await ControlServer.start(port: 0) { request in
+            request.path == "/healthz"
+                ? ControlAnswer(status: 200, body: ["status": "ok"])
+                : ControlAnswer(status: 422, body: ["title": "x\u{1B}[31m\r\nFORGED line"])
+        }
+        let result = try await Program.run(arguments + ["--url", "http://127.0.0.1:\(server.port)"])
+        await server.shutdown()
+        #expect(result.errors.contains("FORGED"), "\(result)")
+        #expect(!result.errors.contains("\u{1B}") && !result.errors.contains("\nFORGED"), "\(result)")
+    }
 }

@@ -84,7 +84,20 @@ struct TextFormTests {
             ("over\rwritten", #"over\u000dwritten"#), ("سلام\u{200C}دنیا", "سلام\u{200C}دنیا"),
         ]
     )
-    func controls(text: String, shown: String) { #expect(Shell.harmless(text) == shown) }
+    func controls(text: String, shown: String) { #expect(Shell.harmless(text, colours: true) == shown) }
+
+    @Test("A line without colours of the program's own holds no colour code")
+    func foreignColour() {
+        #expect(Shell.harmless("\u{1B}[31mred\u{1B}[0m", colours: false) == #"\u001b[31mred\u001b[0m"#)
+    }
+
+    @Test("The sentences of a problem stay in their lines")
+    func problemLines() {
+        let titled = GatewayClient.Answer(status: 422, json: ["title": "x\r\nnews at android: 10 done\u{202E}"])
+        #expect(titled.problem == #"x\u000d\u000anews at android: 10 done\u202e"#)
+        let listed = GatewayClient.Answer(status: 422, json: ["errors": [["pointer": "#/a\nb", "detail": "c\nd"]]])
+        #expect(listed.problem == #"#/a\u000ab: c\u000ad"#)
+    }
 
     @Test("A line break of a platform's does not begin a line of the program's own")
     func forgedLines() {
@@ -115,6 +128,24 @@ struct TextFormTests {
         let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
         #expect(failure?.description.contains("is not text in UTF-8") ?? false, "\(String(describing: failure))")
         #expect(failure?.status == .usage)
+    }
+
+    @Test(
+        "The advice for a file that is not UTF-8 names an encoding only where the file shows it",
+        arguments: [
+            (String.Encoding.utf16, true), (.utf16LittleEndian, true), (.utf16BigEndian, true), (.windowsCP1251, false),
+        ]
+    )
+    func advice(encoding: String.Encoding, isUTF16: Bool) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let text = "service,token,title\nios-apns,aa0001,Привет\n"
+        try #require(text.data(using: encoding)).write(to: URL(filePath: path))
+        let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
+        let sentence = try #require(failure?.description)
+        #expect(sentence.contains("iconv -f UTF-16 ") == isUTF16, "\(sentence)")
+        #expect(sentence.contains("iconv -f ENCODING ") == !isUTF16, "\(sentence)")
+        #expect(!sentence.contains("-f WINDOWS"), "\(sentence)")
     }
 
     @Test("A byte order mark at the beginning is no part of the text", arguments: [InputFile.Format.csv, .ndjson])

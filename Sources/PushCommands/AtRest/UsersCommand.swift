@@ -54,6 +54,6 @@ struct UsersEraseCommand: AsyncParsableCommand {
                 + "\(count("removed", in: deliveries)) deliveries. Cancelled: \(count("cancelled", in: deliveries)). "
                 + "Made anonymous: \(count("anonymised", in: deliveries)) deliveries, \(count("events", in: report)) events."
         )
-        for sentence in report["stays"]?.arrayValue ?? [] { Shell.print("- \(sentence.stringValue ?? "")") }
+        for sentence in report["stays"]?.arrayValue ?? [] { Shell.print("- \(sentence.words ?? "")") }
     }
 }

@@ -52,10 +52,10 @@ struct RetryCommand: AsyncParsableCommand {
         ]
         func add(_ title: String, _ name: String) {
             for pause in answer[name]?.arrayValue ?? [] {
-                let reason = pause["reason"]?.stringValue.map { ": \($0)" } ?? ""
-                let until = pause["until"]?.stringValue.map { ", until \($0)" } ?? ""
+                let reason = pause["reason"]?.words.map { ": \($0)" } ?? ""
+                let until = pause["until"]?.words.map { ", until \($0)" } ?? ""
                 let recipients = pause["recipients"]?.integerValue.map { " (\($0))" } ?? ""
-                let kind = (pause["pause"]?.stringValue ?? "").replacing("_", with: " ")
+                let kind = (pause["pause"]?.words ?? "").replacing("_", with: " ")
                 lines.append("\(title): \(kind)\(recipients)\(reason)\(until)")
             }
         }

@@ -122,19 +122,19 @@ enum DeviceText {
         (device.objectValue?.members ?? []).flatMap { name, value -> [String] in
             switch value {
             case .object(let attributes) where name == "attributes":
-                return attributes.members.map { "\($0.name): \($0.value.stringValue ?? $0.value.text)" }
+                return attributes.members.map { "\($0.name): \($0.value.words ?? $0.value.text)" }
             case .object(let tokens):
                 return tokens.members.map { service, token in
-                    var line = "\(service): \(token["token"]?.stringValue ?? ""), registered "
-                    line += token["registered_at"]?.stringValue ?? ""
+                    var line = "\(service): \(token["token"]?.words ?? ""), registered "
+                    line += token["registered_at"]?.words ?? ""
                     guard let tombstone = token["tombstone"] else { return line }
-                    let reason = tombstone["reason"]?.stringValue ?? ""
+                    let reason = tombstone["reason"]?.words ?? ""
                     let isHeld = tombstone["held"]?.boolValue == true
                     return line + ", \(isHeld ? "refusal held" : "dead") since "
-                        + "\(tombstone["as_of"]?.stringValue ?? "") (\(tombstone["backend"]?.stringValue ?? ""): \(reason))"
+                        + "\(tombstone["as_of"]?.words ?? "") (\(tombstone["backend"]?.words ?? ""): \(reason))"
                 }
-            case .array(let tags): return ["\(name): \(tags.compactMap(\.stringValue).joined(separator: ", "))"]
-            default: return ["\(name): \(value.stringValue ?? value.text)"]
+            case .array(let tags): return ["\(name): \(tags.compactMap(\.words).joined(separator: ", "))"]
+            default: return ["\(name): \(value.words ?? value.text)"]
             }
         }
     }

@@ -56,8 +56,8 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
         let target = path
         let answer = try await devices.call { (client) throws(HTTPFailure) in try await client.get(target) }
         if form.isJSON { return Shell.print(answer.json) }
-        let name = answer.json["backend"]?.stringValue ?? ""
-        Shell.print("\(name): \(answer.json["status"]?.stringValue ?? "no subscription")")
+        let name = answer.json["backend"]?.words ?? ""
+        Shell.print("\(name): \(answer.json["status"]?.words ?? "no subscription")")
     }
 
     private func enqueue(_ devices: DevicesClient, _ status: String) async throws {
@@ -70,9 +70,9 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
             Shell.print(answer.json)
         } else {
             for operation in operations {
-                let name = operation["backend"]?.stringValue ?? ""
-                let status = operation["status"]?.stringValue ?? ""
-                let message = operation["error"]?["message"]?.stringValue.map { ": \($0)" } ?? ""
+                let name = operation["backend"]?.words ?? ""
+                let status = operation["status"]?.words ?? ""
+                let message = operation["error"]?["message"]?.words.map { ": \($0)" } ?? ""
                 Shell.print("\(name): \(status)\(message)")
             }
         }
@@ -106,9 +106,9 @@ struct DevicesOperationsCommand: AsyncParsableCommand {
             }
             guard !form.isJSON else { return }
             for item in items {
-                let words = [item["backend"], item["kind"], item["at"]].map { $0?.stringValue ?? "" }
-                let due = item["due"]?.stringValue.map { "due \($0)" } ?? "after the one before"
-                let why = item["reason"]?.stringValue.map { ", \($0)" } ?? ""
+                let words = [item["backend"], item["kind"], item["at"]].map { $0?.words ?? "" }
+                let due = item["due"]?.words.map { "due \($0)" } ?? "after the one before"
+                let why = item["reason"]?.words.map { ", \($0)" } ?? ""
                 Shell.print(
                     "\(words.joined(separator: "  "))  tried \(item["attempts"]?.text ?? "0") times, \(due)\(why)"
                 )

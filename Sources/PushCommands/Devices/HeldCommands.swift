@@ -54,8 +54,8 @@ struct HeldCommand: AsyncParsableCommand {
         }
         table.print()
         for backend in backends {
-            if let explanation = backend["explanation"]?.stringValue {
-                Shell.complain("\(backend["backend"]?.stringValue ?? ""): \(explanation)")
+            if let explanation = backend["explanation"]?.words {
+                Shell.complain("\(backend["backend"]?.words ?? ""): \(explanation)")
             }
         }
     }

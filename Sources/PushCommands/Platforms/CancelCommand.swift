@@ -60,8 +60,8 @@ struct CancelCommand: AsyncParsableCommand {
                 ["cancelled", "requested", "too_late", "failed", "unsupported", "not_asked"]
             )
             for item in answer["platform"]?["errors"]?.arrayValue ?? [] {
-                let words = item["error"]?["message"]?.stringValue ?? ""
-                Shell.complain("\(item["backend"]?.stringValue ?? ""): \(words)")
+                let words = item["error"]?["message"]?.words ?? ""
+                Shell.complain("\(item["backend"]?.words ?? ""): \(words)")
             }
         }
     }

@@ -36,7 +36,7 @@ struct ChannelsListCommand: AsyncParsableCommand {
         try await platform.use { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
             if platform.form.isJSON { return Shell.print(answer.json) }
-            for id in answer.json["channels"]?.arrayValue ?? [] { Shell.print(id.stringValue ?? "") }
+            for id in answer.json["channels"]?.arrayValue ?? [] { Shell.print(id.words ?? "") }
         }
     }
 }
@@ -61,7 +61,7 @@ struct ChannelsCreateCommand: AsyncParsableCommand {
     func run() async throws {
         try await platform.use { client in
             let answer = try await client.post(platform.path("channels"), ["message_storage": .string(storage)])
-            if platform.form.isJSON { Shell.print(answer) } else { Shell.print(answer["id"]?.stringValue ?? "") }
+            if platform.form.isJSON { Shell.print(answer) } else { Shell.print(answer["id"]?.words ?? "") }
         }
     }
 }
@@ -80,7 +80,7 @@ struct ChannelsShowCommand: AsyncParsableCommand {
         try await platform.use { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.get(path) }
             if platform.form.isJSON { return Shell.print(answer.json) }
-            Shell.print("\(id): keeps \(answer.json["message_storage"]?.stringValue ?? "")")
+            Shell.print("\(id): keeps \(answer.json["message_storage"]?.words ?? "")")
         }
     }
 }

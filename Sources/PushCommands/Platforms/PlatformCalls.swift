@@ -82,9 +82,9 @@ struct TokenCounts {
                 continue
             }
             let position = index.adding(clamping: 1)
-            let device = item["device"]?.stringValue.map { " (device \($0))" } ?? ""
+            let device = item["device"]?.words.map { " (device \($0))" } ?? ""
             let again = item["retryable"]?.boolValue == true ? "; it may work later" : ""
-            Shell.complain("refused: number \(position)\(device): \(item["reason"]?.stringValue ?? "")\(again)")
+            Shell.complain("refused: number \(position)\(device): \(item["reason"]?.words ?? "")\(again)")
         }
     }
 

@@ -42,9 +42,9 @@ struct TokensLookupCommand: AsyncParsableCommand {
                 Shell.print(answer)
             } else {
                 for name in ["application", "project", "platform", "application_version"] {
-                    if let value = answer[name]?.stringValue { Shell.print("\(name): \(value)") }
+                    if let value = answer[name]?.words { Shell.print("\(name): \(value)") }
                 }
-                let topics = (answer["topics"]?.arrayValue ?? []).compactMap { $0["name"]?.stringValue }
+                let topics = (answer["topics"]?.arrayValue ?? []).compactMap { $0["name"]?.words }
                 if !topics.isEmpty { Shell.print("topics: \(topics.joined(separator: ", "))") }
             }
             guard answer["known"] == true else { throw CommandFailure("\(platform.backend) knows no such token") }

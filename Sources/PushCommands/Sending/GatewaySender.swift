@@ -26,8 +26,8 @@ struct GatewaySender: MessageSender {
         for (message, item) in zip(messages, items) {
             if let id = item["id"]?.stringValue {
                 for warning in item["warnings"]?.arrayValue ?? [] {
-                    let pointer = warning["pointer"]?.stringValue ?? ""
-                    Shell.complain("line \(message.line): warning: \(pointer): \(warning["detail"]?.stringValue ?? "")")
+                    let pointer = warning["pointer"]?.words ?? ""
+                    Shell.complain("line \(message.line): warning: \(pointer): \(warning["detail"]?.words ?? "")")
                 }
                 accepted.append((message.line, id))
             } else {

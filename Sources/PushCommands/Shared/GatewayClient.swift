@@ -32,7 +32,7 @@ struct GatewayAddress: ParsableArguments {
     var url: String? { named ?? Self.variable("CHAPAR_URL") }
 
     func validate() throws {
-        if let named, HTTPEndpoint(url: named) == nil { throw ValidationError(Self.isNoAddress(named)) }
+        if let named, HTTPEndpoint(url: named) == nil { throw ValidationError("--url: \(Self.isNoAddress)") }
     }
 
     /// A client of the gateway that is named, by the flag or the environment; nil when none is.
@@ -57,14 +57,13 @@ struct GatewayAddress: ParsableArguments {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    private static func isNoAddress(_ text: String) -> String {
-        "\"\(text.withoutAddressCredentials)\" is not an address. Write https://host or http://host:port, without user, password "
-            + "and path."
-    }
+    /// Without the text, in which a password may stand anywhere.
+    private static let isNoAddress =
+        "is not an address. Write https://host or http://host:port, without user, password and path."
 
     private func client(_ url: String, _ file: ConfigOption) throws -> GatewayClient {
         guard let endpoint = HTTPEndpoint(url: url) else {
-            throw CommandFailure("CHAPAR_URL: \(Self.isNoAddress(url))", .usage)
+            throw CommandFailure("CHAPAR_URL: \(Self.isNoAddress)", .usage)
         }
         let environment = Self.variable("CHAPAR_KEY").map { Secret($0) }
         let trust = try caFile.map { path -> String in
@@ -103,12 +102,12 @@ struct GatewayClient: Sendable {
             json["errors"]?.arrayValue?.first?["code"]?.stringValue ?? json["code"]?.stringValue
         }
 
-        /// A problem's sentences, for people.
+        /// A problem's sentences, for people: each in one line.
         var problem: String {
             let errors = (json["errors"]?.arrayValue ?? []).map {
-                "\($0["pointer"]?.stringValue ?? "#"): \($0["detail"]?.stringValue ?? "")"
+                "\($0["pointer"]?.words ?? "#"): \($0["detail"]?.words ?? "")"
             }
-            let head = [json["title"]?.stringValue, json["detail"]?.stringValue].compactMap { $0 }
+            let head = [json["title"]?.words, json["detail"]?.words].compactMap { $0 }
             return (errors.isEmpty ? head : errors).joined(separator: "\n         ")
         }
     }
@@ -221,7 +220,7 @@ struct GatewayClient: Sendable {
 
     /// The failure of a call, as a command ends with it.
     func unreachable(_ failure: HTTPFailure) -> CommandFailure {
-        CommandFailure("the gateway at \(endpoint) gave no answer: \(failure.detail)", .tryLater)
+        CommandFailure("the gateway at \(endpoint) gave no answer: \(failure.detail.onOneLine)", .tryLater)
     }
 
     func close() async { await pool.shutdown(grace: .seconds(1)) }

@@ -1,14 +1,15 @@
 import Foundation
+import Synchronization
 package import PushCore
 
 /// What the program writes: results to stdout, everything else to stderr.
 ///
 /// Every line may hold text from outside (platforms, gateways, files). Its control characters are written out, so that no terminal
-/// obeys them, except line breaks, tabs and the colours of ``paint(_:_:)``. Where a line break could pass for a line of the program's
-/// own, the caller puts the text through `onOneLine`.
+/// obeys them, except line breaks, tabs and, on stdout, the colours of ``paint(_:_:)`` where colours may be. Callers put text from
+/// outside through `onOneLine` where it enters a sentence, so that it begins no line and sets no colour.
 package enum Shell {
     /// Writes a line to stdout.
-    package static func print(_ line: String) { write(harmless(line) + "\n", to: STDOUT_FILENO) }
+    package static func print(_ line: String) { write(harmless(line, colours: hasColour) + "\n", to: STDOUT_FILENO) }
 
     /// Writes text that the program has made itself to stdout, with its marks of direction.
     package static func show(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
@@ -16,15 +17,15 @@ package enum Shell {
     /// Writes one JSON value as a line to stdout.
     package static func print(_ value: JSONValue) { print(value.text) }
 
-    /// Writes a line to stderr.
-    package static func complain(_ line: String) { write(harmless(line) + "\n", to: STDERR_FILENO) }
+    /// Writes a line to stderr, without colours.
+    package static func complain(_ line: String) { write(harmless(line, colours: false) + "\n", to: STDERR_FILENO) }
 
-    /// The text with controls written out, but for line breaks, tabs and colours.
-    static func harmless(_ text: String) -> String {
+    /// The text with controls written out, but for line breaks, tabs and, with `colours`, those of ``Colour``.
+    static func harmless(_ text: String, colours isColoured: Bool) -> String {
         guard text.utf8.contains(where: { $0 < 0x20 && $0 != 0x0A && $0 != 0x09 }) else {
             return text.withoutInvisibleControls
         }
-        let colours = (Colour.allCases.map(\.rawValue) + ["0"]).map { "[\($0)m" }
+        let colours = isColoured ? (Colour.allCases.map(\.rawValue) + ["0"]).map { "[\($0)m" } : []
         var rest = text.unicodeScalars[...]
         var shown = ""
         while let scalar = rest.popFirst() {
@@ -76,16 +77,41 @@ package enum Shell {
         hasColour ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
     }
 
-    /// Writes all of it; a reader that went away is no error, since what it wanted it has.
+    /// Ends a command that ended with `status`: results that could not be written are a failure, with a sentence on stderr.
+    static func ending(_ status: ExitStatus) -> ExitStatus {
+        let error = outputError.withLock { $0 }
+        guard error != 0 else { return status }
+        complain("cannot write the results: \(String(cString: strerror(error)))")
+        return status == .success ? .failure : status
+    }
+
+    /// The error of the first write to stdout that failed; 0 while none has.
+    private static let outputError = Mutex<Int32>(0)
+
+    /// Writes all of it.
+    ///
+    /// A reader that went away is no error, since it has all that it wants; another failure of stdout is kept for
+    /// ``ending(_:)``.
     private static func write(_ text: String, to descriptor: Int32) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR || errno == EAGAIN { continue }
-            guard count > 0 else { return }
+            guard count > 0 else {
+                let error = errno
+                if count < 0, error != EPIPE, descriptor == STDOUT_FILENO {
+                    outputError.withLock { if $0 == 0 { $0 = error } }
+                }
+                return
+            }
             rest = rest.dropFirst(count)
         }
     }
+}
+
+extension JSONValue {
+    /// The text of a string from outside as a part of a sentence; nil for other values.
+    var words: String? { stringValue?.onOneLine }
 }
 
 /// Columns of text with a line of headings.

@@ -78,7 +78,7 @@ extension NotesOptions {
         let before = section.report.issues.count
         var publicURL = section.string("public_url")
         if let url = publicURL, !Self.isWebAddress(url) {
-            section.reject("public_url", "\"\(url)\" is not an address", fix: "Write https://host, without a path.")
+            section.reject("public_url", "is not an address", fix: "Write https://host, without a path.")
         }
         while publicURL?.hasSuffix("/") == true { publicURL?.removeLast() }
         var apps: [NotesApp] = []
@@ -148,7 +148,7 @@ extension NotesApp {
         )
         reviewURL = section.string("review_url")
         if let url = reviewURL, !NotesOptions.isWebAddress(url) {
-            section.reject("review_url", "\"\(url)\" is not an address", fix: "Write https://…")
+            section.reject("review_url", "is not an address", fix: "Write https://…")
         }
         shape = section.choice("shape", default: .documented)
         mode =

@@ -1,19 +1,28 @@
 extension String {
-    /// The text with `…` in place of user and password of each address in it: `http://…@proxy.example`.
+    /// The text with `…` in place of user, password and query of each address in it: `http://…@proxy.example/?…`.
     ///
     /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed since its password has a
-    /// slash is masked as well.
+    /// slash or, in quotation marks or at the beginning, a blank is masked as well. Text that is meant to be an address and is none
+    /// may hold a password anywhere: it is not shown at all.
     package var withoutAddressCredentials: String {
-        guard utf8.contains(UInt8(ascii: "@")), var found = firstRange(of: "://") else { return self }
+        guard var found = firstRange(of: "://") else { return self }
         var text = ""
         var rest = self[...]
         while true {
+            let before = rest[..<found.lowerBound].last { !$0.isLetter && !$0.isNumber }
+            let mayHaveBlanks = before == "\"" || before == nil && text.isEmpty
             text += rest[..<found.upperBound]
             rest = rest[found.upperBound...]
-            let end = rest.firstIndex { $0.isWhitespace || "\"'<>`".contains($0) } ?? rest.endIndex
+            let end =
+                rest.firstIndex { mayHaveBlanks ? $0 == "\"" : $0.isWhitespace || "\"'<>`".contains($0) }
+                ?? rest.endIndex
             if let at = Self.credentials(of: rest[..<end]) {
                 text += "…"
                 rest = rest[at...]
+            }
+            if let query = rest[..<end].firstIndex(of: "?"), rest.index(after: query) < end {
+                text += rest[...query] + "…"
+                rest = rest[end...]
             }
             guard let next = rest.firstRange(of: "://") else { return text + rest }
             found = next

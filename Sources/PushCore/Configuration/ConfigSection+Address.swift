@@ -8,7 +8,7 @@ extension ConfigSection {
         guard let address = HTTPBaseURL(url: text) else {
             reject(
                 key,
-                "\"\(text)\" is not an address",
+                "is not an address",
                 fix: "Write https://host/path, without user, password, query or fragment."
             )
             return nil

@@ -225,7 +225,7 @@ public final class ConfigSection {
         guard let endpoint = HTTPEndpoint(url: text) else {
             reject(
                 key,
-                "\"\(text)\" is not an address",
+                "is not an address",
                 fix: "Write https://host or https://host:port, without user, password and path."
             )
             return nil

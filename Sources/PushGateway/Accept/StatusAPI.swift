@@ -131,7 +131,9 @@ struct StatusAPI: Sendable {
                 .forbidden,
                 "key_not_allowed",
                 "The API key may not do this",
-                detail: "It cancels its own messages; those of another key need the scope \"admin\"."
+                detail: scope.caller.isAdministrator
+                    ? "It is bound to some backends, and cancels the messages of keys within its bounds; this key reaches further."
+                    : "It cancels its own messages; those of another key need the scope \"admin\"."
             )
         }
         let end = state.time.steady + Self.longestCancellation

@@ -15,6 +15,7 @@ struct APIIsolationTests {
     private let harness = APIHarness(keys: [
         APIHarness.key("shop", [.send, .read, .devices]), APIHarness.key("news", [.send, .read]),
         APIHarness.key("boss", [.admin]), APIHarness.key("apple", [.send, .read, .devices], backends: ["ios"]),
+        APIHarness.key("warden", [.admin], backends: ["ios"]),
     ])
 
     private func sent(by key: String) async throws -> String {
@@ -68,6 +69,10 @@ struct APIIsolationTests {
         for name in ["shop", "nobody", ""] {
             let foreign = try await cancel("?key=\(name)", "news")
             #expect(foreign.status == 403 && foreign.code == "key_not_allowed", "\(name)")
+            #expect(foreign.text.contains("scope"), "\(name)")
+            let bound = try await cancel("?key=\(name)", "warden")
+            #expect(bound.status == 403 && bound.code == "key_not_allowed", "\(name)")
+            #expect(bound.text.contains("reaches further") && !bound.text.contains("scope"), "\(name)")
         }
         for query in ["", "?key=two%20words", "?key=a%0Ab"] {
             for key in ["shop", "boss"] {

@@ -21,6 +21,18 @@ public struct PostgresLook: Sendable, Hashable {
     /// Who holds the oldest snapshot, which keeps dead rows from being cleaned up: a session, a prepared transaction, a replication slot
     /// or a standby; nil when there is none.
     public var oldestSnapshot: Snapshot?
+    /// How the database or the role is set up in a way that does harm.
+    public var weaknesses: [Weakness] = []
+
+    /// A setting that does harm, as a gateway's log and `chapar doctor` say it.
+    public struct Weakness: Sendable, Hashable {
+        /// What it is and what it does, as a sentence without a full stop.
+        public var finding: String
+        /// What to do.
+        public var fix: String
+        /// Whether something fails because of it.
+        public var isFailure = false
+    }
 
     /// A snapshot that somebody holds.
     public struct Snapshot: Sendable, Hashable {
@@ -71,8 +83,70 @@ public struct PostgresLook: Sendable, Hashable {
             isNewer: needed > Schema.steps.count,
             mayChange: mayChange,
             nodes: nodes,
-            oldestSnapshot: try oldestSnapshot(db, hasEvents: newest > 0)
+            oldestSnapshot: try oldestSnapshot(db, hasEvents: newest > 0),
+            weaknesses: try weaknesses(nodes: nodes.count, db)
         )
+    }
+
+    /// So many connections a gateway opens, one for the erasure of a user included.
+    static let connectionsOfNode: Int64 = 13
+
+    /// Reads what does harm to so many gateways.
+    static func weaknesses(nodes: Int, _ db: isolated PostgresConnection) throws(PostgresError) -> [Weakness] {
+        let rows = try db.run(
+            """
+            SELECT current_setting('server_encoding'), current_setting('synchronous_commit'),
+                (SELECT string_agg(DISTINCT tableowner, ', ') FROM pg_tables
+                    WHERE schemaname = rtrim('chapar.', '.') AND NOT pg_has_role(tableowner, 'USAGE')),
+                current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+                    - coalesce(current_setting('reserved_connections', true), '0')::bigint,
+                current_user::text,
+                (SELECT nullif(rolconnlimit, -1)::bigint FROM pg_roles WHERE rolname = current_user)
+            """
+        )
+        var found: [Weakness] = []
+        let user = rows.text(0, 4) ?? "the user"
+        if let encoding = rows.text(0, 0), encoding != Schema.encoding {
+            found.append(
+                Weakness(
+                    finding: "the database has the encoding \(encoding): ids and tags in other scripts are refused",
+                    fix:
+                        "Make one with ENCODING '\(Schema.encoding)' (createdb -E UTF8 -T template0) and copy the store into it.",
+                    isFailure: true
+                )
+            )
+        }
+        if let owners = rows.text(0, 2) {
+            found.append(
+                Weakness(
+                    finding: "tables of the schema belong to \(owners): \(user) may not make those of the days to come",
+                    fix: "Let the owner run REASSIGN OWNED, or ALTER TABLE … OWNER TO \(user) for each table.",
+                    isFailure: true
+                )
+            )
+        }
+        if rows.text(0, 1) == "off" {
+            found.append(
+                Weakness(
+                    finding: "synchronous_commit is off: a crash of the server loses what was accepted last",
+                    fix: "Set it to on for the role and the database: ALTER ROLE \(user) RESET synchronous_commit."
+                )
+            )
+        }
+        let (room, needed) = (
+            min(rows.integer(0, 3) ?? .max, rows.integer(0, 5) ?? .max), Int64(max(1, nodes)) * connectionsOfNode
+        )
+        if room < needed {
+            found.append(
+                Weakness(
+                    finding:
+                        "\(user) may have \(room) connections, and \(max(1, nodes)) gateways need \(needed), \(connectionsOfNode) each",
+                    fix:
+                        "Raise max_connections or the role's CONNECTION LIMIT, or put a pooler between, with pooled: true."
+                )
+            )
+        }
+        return found
     }
 
     /// Who keeps dead rows of this database: sessions in others do not.

@@ -56,6 +56,8 @@ public final class PostgresStore: NotificationStore {
                 logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
             }
             try await store.refuseUnfinishedCopy()
+            try await store.connect()
+            try await store.warn()
             try await lease.begin()
             try await keeper.begin()
         } catch {
@@ -64,6 +66,45 @@ public final class PostgresStore: NotificationStore {
         }
         store.start(lease, keeper)
         return store
+    }
+
+    /// Opens every connection: one that finds no room at the server later would stop all of its work, for as long as others have it.
+    private func connect() async throws(PostgresError) {
+        let connections =
+            core.connections + [registry, outbox, registryReader, quotas] + (options.pollsOnly ? [] : [listener])
+        for (place, connection) in connections.enumerated() {
+            do throws(PostgresError) {
+                try await connection.open()
+            } catch {
+                guard error.lacksConnections else { throw error }
+                throw .declined(
+                    .full(
+                        reason: """
+                            \(options) has room for \(place) of the \(connections.count) connections of this gateway: raise max_connections to \
+                            superuser_reserved_connections and \(connections.count) for each gateway at least, or put a pooler between, with pooled: true
+                            """,
+                        retryAfter: .seconds(5)
+                    )
+                )
+            }
+        }
+    }
+
+    /// Logs how the database is set up in a way that does harm.
+    private func warn() async throws(PostgresError) {
+        let weaknesses = try await core.keeper.session { (db) throws(PostgresError) in
+            let nodes = try db.run("SELECT count(*) FROM chapar.nodes WHERE lease_until > clock_timestamp()").integer(
+                0,
+                0
+            )
+            return try PostgresLook.weaknesses(nodes: Int(clamping: nodes ?? 0) + 1, db)
+        }
+        for weakness in weaknesses {
+            logger.warning(
+                "the database is set up in a way that does harm",
+                metadata: ["finding": "\(weakness.finding)", "fix": "\(weakness.fix)"]
+            )
+        }
     }
 
     /// Refuses a store into which something is being copied: half of what it should have would be sent and forgotten.
@@ -76,13 +117,14 @@ public final class PostgresStore: NotificationStore {
 
     private init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         core = StoreCore(options, time: time, logger: logger)
-        registry = PostgresConnection(options, name: "registry", walksIndexes: true)
+        registry = PostgresConnection(options, name: "registry", walksIndexes: true, keepsPlans: true)
         listener = PostgresConnection(options, name: "listener")
-        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true)
-        registryReader = PostgresConnection(options, name: "registry-reader")
+        outbox = PostgresConnection(options, name: "outbox", walksIndexes: true, keepsPlans: true)
+        registryReader = PostgresConnection(options, name: "registry-reader", walksIndexes: true)
         var hasty = options
         hasty.statementTimeout = min(options.statementTimeout, QuotaTable.timeout)
         quotas = PostgresConnection(hasty, name: "quotas", settings: QuotaTable.settings)
+        core.sessions.add([registry, outbox, registryReader, quotas])
     }
 
     /// Starts the tasks, which ``close()`` ends and waits for.

@@ -24,6 +24,9 @@ final class StoreCore: Sendable {
     let announcer: Announcer
     let leaseHealth: LeaseHealth
     let outboxSignals: OutboxSignals
+    let sessions = NodeSessions()
+    /// The backends of the gateway's configuration, once it has said so, and the number of the node in whose row they stand.
+    let declared = Mutex<(backends: [String], node: Int64)?>(nil)
 
     /// For what keeps the store going: partitions, removal, other nodes.
     let keeper: PostgresConnection
@@ -69,14 +72,17 @@ final class StoreCore: Sendable {
         announcer = Announcer()
         leaseHealth = LeaseHealth(lease: options.nodeLease)
         outboxSignals = OutboxSignals(announcer)
-        keeper = PostgresConnection(options, name: "keeper")
+        keeper = PostgresConnection(options, name: "keeper", walksIndexes: true)
         pulse = PostgresConnection(options, name: "pulse")
-        writer = PostgresConnection(options, name: "writer", walksIndexes: true)
-        claimer = PostgresConnection(options, name: "claimer", walksIndexes: true)
-        recorder = PostgresConnection(options, name: "recorder", walksIndexes: true)
-        reader = PostgresConnection(options, name: "reader")
+        writer = PostgresConnection(options, name: "writer", walksIndexes: true, keepsPlans: true)
+        claimer = PostgresConnection(options, name: "claimer", walksIndexes: true, keepsPlans: true)
+        recorder = PostgresConnection(options, name: "recorder", walksIndexes: true, keepsPlans: true)
+        reader = PostgresConnection(options, name: "reader", walksIndexes: true)
         counter = PostgresConnection(options, name: "counter")
+        sessions.add(connections)
     }
+
+    var connections: [PostgresConnection] { [keeper, pulse, writer, claimer, recorder, reader, counter] }
 
     /// The steady time in milliseconds.
     var now: Int64 { time.steady.millisecondsSince1970 }
@@ -116,11 +122,23 @@ final class StoreCore: Sendable {
         node.withLock {
             $0.number = number
             $0.own.append(number)
-            $0.numbers = NodeNumbers(slot: slot, above: highest)
+            // What it gave out before may be on its way, and its slot may be the same.
+            $0.numbers = NodeNumbers(slot: slot, above: max(highest, $0.numbers.last))
         }
     }
 
-    /// About how many deliveries wait or are claimed, as ``Keeper`` last looked.
+    /// Writes the gateway's backends into the node's row, where they are not there yet.
+    func noteBackends(_ db: isolated PostgresConnection) throws(PostgresError) {
+        let number = nodeNumber
+        guard let (backends, node) = declared.withLock({ $0 }), node != number else { return }
+        try db.run(
+            "UPDATE chapar.nodes SET backends = $2 WHERE number = $1",
+            [.integer(number), .texts(backends)]
+        )
+        declared.withLock { declared in if declared?.backends == backends { declared?.node = number } }
+    }
+
+    /// About how many deliveries wait or are claimed, as ``Keeper`` last looked, with what this node has changed since.
     var waiting: Int64 {
         get { node.withLock { $0.waiting } }
         set { node.withLock { $0.waiting = newValue } }
@@ -218,6 +236,8 @@ final class StoreCore: Sendable {
 
     func tell(_ change: StoreChange) {
         guard change != StoreChange() else { return }
+        let difference = Int64(change.accepted - change.ended.values.reduce(0, +))
+        node.withLock { $0.waiting = max(0, $0.waiting.adding(clamping: difference)) }
         for observer in observers.withLock({ $0 }) { observer(change) }
     }
 
@@ -225,6 +245,11 @@ final class StoreCore: Sendable {
 
     func noteFailure(_ error: PostgresError) {
         if case .closed = error { return }
+        // Class 22 is a value that the server does not take: it says nothing about the server.
+        if case .refused(let code, _) = error, code.hasPrefix("22") {
+            logger.warning("the store's database refused a value", metadata: ["store.error": "\(error)"])
+            return
+        }
         let isNews = failure.withLock { failure in
             let isNews = failure.map { $0.at.duration(to: .now) > .seconds(10) } ?? true
             if isNews { failure = (error.description, .now) }
@@ -300,6 +325,6 @@ final class StoreCore: Sendable {
     func disconnect() async {
         counts.withLock { $0.close() }
         counter.interrupt()
-        for connection in [keeper, pulse, writer, claimer, recorder, reader, counter] { await connection.close() }
+        for connection in connections { await connection.close() }
     }
 }

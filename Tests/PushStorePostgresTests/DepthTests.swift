@@ -90,4 +90,41 @@ struct DepthTests {
             #expect(try await store.depths()["apns"]?.oldestDue != nil)
         }
     }
+
+    @Test("What waits keeps to its bound within a tenth, over all nodes and from the first minute on")
+    func bound() async throws {
+        let bound = 110_000
+        try await Nodes.use(2) {
+            $0.maximumWaiting = bound
+            $0.nodeLease = .seconds(3)
+        } _: { nodes in
+            let accepted = Accepted()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for node in nodes {
+                    group.addTask {
+                        while accepted.count.withLock({ $0 }) < bound * 3 / 2 {
+                            let new = node.sample(to: (0..<1_000).map { .user("\($0)") }, backend: "away")
+                            do throws(StoreError) {
+                                _ = try await node.enqueue(EnqueueBatch([new]))
+                                accepted.count.withLock { $0 += 1_000 }
+                            } catch {
+                                guard case .full = error else { throw error }
+                                return
+                            }
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(
+                (bound * 9 / 10...bound * 11 / 10).contains(accepted.count.withLock { $0 }),
+                "\(accepted.count.withLock { $0 })"
+            )
+        }
+    }
+}
+
+/// What all nodes have accepted.
+private final class Accepted: Sendable {
+    let count = Mutex(0)
 }

@@ -103,6 +103,23 @@ struct LeaseTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("Each node reads which backends the others have, also of one that goes on under a new number")
+    func backends() async throws {
+        let nodes = try await Nodes.open(2, lease: .seconds(3))
+        try await nodes[0].declare(backends: ["ios", "crm"])
+        func known() async throws -> [Set<String>?] { try await nodes[1].nodes().map(\.backends) }
+        #expect(try await known() == [["ios", "crm"], nil])
+        try await nodes[1].declare(backends: [])
+        #expect(try await known() == [["ios", "crm"], []])
+        let number = nodes[0].core.nodeNumber
+        _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
+            try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
+        }
+        while nodes[0].core.nodeNumber == number { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(try await known() == [[], ["ios", "crm"]])
+        for node in nodes { await node.close() }
+    }
+
     @Test(
         "A node that was taken for dead accepts nothing before it has a new place, and nothing with a number of its old one",
         arguments: [nil, "k"]

@@ -1,6 +1,7 @@
 import Foundation
 import PushCore
 import PushQueue
+import PushTesting
 import Testing
 
 @testable import PushStorePostgres
@@ -55,6 +56,18 @@ struct NodeNumbersTests {
             }
             numbers.skip(to: last + 1_000)
             #expect(numbers.allocate(1, at: Self.start).rawValue > last + 1_000)
+        }
+    }
+
+    @Test("A node that was taken for dead and gets its slot again gives out no number twice")
+    func sameSlot() async throws {
+        try await Nodes.use(1, time: ManualTime()) { nodes in
+            let core = nodes[0].core
+            let before = [1, 100, 1].map { core.makeID(recipients: $0) }
+            core.become(node: core.nodeNumber, slot: core.place.slot, above: 0)
+            let after = [1, 100, 1].map { core.makeID(recipients: $0) }
+            #expect(before[2] < after[0])
+            #expect(Set(before).isDisjoint(with: after))
         }
     }
 }

@@ -99,7 +99,7 @@ actor TestServer {
             [
                 root.appending(path: "Examples/Cluster/postgres-server").path, folder, "fsync=off",
                 "full_page_writes=off",
-                "max_connections=300", "shared_buffers=64MB",
+                "max_connections=600", "shared_buffers=64MB",
             ] + settings
         let (input, output) = (Pipe(), Pipe())
         process.standardInput = input

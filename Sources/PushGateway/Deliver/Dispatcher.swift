@@ -71,6 +71,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
             store: store,
+            nodes: nodes,
             clock: self.clock,
             observer: observer,
             logger: logger

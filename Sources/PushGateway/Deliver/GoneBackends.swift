@@ -29,6 +29,11 @@ package final class GoneBackends: Sendable {
         var snapshot: GatewaySnapshot?
         /// The backends that were logged already.
         var warned: Set<String> = []
+        /// Backends that no gateway had at the last look.
+        ///
+        /// One is treated as gone when it is so again at the next one: a gateway whose
+        /// configuration has it by now may be about to say so.
+        var missing: Set<String> = []
         /// Backends whose deliveries are ended as they come due.
         var dropped: Set<String> = []
         /// Which deliveries of a backend are looked at next.
@@ -56,6 +61,7 @@ package final class GoneBackends: Sendable {
     private static let droppedKey = "gone_backends.dropped"
 
     private let store: any NotificationStore
+    private let nodes: (any NodeExchange)?
     private let clock: WallClock
     private let observer: any DispatchObserver
     private let logger: Logger
@@ -63,11 +69,13 @@ package final class GoneBackends: Sendable {
 
     init(
         store: any NotificationStore,
+        nodes: (any NodeExchange)? = nil,
         clock: WallClock,
         observer: any DispatchObserver,
         logger: Logger
     ) {
         self.store = store
+        self.nodes = nodes
         self.clock = clock
         self.observer = observer
         self.logger = logger
@@ -77,6 +85,9 @@ package final class GoneBackends: Sendable {
 
     /// Puts a configuration in force; a backend that is configured again is not dropped any more.
     func install(_ snapshot: GatewaySnapshot) async {
+        // Where it fails, the store says it with the next renewal of its lease.
+        try? await nodes?.declare(backends: Set(snapshot.backends.map(\.name)))
+        try? await lookAround(snapshot)
         var kept: Set<String>?
         if state.withLock({ $0.snapshot == nil }) {
             do throws(StoreError) {
@@ -104,8 +115,12 @@ package final class GoneBackends: Sendable {
     func work() async {
         // When the store fails the next round does it.
         guard let depths = try? await depths() else { return }
-        for (name, depth) in depths where depth.waiting > 0 {
-            let (isNew, turn, known) = state.withLock {
+        let known = state.withLock { state in
+            defer { state.missing = Set(depths.keys) }
+            return nodes == nil ? Set(depths.keys) : state.missing
+        }
+        for (name, depth) in depths where depth.waiting > 0 && known.contains(name) {
+            let (isNew, turn, begun) = state.withLock {
                 ($0.warned.insert(name).inserted, $0.turn, $0.rounds[name])
             }
             if isNew {
@@ -118,7 +133,7 @@ package final class GoneBackends: Sendable {
                     ]
                 )
             }
-            var rounds = known ?? WaitingRounds(interval: Self.interval)
+            var rounds = begun ?? WaitingRounds(interval: Self.interval)
             for _ in 0..<Self.pages {
                 guard await look(at: name, &rounds) == .more else { break }
             }
@@ -128,6 +143,12 @@ package final class GoneBackends: Sendable {
             state.warned.formIntersection(depths.keys)
             state.rounds = state.rounds.filter { depths[$0.key] != nil }
         }
+    }
+
+    /// Reads which backends the other gateways have that live.
+    private func lookAround(_ snapshot: GatewaySnapshot) async throws(StoreError) {
+        guard let nodes else { return }
+        snapshot.elsewhere.note(try await nodes.nodes().filter { !$0.isSelf && $0.leaseLeft > .zero })
     }
 
     /// The result of a look.
@@ -212,6 +233,8 @@ package final class GoneBackends: Sendable {
     func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
         guard let snapshot = state.withLock({ $0.snapshot }) else { return [:] }
+        // Behind the depths: a gateway says which backends it has before it accepts something for them.
+        if depths.keys.contains(where: { !snapshot.has($0) }) { try await lookAround(snapshot) }
         return depths.filter { snapshot.isGone($0.key) && ($0.value.waiting > 0 || $0.value.claimed > 0) }
     }
 

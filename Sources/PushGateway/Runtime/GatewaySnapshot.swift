@@ -19,13 +19,25 @@ public final class GatewaySnapshot: Sendable {
     public let modules: [any GatewayModule]
     /// Which platforms get which changes of devices.
     let deviceSync: DeviceSync
+    /// The backends that other gateways on the same store have.
+    let elsewhere: BackendsElsewhere
 
     /// Puts settings, backends and modules together.
-    public init(
+    public convenience init(
         configuration: GatewayConfiguration,
         backends: [BackendRegistry.ConfiguredBackend],
         modules: [any GatewayModule] = []
     ) {
+        self.init(configuration: configuration, backends: backends, modules: modules, elsewhere: BackendsElsewhere())
+    }
+
+    init(
+        configuration: GatewayConfiguration,
+        backends: [BackendRegistry.ConfiguredBackend],
+        modules: [any GatewayModule],
+        elsewhere: BackendsElsewhere
+    ) {
+        self.elsewhere = elsewhere
         self.modules = modules
         self.configuration = configuration
         self.backends = backends
@@ -59,7 +71,10 @@ public final class GatewaySnapshot: Sendable {
     /// Whether a backend is gone: no gateway has it in its configuration any more, so that no worker sends the deliveries that wait for it.
     ///
     /// No other code decides it, neither for the treatment of such deliveries nor for answers about them.
-    func isGone(_ backend: String) -> Bool { !names.contains(backend) }
+    func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
+
+    /// Whether this gateway has a backend of this name.
+    func has(_ backend: String) -> Bool { names.contains(backend) }
 
     /// The app of a backend; nil when there is none of this name.
     func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }

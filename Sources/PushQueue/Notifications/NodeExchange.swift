@@ -13,9 +13,19 @@ public struct StoreNode: Sendable, Hashable {
     public var leaseLeft: Duration
     /// Whether it is the one that was asked.
     public var isSelf: Bool
+    /// The backends of its configuration; nil when it has not said so, as gateways of older versions do not.
+    public var backends: Set<String>?
 
     /// Makes a value.
-    public init(number: Int64, name: String, startedAt: Date, leaseLeft: Duration, isSelf: Bool) {
+    public init(
+        number: Int64,
+        name: String,
+        startedAt: Date,
+        leaseLeft: Duration,
+        isSelf: Bool,
+        backends: Set<String>? = nil
+    ) {
+        self.backends = backends
         self.number = number
         self.name = name
         self.startedAt = startedAt
@@ -45,6 +55,11 @@ public struct NodeNote: Sendable, Hashable {
 public protocol NodeExchange: Sendable {
     /// The gateways that use the store now, in the order of their numbers.
     func nodes() async throws(StoreError) -> [StoreNode]
+
+    /// Says which backends this gateway's configuration has, in place of what it said before; kept until it ends or is taken for dead.
+    ///
+    /// When it throws, it is said within a third of the node's lease.
+    func declare(backends: Set<String>) async throws(StoreError)
 
     /// Tells all others, within about a second; does not wait, and does nothing while there are none.
     func tell(_ note: NodeNote)

@@ -12,11 +12,17 @@ internal import Synchronization
 /// in the session (no `SET`, no lock beyond a transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
+    /// Every transaction names it: what a role or a database has by default would make changes meet that wait for each other here.
+    private static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
     /// What each transaction begins with.
     private let settings: [String]
-    /// What a transaction of several statements begins with besides: when the network is cut between two of them, or the process stands
-    /// still, the server would keep its locks for hours.
+    /// What a transaction of several statements begins with besides.
+    ///
+    /// When the network is cut between two of them, or the process stands still, the server would keep its locks for hours. Other nodes
+    /// wait for these, so it is a third of a lease at most.
     private let idleLimit: String
+    /// Whether a transaction of several statements is under way.
+    private var isInTransaction = false
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
@@ -29,12 +35,13 @@ actor PostgresConnection {
     private var refusal: String?
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
-    private var backOff = BackOff()
+    private var backOff = PostgresBackOff()
     private var losesNextAnswer = false
     /// Whether the connection was opened anew since somebody said that it is not, perhaps to another server.
     nonisolated let isNew = Atomic(true)
     /// The socket, while it is open: for ``interrupt()``.
     private nonisolated let socket = Mutex<Int32?>(nil)
+    private nonisolated let process = Atomic<Int32>(0)
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
@@ -42,14 +49,27 @@ actor PostgresConnection {
     ///
     /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are empty now and
     /// large the next moment, since a plan is kept for as long as the server's statistics stay. Where there is no index such a plan looks so
-    /// costly that the server would compile it. `settings` are further statements that each transaction begins with.
-    init(_ options: PostgresOptions, name: String, walksIndexes: Bool = false, settings: [String] = []) {
+    /// costly that the server would compile it. That alone keeps the server from no join that reads an index from its beginning to its end
+    /// once or for each element of an array; so a statement joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a
+    /// look-up by the index can be planned (`x + 0` where another index would do), and keys of several columns by `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`.
+    /// `GrowthTests` has the plan of each statement made on empty tables.
+    ///
+    /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can find.
+    /// `settings` are further statements that each transaction begins with.
+    init(
+        _ options: PostgresOptions,
+        name: String,
+        walksIndexes: Bool = false,
+        keepsPlans: Bool = false,
+        settings: [String] = []
+    ) {
         self.options = options
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
-        let plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
+        var plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
+        if keepsPlans, options.preparesStatements { plans.append("SET LOCAL plan_cache_mode = force_generic_plan") }
         self.settings = [timeout] + plans + settings
-        let idle = Self.milliseconds(options.statementTimeout.inSeconds * 1_000)
+        let idle = Self.milliseconds(min(options.statementTimeout, options.nodeLease / 3).inSeconds * 1_000)
         idleLimit = "SET LOCAL idle_in_transaction_session_timeout = \(idle)"
         thread = PostgresThread(name: name)
     }
@@ -93,7 +113,9 @@ actor PostgresConnection {
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value {
         try connect()
-        try perform((["BEGIN", idleLimit] + settings).joined(separator: "; "))
+        try perform(([Self.begin, idleLimit] + settings).joined(separator: "; "))
+        isInTransaction = true
+        defer { isInTransaction = false }
         let value: Value
         do throws(PostgresError) {
             value = try body(self)
@@ -125,28 +147,41 @@ actor PostgresConnection {
     ) throws(PostgresError) -> Value {
         try connect()
         let settings = settings + (limit.map { [Self.timeout(milliseconds: $0.inSeconds * 1_000)] } ?? [])
+        let rows: PostgresRows
+        do throws(PostgresError) {
+            isCommitting = true
+            defer { isCommitting = false }
+            rows = try runAlone(statement, parameters, settings)
+        } catch {
+            if case .unavailable(let message) = error, refusal == nil { throw .broken(message) }
+            throw error
+        }
+        return try read(rows)
+    }
+
+    /// Runs a statement as a transaction of its own, with one round trip.
+    private func runAlone(
+        _ statement: String,
+        _ parameters: [PostgresValue],
+        _ settings: [String]
+    ) throws(PostgresError) -> PostgresRows {
         guard let connection else { throw .unavailable("there is no connection") }
         let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
-        isCommitting = true
-        defer { isCommitting = false }
         guard PQenterPipelineMode(connection) == 1 else { throw lost() }
-        for text in ["BEGIN"] + settings { try sendPlain(text, connection) }
+        for text in [Self.begin] + settings { try sendPlain(text, connection) }
         try send(statement, name, types, parameters, connection)
         try sendPlain("COMMIT", connection)
         guard PQpipelineSync(connection) == 1 else { throw lost() }
-        let result: OpaquePointer
         do throws(PostgresError) {
-            result = try finishPipeline(connection, wanted: settings.count + 1)
+            return PostgresRows(try finishPipeline(connection, wanted: settings.count + 1))
         } catch {
-            if case .unavailable(let message) = error, refusal == nil { throw .broken(message) }
             if self.connection != nil { try? perform("ROLLBACK") }
             throw error
         }
-        return try read(PostgresRows(result))
     }
 
-    /// Runs single statements, each a transaction of its own.
+    /// Runs single statements, each a transaction of its own with the connection's settings.
     func session<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
     ) throws(PostgresError) -> Value {
@@ -162,6 +197,7 @@ actor PostgresConnection {
     /// Runs one statement with parameters; the rows come in binary form.
     @discardableResult
     func run(_ statement: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
+        guard isInTransaction else { return try runAlone(statement, parameters, settings) }
         guard let connection else { throw .unavailable("there is no connection") }
         let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
@@ -181,6 +217,15 @@ actor PostgresConnection {
 
     /// Breaks the connection from outside, so that whoever waits on it stops waiting.
     nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
+
+    /// The number of the server's process that serves it; nil while it is not open.
+    nonisolated var serverProcess: Int64? {
+        let process = process.load(ordering: .acquiring)
+        return process > 0 ? Int64(process) : nil
+    }
+
+    /// Opens it, where it is not open.
+    func open() throws(PostgresError) { try connect() }
 
     /// Returns when what was asked of the connection before is done.
     func pass() {}
@@ -250,14 +295,16 @@ actor PostgresConnection {
         cancel = chapar_cancel_make(opened)
         let descriptor = PQsocket(opened)
         socket.withLock { $0 = descriptor }
+        process.store(PQbackendPID(opened), ordering: .releasing)
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
-        backOff = BackOff()
+        backOff = PostgresBackOff()
     }
 
     private func disconnect() {
         isNew.store(true, ordering: .releasing)
         socket.withLock { $0 = nil }
+        process.store(0, ordering: .releasing)
         if let cancel { chapar_cancel_free(cancel) }
         if let connection { PQfinish(connection) }
         (connection, cancel) = (nil, nil)
@@ -426,21 +473,5 @@ actor PostgresConnection {
         abandon()
         let lines = message.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
         return .unavailable(lines.isEmpty ? text : lines.joined(separator: "; "))
-    }
-
-    /// Keeps a database that is away from being asked all the time.
-    private struct BackOff {
-        private var next = ContinuousClock.now
-        private var span = Duration.milliseconds(100)
-        private var message = ""
-
-        /// Why it is not to be tried now; nil when it is.
-        var refusal: String? { ContinuousClock.now < next ? message : nil }
-
-        mutating func fail(_ message: String) {
-            self.message = message
-            next = .now + span * Int.random(in: 75...125) / 100
-            span = min(span * 2, .seconds(5))
-        }
     }
 }

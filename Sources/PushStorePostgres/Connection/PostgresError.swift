@@ -82,6 +82,23 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         return true
     }
 
+    /// Whether the server has no connection left, for this role or for all.
+    var lacksConnections: Bool {
+        guard case .unavailable(let message) = self else { return false }
+        return ["too many clients", "too many connections", "remaining connection slots"].contains(
+            where: message.contains
+        )
+    }
+
+    /// Whether what one of several requests asks for may be to blame, so that each is to be done alone: nothing was changed.
+    var isOfOneRequest: Bool {
+        switch self {
+        case .declined: true
+        case .refused: !isTimeout
+        default: false
+        }
+    }
+
     /// Whether the server ended a statement that took too long.
     var isTimeout: Bool { if case .refused(Self.timeout, _) = self { true } else { false } }
 

@@ -24,10 +24,10 @@ enum DeviceRows {
     static let tokenColumnCount = 10
 
     /// A statement that gives the devices of a table `d`, in an order.
-    static func select(from devices: String, order: String = "d.number") -> String {
+    static func select(from devices: String, order: String = "d.number + 0") -> String {
         """
         SELECT \(deviceColumns), \(tokenColumns) FROM \(devices)
-        LEFT JOIN chapar.device_tokens t ON t.device = d.number ORDER BY \(order), t.slot
+        LEFT JOIN chapar.device_tokens t ON t.device BETWEEN d.number AND d.number ORDER BY \(order), t.slot
         """
     }
 

@@ -53,7 +53,7 @@ struct DeviceWriter {
             try db.run(
                 """
                 DELETE FROM chapar.device_tokens t USING unnest($1::bigint[], $2::text[]) AS r(device, slot)
-                WHERE t.device = r.device AND t.slot = r.slot
+                WHERE t.device BETWEEN r.device AND r.device AND t.slot BETWEEN r.slot AND r.slot
                 """,
                 [.integers(removedTokens.map(\.device)), .texts(removedTokens.map(\.slot.description))]
             )
@@ -63,7 +63,7 @@ struct DeviceWriter {
             try db.run(
                 """
                 DELETE FROM chapar.device_tags t USING unnest($1::bigint[], $2::text[]) AS r(device, tag)
-                WHERE t.device = r.device AND t.tag = r.tag
+                WHERE (t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)
                 """,
                 [.integers(removedTags.map(\.device)), .texts(removedTags.map(\.tag))]
             )
@@ -122,7 +122,7 @@ struct DeviceWriter {
         try db.run(
             """
             UPDATE chapar.devices d SET \(assignments)
-            FROM unnest($1::bigint[], \(Self.arrays)) AS n(number, \(Self.columns)) WHERE d.number = n.number
+            FROM unnest($1::bigint[], \(Self.arrays)) AS n(number, \(Self.columns)) WHERE d.number BETWEEN n.number AND n.number
             """,
             [.integers(updated.map(\.number))] + Self.values(updated.map(\.device))
         )

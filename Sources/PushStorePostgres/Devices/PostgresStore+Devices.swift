@@ -108,7 +108,7 @@ extension PostgresStore: DeviceStore {
                 let changed = try db.run(
                     """
                     UPDATE chapar.device_tokens t SET refusals = NULL FROM unnest($1::bigint[], $2::text[]) AS r(device, slot)
-                    WHERE t.device = r.device AND t.slot = r.slot AND refusals IS NOT NULL
+                    WHERE t.device BETWEEN r.device AND r.device AND t.slot BETWEEN r.slot AND r.slot AND refusals IS NOT NULL
                     """,
                     [.integers(devices), .texts(slots)]
                 ).changed

@@ -51,10 +51,10 @@ struct RegistryLocks {
     ) throws(PostgresError) -> [StoredDevice] {
         let numbers = try db.run(
             """
-            SELECT number FROM chapar.devices WHERE number IN (
+            SELECT number FROM chapar.devices WHERE number = ANY (ARRAY(
                 SELECT number FROM chapar.devices WHERE id = ANY ($1)
                 UNION SELECT device FROM chapar.device_tokens WHERE hash = ANY ($2)
-            ) ORDER BY number FOR UPDATE
+            )) ORDER BY number FOR UPDATE
             """,
             [.texts(ids), .integers(tokens.map { TokenHash.of($0) })]
         )

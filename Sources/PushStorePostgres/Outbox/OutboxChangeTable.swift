@@ -132,7 +132,7 @@ enum OutboxChangeTable {
         let rows = try db.run(
             """
             SELECT device FROM unnest($1::text[]) AS n(device)
-            WHERE EXISTS (SELECT FROM chapar.outbox_changes c WHERE c.device = n.device)
+            WHERE EXISTS (SELECT FROM chapar.outbox_changes c WHERE c.device BETWEEN n.device AND n.device)
             """,
             [.texts(devices)]
         )

@@ -114,7 +114,7 @@ enum OutboxEntryTable {
             )
             UPDATE chapar.outbox_entries e
             SET due = $4, attempts = attempts + 1, owner = $5, lease = (SELECT nextval('chapar.leases'))
-            FROM ready WHERE e.number = ready.number RETURNING \(columns), ready.due, e.lease
+            FROM ready WHERE e.number BETWEEN ready.number AND ready.number RETURNING \(columns), ready.due, e.lease
             """,
             [.text(backend), .integer(now), .integer(limit), .integer(end), .integer(node)]
         ) { (rows) throws(PostgresError) in
@@ -171,7 +171,7 @@ enum OutboxEntryTable {
                 """
                 UPDATE chapar.outbox_entries e SET due = r.due, owner = NULL, attempts = e.attempts - r.untried
                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, lease, due, untried)
-                WHERE e.number = r.number AND e.lease = r.lease AND e.owner = ANY ($5)
+                WHERE e.number BETWEEN r.number AND r.number AND e.lease = r.lease AND coalesce(e.owner, 0) = ANY ($5)
                 """,
                 [
                     .integers(returned.map(\.claim.number)), .integers(returned.map(\.claim.lease)),
@@ -183,7 +183,7 @@ enum OutboxEntryTable {
         let gone = try db.run(
             """
             DELETE FROM chapar.outbox_entries e USING unnest($1::bigint[], $2::bigint[]) AS r(number, lease)
-            WHERE e.number = r.number AND (e.owner IS NULL OR e.lease = r.lease AND e.owner = ANY ($3))
+            WHERE e.number BETWEEN r.number AND r.number AND (e.owner IS NULL OR e.lease = r.lease AND coalesce(e.owner, 0) = ANY ($3))
             RETURNING e.device, e.backend
             """,
             [.integers(ended.map(\.number)), .integers(ended.map(\.lease)), .integers(nodes)]
@@ -207,7 +207,7 @@ enum OutboxEntryTable {
                 SELECT number FROM chapar.outbox_entries WHERE owner = ANY ($1) ORDER BY number FOR UPDATE SKIP LOCKED
             ), freed AS (
                 UPDATE chapar.outbox_entries e SET due = least(e.due, $2), owner = NULL
-                FROM theirs WHERE e.number = theirs.number RETURNING e.backend
+                FROM theirs WHERE e.number BETWEEN theirs.number AND theirs.number RETURNING e.backend
             )
             SELECT DISTINCT backend FROM freed
             """,
@@ -295,7 +295,7 @@ enum OutboxEntryTable {
                 SELECT (SELECT number FROM chapar.outbox_entries f WHERE f.device = l.device AND f.backend = l.backend
                 ORDER BY number LIMIT 1) AS number
                 FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS n(device, backend)) l
-            ) first WHERE e.number = first.number AND e.due IS NULL
+            ) first WHERE e.number BETWEEN first.number AND first.number AND e.due IS NULL
             """,
             [.texts(devices), .texts(backends), .integer(now)]
         )
@@ -326,7 +326,7 @@ enum OutboxEntryTable {
             WITH old AS MATERIALIZED (
                 SELECT number FROM chapar.outbox_depths ORDER BY number LIMIT $1 FOR UPDATE SKIP LOCKED
             ), gone AS (
-                DELETE FROM chapar.outbox_depths d USING old WHERE d.number = old.number RETURNING backend, waiting
+                DELETE FROM chapar.outbox_depths d USING old WHERE d.number BETWEEN old.number AND old.number RETURNING backend, waiting
             )
             INSERT INTO chapar.outbox_depths (backend, waiting)
             SELECT backend, sum(waiting)::bigint FROM gone GROUP BY backend HAVING sum(waiting) <> 0

@@ -97,7 +97,7 @@ extension StoreCore {
                     """
                     UPDATE chapar.waiting w SET owner = CASE WHEN w.flags & $4 = 0 THEN NULL ELSE w.owner END
                     FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                    WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
+                    WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($3) RETURNING w.id, w.owner IS NULL
                     """,
                     [
                         .integers(claims.map(\.delivery.id)), .integers(claims.map(\.delivery.lease)),

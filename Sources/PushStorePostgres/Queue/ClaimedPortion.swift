@@ -84,9 +84,10 @@ struct ClaimedPortion: Sendable {
         return try db.run(
             """
             UPDATE chapar.waiting t SET owner = NULL, flags = flags | $4 FROM (
-                SELECT w.id FROM chapar.waiting w JOIN unnest($5::bigint[], $6::bigint[]) AS a(id, lease) USING (id, lease)
+                SELECT w.id FROM chapar.waiting w JOIN unnest($5::bigint[], $6::bigint[]) AS a(id, lease)
+                    ON w.id BETWEEN a.id AND a.id AND w.lease = a.lease
                 WHERE w.ctid >= $1::tid AND w.ctid < $2::tid AND \(owners.condition) FOR UPDATE OF w SKIP LOCKED
-            ) AS theirs WHERE t.id = theirs.id
+            ) AS theirs WHERE t.id BETWEEN theirs.id AND theirs.id
             """,
             [
                 from, to, owners.numbers, .integer(flags.rawValue), .integers(Array(leases.keys)),
@@ -114,7 +115,7 @@ struct ClaimedPortion: Sendable {
             try db.run(
                 """
                 UPDATE chapar.waiting w SET owner = $4, flags = flags | $5 FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($3)
+                WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($3)
                 """,
                 [
                     .integers(Array(portion.leases.keys)), .integers(Array(portion.leases.values)), .integers(nodes),

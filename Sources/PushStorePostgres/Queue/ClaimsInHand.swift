@@ -22,18 +22,28 @@ final class ClaimsInHand: Sendable {
     /// Adds deliveries that are given out as they are accepted.
     func add(_ claims: [Claim]) {
         hands.withLock { hands in
-            for claim in claims {
+            // One that is there has this number already: the server refuses the new one, which must not take its place meanwhile.
+            for claim in claims where hands[claim.delivery.id] == nil {
                 hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
             }
         }
     }
 
     /// Forgets claims that were given to nobody.
-    func forget(_ claims: [DeliveryRow]) { hands.withLock { hands in for claim in claims { hands[claim.id] = nil } } }
+    func forget(_ claims: [DeliveryRow]) {
+        hands.withLock { hands in
+            for claim in claims where hands[claim.id]?.lease == claim.lease { hands[claim.id] = nil }
+        }
+    }
 
     /// Takes back what was added and not accepted.
     func remove(_ claims: [Claim]) {
-        hands.withLock { hands in for claim in claims { hands[claim.delivery.id] = nil } }
+        hands.withLock { hands in
+            // Another delivery of this number, which was stored before, stays claimed.
+            for claim in claims where hands[claim.delivery.id]?.lease == claim.delivery.lease {
+                hands[claim.delivery.id] = nil
+            }
+        }
     }
 
     /// Those of some claims, as leases by delivery, that this node knows nothing of.

@@ -65,15 +65,24 @@ struct CollapseWave {
         try EndedDelivery.write(ended, now: core.now, db)
     }
 
-    /// Apart from other locks of the store.
-    private static let lockSpace = Int64(bitPattern: StableHash.of("collapse ids")) & ~0xFFFF_FFFF
+    /// Apart from other locks of the store, and from those of other schemas, which are stores of their own.
+    static func lockSpace(_ schema: String) -> Int64 {
+        // That of the usual schema is as old versions have it, which may run beside this one.
+        let name = schema == "chapar" ? "collapse ids" : "collapse ids of \(schema)"
+        return Int64(bitPattern: StableHash.of(name)) & ~0xFFFF_FFFF
+    }
 
     /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for each other: no
     /// other node adds one until the commit.
     ///
     /// So many locks at most, however many recipients there are: the server keeps them in a table of fixed size.
-    static func lock(_ waves: [CollapseWave], _ db: isolated PostgresConnection) throws(PostgresError) {
-        let locks = Set(waves.flatMap(\.keys).map { lockSpace | ($0 ^ $0 >> 32) & 1_023 })
+    static func lock(
+        _ waves: [CollapseWave],
+        of schema: String,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
+        let space = lockSpace(schema)
+        let locks = Set(waves.flatMap(\.keys).map { space | ($0 ^ $0 >> 32) & 1_023 })
         guard !locks.isEmpty else { return }
         try db.run(
             "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS k(key) ORDER BY key) AS keys",
@@ -105,7 +114,7 @@ struct CollapseRival {
             """
             SELECT \(DeliveryRow.columns), f.backend, n.collapse_id, n.caller FROM chapar.waiting w
             JOIN chapar.flows f ON f.number = w.flow JOIN chapar.notifications n ON n.id = w.notification
-            WHERE w.collapse = ANY ($1) ORDER BY w.id\(isLocked ? " FOR UPDATE OF w" : "")
+            WHERE w.collapse = ANY ($1) ORDER BY w.id + 0\(isLocked ? " FOR UPDATE OF w" : "")
             """,
             [.integers(keys.sorted())]
         )
@@ -161,7 +170,7 @@ struct EndedDelivery: Sendable {
                 DELETE FROM chapar.waiting w
                 USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[])
                     AS a(id, state, attempt, message, token)
-                WHERE w.id = a.id
+                WHERE w.id BETWEEN a.id AND a.id
                 RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.message, a.token
             ), expected AS (
                 INSERT INTO chapar.awaited (delivery, message, token)

@@ -40,7 +40,7 @@ struct EnqueueLoop {
         }
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {
-            if case .declined = refused, refused != EnqueueRows.lostPlace {
+            if refused.isOfOneRequest, refused != EnqueueRows.lostPlace {
                 for request in requests {
                     if let error = await tryCommit([request], &answers) {
                         answers.add(request, .failure(error.storeError))
@@ -127,7 +127,7 @@ struct EnqueueLoop {
                 let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.map(\.0)
                 // One after the other where they may replace each other, which is where there are collapse ids.
                 let waves = CollapseWave.waves(accepted.flatMap(\.batch.notifications))
-                try CollapseWave.lock(waves, db)
+                try CollapseWave.lock(waves, of: core.options.schema, db)
                 for wave in waves {
                     var rows = EnqueueRows(core, lease: lease)
                     defer { given.withLock { $0 += rows.assignments } }
@@ -224,7 +224,8 @@ enum IdempotencyKeys {
         let rows = try db.run(
             """
             SELECT i.caller, i.key, i.fingerprint, i.answer FROM chapar.idempotency i
-            JOIN unnest($1::text[], $2::text[]) AS a(caller, key) ON i.caller = a.caller AND i.key = a.key
+            JOIN unnest($1::text[], $2::text[]) AS a(caller, key)
+                ON (i.caller, i.key) BETWEEN (a.caller, a.key) AND (a.caller, a.key)
             """,
             [.texts(known.keys.map(\.caller)), .texts(known.keys.map(\.key))]
         )

@@ -19,6 +19,9 @@ struct NodeNumbers: Sendable {
     private var moment: Int64
     private var used: Int64 = 0
 
+    /// The highest number that it has given out, or may have.
+    var last: Int64 { moment << Self.bits | min(used, Int64(Self.largest) - 1) }
+
     /// Begins above the highest number in the database.
     init(slot: Int64, above highest: Int64) {
         self.slot = slot

@@ -94,7 +94,7 @@ extension PostgresStore {
                 var found: [Int64] = []
                 try scan.walk(db) { row, plan in
                     let waitsForWord = row.flags.contains(.replay) && plan.onUnknown == .wait
-                    if row.attempts > 0, !waitsForWord { found.append(row.id) }
+                    if row.attempts > 0, !waitsForWord, !AttemptLog.asksToWait(row.attemptLog) { found.append(row.id) }
                 }
                 return (found, scan.next)
             }
@@ -104,7 +104,7 @@ extension PostgresStore {
                         """
                         UPDATE chapar.waiting SET due = $2 WHERE ctid = ANY (ARRAY(
                             SELECT ctid FROM chapar.waiting
-                            WHERE id = ANY ($1) AND owner IS NULL AND due > $2 AND attempts > 0 ORDER BY id FOR UPDATE))
+                            WHERE id = ANY ($1) AND coalesce(owner, -1) < 0 AND due > $2 AND attempts > 0 ORDER BY id FOR UPDATE))
                         """,
                         [.integers(found), .integer(now)]
                     ).changed

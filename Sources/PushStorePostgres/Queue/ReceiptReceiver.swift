@@ -122,7 +122,7 @@ struct ReceiptReceiver {
         try db.run(
             """
             UPDATE chapar.results r SET state = a.state, changed = $4, attempt_log = coalesce(r.attempt_log, '') || a.added
-            FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS a(id, state, added) WHERE r.id = a.id
+            FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS a(id, state, added) WHERE r.id BETWEEN a.id AND a.id
             """,
             [
                 .integers(changed.map(\.delivery.id)), .integers(changed.map(\.delivery.state.code)),

@@ -52,7 +52,7 @@ struct RecordLoop {
                     try? await Task.sleep(for: Self.pause)  // Nobody cancels this task; it ends with the inbox.
                     continue
                 }
-                if requests.count > 1, case .declined = error {
+                if requests.count > 1, error.isOfOneRequest {
                     for request in requests { await write([request]) }
                 } else {
                     for request in requests { request.continuation.resume(returning: .failure(error.storeError)) }
@@ -195,7 +195,7 @@ struct SimpleEnds: Sendable {
             DELETE FROM chapar.waiting w
             USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[])
                 WITH ORDINALITY AS a(id, lease, state, attempt, event, message, token, place)
-            WHERE w.id = a.id AND w.lease = a.lease AND w.owner = ANY ($9) AND w.collapse IS NULL
+            WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($9) AND w.collapse IS NULL
             RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.event, a.message,
                 a.token, a.place
         ), ended AS (

@@ -189,7 +189,7 @@ struct SlowRecord {
                 attempts = a.attempts, attempt_log = \(EndedDelivery.joinedLog.replacing("attempt_log", with: "w.attempt_log"))
             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                 $8::bytea[]) AS a(id, owner, flow, due, step, flags, attempts, attempt)
-            WHERE w.id = a.id
+            WHERE w.id BETWEEN a.id AND a.id
             """,
             [
                 .integers(changed.map(\.id)), .integers(changed.map(\.owner)), .integers(changed.map(\.flow)),

@@ -91,6 +91,8 @@ struct TakeOver {
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Freed {
+        // First: what they hold locked is passed over below.
+        _ = try NodeSessions.end(of: nodes, db)
         let portion = try ClaimedPortion(at: progress.page, pages: pages, of: .nodes(nodes), db)
         var freed = Freed()
         freed.deliveries = try portion.free(portion.leases, noting: .recovered, db)

@@ -81,6 +81,10 @@ extension Schema {
         CREATE TABLE chapar.marks (name text PRIMARY KEY, value bigint NOT NULL);
         """
 
+    /// * `nodes.sessions`: the node's sessions, as ``NodeSessions`` writes them; null where a pooler stands between.
+    /// * `nodes.backends`: the backends of its configuration; null while it has said none, and of older versions.
+    static let nodeSessions = "ALTER TABLE chapar.nodes ADD COLUMN sessions text[], ADD COLUMN backends text[]"
+
     /// An index for the rows of `awaited` that an erasure removes: they come about in the order of their deliveries, so it is small.
     static let awaitedDeliveries =
         "CREATE INDEX awaited_delivery ON chapar.awaited USING brin (delivery) WITH (autosummarize = on)"

@@ -31,6 +31,7 @@ enum Schema {
         Step(name: "late ends", statements: lateEnds),
         Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 5),
         Step(name: "outbox leases", statements: outboxLeases, oldestReader: 5),
+        Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
     ]
 
     /// Makes the schema, where ``isMissing`` says so.
@@ -183,13 +184,35 @@ enum Schema {
         )
     }
 
+    /// The encoding of a database for a new schema: any other refuses names in most scripts.
+    static let encoding = "UTF8"
+
+    private static func refuseEncoding(
+        _ db: isolated PostgresConnection,
+        _ options: PostgresOptions
+    ) throws(PostgresError) {
+        let found = try db.run("SELECT current_setting('server_encoding')").text(0, 0) ?? ""
+        guard found != encoding else { return }
+        throw .declined(
+            .failed(
+                """
+                \(options) has the encoding \(found), in which names of most scripts cannot be written: make a database with \
+                ENCODING '\(encoding)', such as by createdb -E UTF8 -T template0
+                """
+            )
+        )
+    }
+
     private static func prepare(_ db: isolated PostgresConnection, _ options: PostgresOptions) throws(PostgresError) {
         // Looks first: who may not make a schema can still use one that somebody else has made.
         guard try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0) else { return }
         try lock(db)
         do throws(PostgresError) {
             // `IF NOT EXISTS` asks for the right to make schemas even where there is one.
-            if try db.run(isMissing).bool(0, 0) { try db.perform(creation) }
+            if try db.run(isMissing).bool(0, 0) {
+                try refuseEncoding(db, options)
+                try db.perform(creation)
+            }
             try db.perform(ledger)
         } catch {
             guard case .refused(PostgresError.rights, let message) = error else { throw error }

@@ -39,7 +39,7 @@ struct GroupLoop<Request: GroupRequest>: Sendable {
             } catch {
                 attempts += 1
                 if core.mayRepeat(error), attempts < Self.mostAttempts { continue }
-                if requests.count > 1, case .refused(let code, _) = error, code != PostgresError.timeout {
+                if requests.count > 1, error.isOfOneRequest {
                     for request in requests { await write([request]) }
                 } else {
                     core.noteFailure(error)

@@ -68,7 +68,8 @@ struct Keeper {
         var looked: ContinuousClock.Instant?
         var isBusy = false
         while true {
-            do { try await Task.sleep(for: isBusy ? .zero : Self.pause(pause, until: nextEnd)) } catch { return }
+            let span = Self.pause(isNearBound ? min(pause, .seconds(1)) : pause, until: nextEnd)
+            do { try await Task.sleep(for: isBusy ? .zero : span) } catch { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
                 isBusy = try await ClockShift(core).run(within: pause)
@@ -94,10 +95,14 @@ struct Keeper {
         }
     }
 
-    /// How many deliveries have not ended: counted up to a small bound, else as the server last estimated.
+    /// Whether so much waits that it has to be known soon how much: other nodes accept as well.
+    private var isNearBound: Bool { core.waiting > Int64(core.options.maximumWaiting) / 2 }
+
+    /// How many deliveries have not ended: counted up to a small bound, else as the server counts what its sessions add and remove.
     ///
-    /// A server that was started again or took over has forgotten how much has changed since, and goes by an old estimate for long: after a
-    /// new connection it is made anew, as is one that there never was. Where that takes too long the old one must do.
+    /// A session tells that once a second at most, so near the bound those of this node are asked to do it now; what they change between
+    /// two looks ``StoreCore/tell(_:)`` adds. A server that was started again or took over has forgotten it: after a new connection the
+    /// table is estimated anew. Where that takes too long the old estimate must do.
     private func waiting() async throws(PostgresError) -> Int64 {
         let (bound, isStale) = (core.options.maximumWaiting, core.keeper.isNew.load(ordering: .acquiring))
         guard bound > 100_000 else {
@@ -106,15 +111,23 @@ struct Keeper {
                     ?? 0
             }
         }
-        func estimate() async throws(PostgresError) -> Int64? {
+        func number(_ what: String) async throws(PostgresError) -> Int64 {
             try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run("SELECT reltuples::bigint FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(
+                max(
                     0,
-                    0
+                    try db.run("SELECT \(what) FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(0, 0) ?? 0
                 )
             }
         }
-        if !isStale, let known = try await estimate(), known >= 0 { return known }
+        if !isStale {
+            for connection in isNearBound ? [core.writer, core.recorder] : [] {
+                // One that is away changes nothing at this moment.
+                _ = try? await connection.session { (db) throws(PostgresError) in
+                    try db.run("SELECT pg_stat_force_next_flush()").count
+                }
+            }
+            return try await number("pg_stat_get_live_tuples(oid)")
+        }
         do throws(PostgresError) {
             try await core.keeper.transaction { (db) throws(PostgresError) in
                 try db.perform(
@@ -126,8 +139,9 @@ struct Keeper {
             }
         } catch {
             guard error.isTimeout else { throw error }
+            return try await number("greatest(reltuples::bigint, pg_stat_get_live_tuples(oid))")
         }
-        return max(0, try await estimate() ?? 0)
+        return try await number("pg_stat_get_live_tuples(oid)")
     }
 
     /// Looks for how long somebody has kept dead rows from being removed.

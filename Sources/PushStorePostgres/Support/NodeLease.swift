@@ -79,7 +79,9 @@ struct NodeLease {
                 // What it still has goes with it: others would take it for what a node left that is gone.
                 try ClaimedPortion.giveAll(of: [former], to: number, pages: options.pagesOfPortion, db)
             }
+            if options.preparesStatements { try core.sessions.note(of: number, db) }
             core.become(node: number, slot: slot, above: highest)
+            try core.noteBackends(db)
         }
     }
 
@@ -102,11 +104,16 @@ struct NodeLease {
 
     private func renew() async throws(PostgresError) {
         let (options, number) = (core.options, core.nodeNumber)
-        let isAlive = try await core.pulse.session { (db) throws(PostgresError) in
-            try db.run(
-                "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
-                [.integer(number), .text("\(options.nodeLease.inSeconds)")]
-            ).changed == 1
+        let isAlive = try await core.pulse.session { [core] (db) throws(PostgresError) in
+            let isAlive =
+                try db.run(
+                    "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
+                    [.integer(number), .text("\(options.nodeLease.inSeconds)")]
+                ).changed == 1
+            guard isAlive else { return false }
+            if options.preparesStatements { try core.sessions.note(of: number, db) }
+            try core.noteBackends(db)
+            return true
         }
         guard !isAlive else { return }
         core.logger.warning("this node was taken for dead and goes on under a new number")

@@ -1,6 +1,7 @@
 internal import Foundation
 public import PushCore
 public import PushQueue
+internal import Synchronization
 
 extension PostgresStore: NodeExchange {
     /// The gateways that have a lease.
@@ -10,7 +11,7 @@ extension PostgresStore: NodeExchange {
             let rows = try db.run(
                 """
                 SELECT number, name, (extract(epoch FROM started) * 1000)::bigint,
-                    (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint
+                    (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::bigint, array_to_string(backends, E'\\n')
                 FROM chapar.nodes ORDER BY number
                 """
             )
@@ -20,10 +21,18 @@ extension PostgresStore: NodeExchange {
                     name: rows.text(row, 1) ?? "",
                     startedAt: Date(millisecondsSince1970: rows.integer(row, 2) ?? 0),
                     leaseLeft: .milliseconds(rows.integer(row, 3) ?? 0),
-                    isSelf: rows.integer(row, 0) == own
+                    isSelf: rows.integer(row, 0) == own,
+                    backends: rows.text(row, 4).map { Set($0.split(separator: "\n").map(String.init)) }
                 )
             }
         }
+    }
+
+    /// Writes it into the node's row, at each renewal of its lease where that fails.
+    public func declare(backends: Set<String>) async throws(StoreError) {
+        let core = core
+        core.declared.withLock { $0 = (backends.sorted(), 0) }
+        try await session(on: core.keeper) { (db) throws(PostgresError) in try core.noteBackends(db) }
     }
 
     /// Hands a note to the task that tells.

@@ -26,7 +26,8 @@ extension GatewaySnapshot {
         return GatewaySnapshot(
             configuration: own,
             backends: backends.filter { reach.backends.contains($0.name) },
-            modules: modules
+            modules: modules,
+            elsewhere: elsewhere
         )
     }
 }

@@ -40,6 +40,18 @@
             #expect(long[1].fix?.contains("End that session") == true)
         }
 
+        @Test("What does harm is a warning, or a failure where something is refused because of it")
+        func weaknesses() {
+            let found = findings {
+                $0.weaknesses = [
+                    .init(finding: "synchronous_commit is off", fix: "Set it."),
+                    .init(finding: "the encoding is LATIN1", fix: "Make another.", isFailure: true),
+                ]
+            }
+            #expect(found.map(\.verdict) == [.ok, .warning, .failure])
+            #expect(found[1].finding == "db1: synchronous_commit is off" && found[2].fix == "Make another.")
+        }
+
         @Test("A server that is too old, a schema from the future and missing rights are failures with a fix")
         func failures() {
             for (found, words) in [

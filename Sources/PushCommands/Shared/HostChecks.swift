@@ -75,6 +75,16 @@ enum HostChecks {
                     look.missingSteps > 0 ? ", \(look.missingSteps) steps of the schema are applied at the start" : ""
                 findings.append(Diagnosis("store", .ok, "\(name): \(nodes)\(steps)"))
             }
+            for weakness in look.weaknesses {
+                findings.append(
+                    Diagnosis(
+                        "database",
+                        weakness.isFailure ? .failure : .warning,
+                        "\(name): \(weakness.finding)",
+                        fix: weakness.fix
+                    )
+                )
+            }
             if let snapshot = look.oldestSnapshot, snapshot.age > .seconds(300) {
                 findings.append(
                     Diagnosis(

@@ -1,4 +1,5 @@
 import Foundation
+import Foundation
 import PushQueue
 import PushCore
 import Synchronization

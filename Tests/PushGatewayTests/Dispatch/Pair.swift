@@ -1,5 +1,6 @@
 import Foundation
 import Foundation
+import Foundation
 import PushQueue
 import PushCore
 import Synchronization

@@ -1,6 +1,4 @@
 import Foundation
-import Foundation
-import Foundation
 import PushQueue
 import PushCore
 import Synchronization

@@ -59,15 +59,19 @@ final class Upkeep: Sendable {
 
     /// Works until ``stop()``.
     func run() async {
+        var isFailing = false  // So that an outage of hours is one line.
         while !Task.isCancelled {
             await eachRound()
             var isDone = true
             do throws(StoreError) {
                 try await expire()
                 isDone = try await purge()
+                if isFailing { logger.notice("upkeep goes on") }
+                isFailing = false
             } catch {
                 if case .closed = error { return }
-                logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"])
+                if !isFailing { logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"]) }
+                isFailing = true
             }
             guard isDone else { continue }
             guard await timer.next(time) else { return }

@@ -74,7 +74,8 @@ public protocol NotificationStore: StateStore {
     /// Makes the deliveries of a backend due that wait for another attempt, and returns their number.
     ///
     /// A scheduled delivery keeps its time, and so does one that waits for the platform's status after an attempt without an answer
-    /// (``PushComposition/DeliveryPlan/UnknownRule/wait``).
+    /// (``PushComposition/DeliveryPlan/UnknownRule/wait``), or for as long as the platform asked
+    /// (``AttemptLog/asksToWait(_:)``).
     func makeRetriesDue(of backend: String) async throws(StoreError) -> Int
 
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.

@@ -173,6 +173,7 @@ private struct WaitingScan: Sendable {
             let isReplay = try row.integer(4) & Schema.replay != 0
             guard try row.count(3) > 0 else { return }
             if isReplay, DeliveryPlan(storedForm: try row.text(9)).onUnknown == .wait { return }
+            if AttemptLog.asksToWait(try row.bytes(7)) { return }
             found.append(try row.id(1))
         }
         return found
@@ -197,10 +198,10 @@ private struct WaitingScan: Sendable {
                     return
                 }
                 left -= 1
-                do throws(StoreError) {
                 let id = try row.integer(1)
                 place = WaitingPlace(flow: flow.number, due: try row.integer(0), id: id)
                 guard !claimed.contains(id) else { continue }
+                do throws(StoreError) {
                     try body(row, flow)
                 } catch {
                     guard case .damaged = error else { throw error }  // The claim of this row logs it.
@@ -210,14 +211,14 @@ private struct WaitingScan: Sendable {
     }
 
     /// The row of the notification's number has what its deliveries share; a delivery may have a plan of its own.
-    private static let statement = """
     ///
     /// A row whose due time is not a whole number has no place after which a page could begin, so no page has it.
+    private static let statement = """
         SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
         coalesce(w.plan, h.plan), h.accepted, w.expires, h.content
         FROM deliveries w INDEXED BY waiting JOIN deliveries h ON h.id = coalesce(w.head, w.id)
         WHERE w.state = 0 AND w.mark <> 2 AND w.flow = ?1 AND (w.due, w.id) > (?2, ?3) AND w.due <= ?4
-        ORDER BY w.due, w.id LIMIT ?5
         AND typeof(w.due) = 'integer'
+        ORDER BY w.due, w.id LIMIT ?5
         """
 }

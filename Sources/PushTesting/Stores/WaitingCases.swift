@@ -122,14 +122,16 @@ extension StoreConformance {
         StoreConformanceCase("What waits for another attempt becomes due, and nothing else") { fixture in
             let store = try await fixture.open()
             let now = fixture.time.now
-            for name in ["retried", "held", "other"] {
+            for name in ["retried", "held", "other", "asked"] {
                 let backends = name == "other" ? ["fcm"] : ["apns"]
                 var new = NewNotification.sample(store, fixture.time, to: [.sample(name)], backends: backends)
                 if name == "held" { new.plan.onUnknown = .wait }
                 _ = try await store.accept(new)
             }
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("scheduled")], due: now + 60))
-            let attempt = Array("{}".utf8)
+            // A text of the platform's that looks like the field does not count.
+            let attempt = Array(#"{"at":"x","detail":",\"platform_wait\":1"}"#.utf8)
+            let asked = Array(#"{"at":"x","platform_wait":50.5}"#.utf8)
             for backend in ["apns", "fcm"] {
                 try await store.record(
                     try await store.claimNow(backend).map { claim in
@@ -137,7 +139,7 @@ extension StoreConformance {
                         return Resolution(
                             of: claim,
                             .retry(at: now + 60, step: 0),
-                            attempt: attempt,
+                            attempt: claim.recipient == .sample("asked") ? asked : attempt,
                             mayHaveBeenSent: isHeld
                         )
                     }
@@ -153,7 +155,7 @@ extension StoreConformance {
             )
             try expect(try await store.claimNow("fcm").count, is: 0, "what the other backend has")
             fixture.time.advance(by: .seconds(61))
-            try expect(try await store.claimNow("apns").count, is: 2, "what comes due by itself")
+            try expect(try await store.claimNow("apns").count, is: 3, "what comes due by itself")
             await store.close()
         },
     ]

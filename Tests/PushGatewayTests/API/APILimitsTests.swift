@@ -144,6 +144,9 @@ struct APILimitsTests {
                 "GET /v1/devices/\(percent) HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "GET /v1/devices/\(percent)/tags?x=%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "GET /healthz?\(percent)=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                // A NUL, which PostgreSQL's text cannot hold.
+                "DELETE /v1/devices/a%00b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "GET /v1/devices?user=a%00b HTTP/1.1\r\nHost: localhost\r\n\r\n",
             ]
             + ["Host", "Authorization", "Origin", "Connection", "X-Anything"].map { name in
                 "GET /healthz HTTP/1.1\r\n\(name): \(Self.marks)\r\n\r\n"

@@ -4,6 +4,7 @@ import HummingbirdCore
 import NIOCore
 import PushCore
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushGateway
@@ -172,19 +173,64 @@ struct APIPeerLimitsTests {
         }
     }
 
-    @Test("of connections comes to one share for each address and one for the next", arguments: [1, 3, 10, 100])
-    func shares(addresses: Int) throws {
-        let peers = Peers(connections: 1_100)
+    /// Connections of a server, each held until it has to give way.
+    final class Held: Sendable {
+        let peers: Peers
+        private let numbers = Mutex<[PeerAddress: Set<UInt64>]>([:])
+
+        init(_ capacity: Int) { peers = Peers(connections: capacity) }
+
+        func count(_ peer: PeerAddress) -> Int { numbers.withLock { $0[peer]?.count ?? 0 } }
+
+        /// Connects, and gives the place back as soon as it is asked to.
+        func connect(_ peer: PeerAddress) -> Bool {
+            let own = Mutex<UInt64?>(nil)
+            let number = peers.connect(peer, limit: 1_000) { [self] in
+                guard let number = own.withLock({ $0 }) else { return }
+                numbers.withLock { _ = $0[peer]?.remove(number) }
+                peers.disconnect(peer, number)
+            }
+            guard let number else { return false }
+            own.withLock { $0 = number }
+            numbers.withLock { _ = $0[peer, default: []].insert(number) }
+            return true
+        }
+    }
+
+    @Test(
+        "of connections comes to one share for each address, one after the other too",
+        arguments: [1, 3, 10, 20, 100],
+        [true, false]
+    )
+    func shares(addresses: Int, isOneByOne: Bool) throws {
+        let held = Held(1_100)
         let all = try (0..<addresses).map { try #require(PeerAddress("10.0.0.\($0)")) }
-        var held = 0
-        for _ in 0..<1_100 { for peer in all where peers.connect(peer, limit: 1_000) { held += 1 } }
-        #expect(1_100 - held >= 1_100 / (addresses + 1))
+        if isOneByOne {
+            for peer in all { for _ in 0..<1_100 { _ = held.connect(peer) } }
+        } else {
+            for _ in 0..<1_100 { for peer in all { _ = held.connect(peer) } }
+        }
+        // The next ones get a share too, while the others try again and again.
+        let share = min(1_000, 1_100 / (addresses + 3))
+        for number in 1...2 {
+            let next = try #require(PeerAddress("192.0.2.\(number)"))
+            for _ in 0..<share / 2 {
+                #expect(held.connect(next))
+                for peer in all { _ = held.connect(peer) }
+            }
+            #expect(held.count(next) == share / 2)
+        }
+        #expect(held.peers.load.total <= 1_100)
+    }
+
+    @Test("of requests in progress behind a trusted proxy comes to one share for each address and one for the next")
+    func forwardedShares() throws {
+        let peers = Peers(connections: 1_100)
         let next = try #require(PeerAddress("192.0.2.1"))
-        #expect(peers.connect(next, limit: 1_000))
-        // Behind a trusted proxy the requests in progress are shared like that.
+        let all = try (0..<10).map { try #require(PeerAddress("10.0.0.\($0)")) }
         var requests = 0
         for _ in 0..<1_100 { for peer in all where peers.beginForwarded(peer, limit: 1_000, of: 500) { requests += 1 } }
-        #expect(500 - requests >= 500 / (addresses + 1) && peers.beginForwarded(next, limit: 1_000, of: 500))
+        #expect(500 - requests >= 500 / 11 && peers.beginForwarded(next, limit: 1_000, of: 500))
     }
 
     @Test("of the memory of bodies is bounded for each address, behind a trusted proxy for whom it names, either way")

@@ -27,6 +27,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         var lastWrite = TimeAmount.seconds(5)
     }
 
+    /// Said to a connection whose place another peer gets.
+    private struct GiveWay: Sendable {}
+
     private enum Phase {
         /// Between requests.
         case idle
@@ -57,8 +60,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var isLocal = false
     /// Who is at the other end.
     private var address = PeerAddress.local
-    /// Whether the connection is counted.
-    private var isCounted = false
+    /// By which number the connection is counted for its peer; nil when it is not.
+    private var number: UInt64?
     /// Whether the connection is a trusted proxy's, which counts for no peer; each request counts for the peer that the proxy names.
     private var isProxy = false
     private var phase = Phase.idle
@@ -96,29 +99,28 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         address = PeerAddress(context.remoteAddress)
         let snapshot = intake.snapshots.current
         isProxy = snapshot.isProxy(address)
-        if isProxy {
+        guard !isProxy else {
             intake.peers.connectProxy()
-            isCounted = true
             return true
         }
-        guard intake.peers.connect(address, limit: snapshot.connectionsPerPeer) else {
-            intake.metrics.limitReached(.connectionsPerPeer)
-            phase = .closed
-            context.close(promise: nil)
-            return false
+        number = intake.peers.connect(address, limit: snapshot.connectionsPerPeer) { [channel = context.channel] in
+            channel.pipeline.fireUserInboundEventTriggered(GiveWay())
         }
-        isCounted = true
-        return true
+        guard number == nil else { return true }
+        intake.metrics.limitReached(.connectionsPerPeer)
+        phase = .closed
+        context.close(promise: nil)
+        return false
     }
 
     /// Counts the connection out.
     private func leave() {
-        guard isCounted else { return }
-        isCounted = false
         if isProxy {
+            isProxy = false
             intake.peers.disconnectProxy()
-        } else {
-            intake.peers.disconnect(address)
+        } else if let number {
+            self.number = nil
+            intake.peers.disconnect(address, number)
         }
     }
 
@@ -239,12 +241,23 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             }
             return
         }
+        if event is GiveWay { return giveWay(context) }
         if let event = event as? ChannelEvent {
             if case .collecting = phase { passOn(context) }
             if case .waiting = phase { return held.append(.event(event)) }
             if !held.isEmpty { return held.append(.event(event)) }
         }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    /// Ends the connection: at once, or after the answer to a request that has been read.
+    private func giveWay(_ context: ChannelHandlerContext) {
+        switch phase {
+        case .idle, .collecting, .passing(isRead: false, _): context.close(promise: nil)
+        case .passing(isRead: true, _): isLast = true
+        case .waiting: isQuiescing = true
+        case .closed: break
+        }
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -161,6 +161,7 @@ package enum EventJSON {
         writer.field("reason", refusal.reason)
         writer.field("status", refusal.status)
         detail(refusal.detail, to: &writer)
+        if case .retry(let span?) = refusal.advice { writer.field(AttemptLog.platformWait, span.inSeconds) }
     }
 
     private static func detail(_ text: String?, to writer: inout JSONWriter) {

@@ -85,7 +85,7 @@ extension MemoryTables {
     mutating func makeRetriesDue(_ backend: String, _ time: any TimeSource) -> Int {
         let found = waiting.values.filter {
             $0.backend == backend && $0.owner == nil && $0.attempts > 0 && due($0, time) > time.steady
-                && !($0.isReplay && $0.plan.onUnknown == .wait)
+                && !($0.isReplay && $0.plan.onUnknown == .wait) && !AttemptLog.asksToWait($0.attemptLog)
         }
         for row in found {
             waiting[row.id]?.due = time.steady

@@ -138,7 +138,7 @@ struct APIBroadcastTests {
         let expected = Case(
             audience: one.audience,
             isAllowed: one.isAllowed,
-            hasScope: false,
+            hasScope: true,
             backends: one.backends,
             isNamed: one.isNamed
         ).expected

@@ -104,7 +104,7 @@ struct ConnectionTests {
         options.statementTimeout = .milliseconds(300)
         let connection = PostgresConnection(options, name: "test")
         let error = await #expect(throws: PostgresError.self) {
-            try await connection.session { (db) throws(PostgresError) in try db.run("SELECT pg_sleep(30)") }
+            try await connection.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(30)") }
         }
         #expect(error == .broken("no answer within 0.3 seconds"))
         // The server is told a tenth less, which on a busy machine must be more than a moment.
@@ -126,7 +126,7 @@ struct ConnectionTests {
         let connection = PostgresConnection(options, name: "test")
         await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
             try await connection.session { (db) throws(PostgresError) in
-                _ = try db.run("SELECT pg_advisory_lock(471100), pg_sleep(300)").count
+                try db.perform("SELECT pg_advisory_lock(471100), pg_sleep(300)")
             }
         }
         let begin = ContinuousClock.now

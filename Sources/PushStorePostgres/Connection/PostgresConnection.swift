@@ -21,8 +21,6 @@ actor PostgresConnection {
     /// When the network is cut between two of them, or the process stands still, the server would keep its locks for hours. Other nodes
     /// wait for these, so it is a third of a lease at most.
     private let idleLimit: String
-    /// Whether a transaction of several statements is under way.
-    private var isInTransaction = false
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
@@ -114,8 +112,6 @@ actor PostgresConnection {
     ) throws(PostgresError) -> Value {
         try connect()
         try perform(([Self.begin, idleLimit] + settings).joined(separator: "; "))
-        isInTransaction = true
-        defer { isInTransaction = false }
         let value: Value
         do throws(PostgresError) {
             value = try body(self)
@@ -194,11 +190,11 @@ actor PostgresConnection {
         }
     }
 
-    /// Runs one statement with parameters; the rows come in binary form.
+    /// Runs one statement with parameters, outside of a transaction as one of its own; the rows come in binary form.
     @discardableResult
     func run(_ statement: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
-        guard isInTransaction else { return try runAlone(statement, parameters, settings) }
         guard let connection else { throw .unavailable("there is no connection") }
+        if PQtransactionStatus(connection) == PQTRANS_IDLE { return try runAlone(statement, parameters, settings) }
         let types = parameters.map(\.type.rawValue)
         let name = options.preparesStatements ? try prepare(statement, types, connection) : nil
         try send(statement, name, types, parameters, connection)

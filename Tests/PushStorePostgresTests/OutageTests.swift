@@ -9,6 +9,18 @@ import Testing
 
 @Suite("When the database is away", .timeLimit(.minutes(2)), .serialized)
 struct OutageTests {
+    @Test("A value that the database does not take says nothing about the database")
+    func value() async throws {
+        try await Nodes.use(1) { nodes in
+            for _ in 0..<2 {
+                await #expect(throws: StoreError.self) { _ = try await nodes[0].device("a\0b") }
+                await #expect(throws: StoreError.self) { _ = try await nodes[0].delete("a\0b") }
+            }
+            let health = await nodes[0].health()
+            #expect(health.acceptsWork, "\(health)")
+        }
+    }
+
     @Test("New work is refused with a time to come again, what was sent is not forgotten, and work goes on by itself")
     func outage() async throws {
         let server = TestServer()

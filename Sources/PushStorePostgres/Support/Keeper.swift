@@ -68,7 +68,7 @@ struct Keeper {
         var looked: ContinuousClock.Instant?
         var isBusy = false
         while true {
-            let span = Self.pause(isNearBound ? min(pause, .seconds(1)) : pause, until: nextEnd)
+            let span = Self.pause(isNearBound ? min(pause, .milliseconds(250)) : pause, until: nextEnd)
             do { try await Task.sleep(for: isBusy ? .zero : span) } catch { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.

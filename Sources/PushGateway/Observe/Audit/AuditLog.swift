@@ -25,16 +25,23 @@ final class AuditLog: Sendable {
     init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
         self.clock = clock
         self.logger = logger
-        func file(_ path: String, _ failure: Logger.Message) -> AuditFile {
+        func file(_ path: String, _ complain: @escaping AuditFile.Complaint) -> AuditFile {
             AuditFile(
                 file: RotatingFile(path: path, maximumBytes: settings.maximumBytes, count: settings.files),
-                failure: failure
+                complain: complain
             )
         }
         state = Mutex(
             State(
-                record: file(settings.path, "the audit log cannot be written: administration is refused"),
-                refusedRecord: file(settings.refusedPath, "refused attempts cannot be put on record"),
+                record: file(settings.path) { logger, error in
+                    logger.error(
+                        "the audit log cannot be written: administration is refused",
+                        metadata: ["error": "\(error)"]
+                    )
+                },
+                refusedRecord: file(settings.refusedPath) { logger, error in
+                    logger.error("refused attempts cannot be put on record", metadata: ["error": "\(error)"])
+                },
                 refused: RefusedAttempts(at: clock.reading.steady)
             )
         )
@@ -107,15 +114,17 @@ final class AuditLog: Sendable {
 
 /// One of the files of the audit log: a failure is logged once, until a line can be written again.
 private struct AuditFile: ~Copyable {
+    /// Logs that a line cannot be written.
+    typealias Complaint = @Sendable (Logger, RotatingFile.Failure) -> Void
+
     var file: RotatingFile
-    /// The message of the log when a line cannot be written.
-    let failure: Logger.Message
+    let complain: Complaint
     /// Whether the last line could not be written.
     private(set) var isBroken = false
 
-    init(file: consuming RotatingFile, failure: Logger.Message) {
+    init(file: consuming RotatingFile, complain: @escaping Complaint) {
         self.file = file
-        self.failure = failure
+        self.complain = complain
     }
 
     /// Appends a line; one that cannot be written is lost.
@@ -124,7 +133,7 @@ private struct AuditFile: ~Copyable {
             try file.append(at: time, members)
             isBroken = false
         } catch {
-            if !isBroken { logger.error(failure, metadata: ["error": "\(error)"]) }
+            if !isBroken { complain(logger, error) }
             isBroken = true
         }
     }

@@ -56,8 +56,9 @@ final class Peers: Sendable {
         /// How many connections are left for peers that have few.
         static func spare(of capacity: Int) -> Int { max(1, min(256, capacity / 8)) }
 
-        /// Counts a connection in; nil without a place for it. The connection that is to give way, if one is, is not counted for its
-        /// peer from here on.
+        /// Counts a connection in; nil without a place for it.
+        ///
+        /// The connection that is to give way, if one is, is not counted for its peer from here on.
         mutating func take(
             _ peer: PeerAddress,
             limit: Int,

@@ -204,7 +204,7 @@ struct APIBroadcastTests {
         for isAllowed in [false, true] {
             let backend = Self.platform("first", isAllowed: isAllowed)
             let snapshot = GatewaySnapshot(
-                configuration: GatewayConfiguration(),
+                configuration: .keyless,
                 backends: [BackendRegistry.ConfiguredBackend(name: "first", backend: backend)]
             )
             let one = Case(audience: .everyone, isAllowed: isAllowed, hasScope: true, backends: 1, isNamed: true)

@@ -291,3 +291,12 @@ struct StubWorkers: WorkerObserver {
         ),
     ]
 }
+
+extension GatewayConfiguration {
+    /// A configuration with the defaults, whose gateway needs no key.
+    static var keyless: Self {
+        var configuration = Self()
+        configuration.isKeyless = true
+        return configuration
+    }
+}

@@ -43,7 +43,7 @@ struct AcceptFromCodeTests {
         _ notification: PushNotification,
         _ recipients: [Recipient]
     ) throws -> (draft: NotificationDraft, issues: [Finding]) {
-        let snapshot = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [])
+        let snapshot = GatewaySnapshot(configuration: .keyless, backends: [])
         let settings = APISnapshot(snapshot, knownKinds: ["apns", "fcm"], uses: KeyUses(), at: .distantPast)
         let (draft, issues) = try NotificationReader(settings).read(
             NotificationWriter.body(notification, to: recipients)
@@ -196,7 +196,7 @@ struct AcceptFromCodeTests {
         let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-code-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        var configuration = GatewayConfiguration()
+        var configuration = GatewayConfiguration.keyless
         configuration.server.host = "203.0.113.1"
         configuration.queue.drain = .seconds(1)
         let backend = SilentPlatform()

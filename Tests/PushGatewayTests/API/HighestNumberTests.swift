@@ -22,7 +22,7 @@ struct HighestNumberTests {
         init(_ folder: URL) throws {
             store = try SQLiteStore(SQLiteStoreOptions(path: folder.appending(path: "test.db").path), time: time)
             let snapshot = GatewaySnapshot(
-                configuration: GatewayConfiguration(),
+                configuration: .keyless,
                 backends: [.init(name: "ios", backend: StubBackend.ios)]
             )
             let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)

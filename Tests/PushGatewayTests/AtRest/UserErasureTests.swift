@@ -22,7 +22,7 @@ struct UserErasureTests {
         init(_ folder: URL) throws {
             path = folder.appending(path: "test.db").path
             store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: quiet)
-            var configuration = GatewayConfiguration()
+            var configuration = GatewayConfiguration.keyless
             configuration.audit = GatewayConfiguration.Audit(path: folder.appending(path: "audit.jsonl").path)
             let snapshot = GatewaySnapshot(
                 configuration: configuration,

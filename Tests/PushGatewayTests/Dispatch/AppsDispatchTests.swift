@@ -66,7 +66,7 @@ struct AppsDispatchTests {
                 backends.append(.init(name: "\(app)-\(environment)", backend: backend, app: app))
             }
         }
-        let snapshot = GatewaySnapshot(configuration: GatewayConfiguration(), backends: backends)
+        let snapshot = GatewaySnapshot(configuration: .keyless, backends: backends)
         let plan = DeliveryPlan(["shop-production", "shop-development"])
         let before = try #require(try await rig.store.device("forum/phone"))
         try await rig.run(snapshot) {
@@ -104,7 +104,7 @@ struct AppsDispatchTests {
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let backend = ScriptedBackend([]) { _, _ in .accepted(Acceptance(status: 200)) }
         let configured = BackendRegistry.ConfiguredBackend(name: "forum-crm", backend: backend, app: Self.forum)
-        let snapshot = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [configured])
+        let snapshot = GatewaySnapshot(configuration: .keyless, backends: [configured])
         try await rig.run(snapshot) {
             let plan = DeliveryPlan(["forum-crm"])
             let foreign = try await rig.accept([.user("shop/ali"), .user("mina")], plan: plan)

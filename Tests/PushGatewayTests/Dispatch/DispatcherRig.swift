@@ -154,7 +154,7 @@ final class DispatcherRig: Sendable {
         queue: GatewayConfiguration.Queue = GatewayConfiguration.Queue(),
         _ change: (inout GatewayConfiguration) -> Void = { _ in }
     ) -> GatewaySnapshot {
-        var configuration = GatewayConfiguration()
+        var configuration = GatewayConfiguration.keyless
         configuration.queue = queue
         change(&configuration)
         return GatewaySnapshot(

@@ -134,7 +134,7 @@ struct DispatcherTests {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let narrow = BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 8)
-        try await rig.run(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [narrow])) {
+        try await rig.run(GatewaySnapshot(configuration: .keyless, backends: [narrow])) {
             let id = try await rig.accept((0..<1_000).map { "t\($0)" })
             try await rig.until { backend.attempts(.topic("t7")).count == 1 }
             var counts: [DeliveryState: Int]?

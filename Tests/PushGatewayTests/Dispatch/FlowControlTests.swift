@@ -100,7 +100,7 @@ struct FlowControlTests {
                 breaker: BreakerSettings(failures: 1),
                 identity: identity
             )
-            return GatewaySnapshot(configuration: GatewayConfiguration(), backends: [configured])
+            return GatewaySnapshot(configuration: .keyless, backends: [configured])
         }
         let rig = try await DispatcherRig(logger: log.logger)
         defer { try? FileManager.default.removeItem(at: rig.folder) }
@@ -134,7 +134,7 @@ struct FlowControlTests {
             let first = try await rig.accept(["first"])
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let other = BackendRegistry.ConfiguredBackend(name: "a", backend: after, identity: "another")
-            rig.dispatcher.install(GatewaySnapshot(configuration: GatewayConfiguration(), backends: [other]))
+            rig.dispatcher.install(GatewaySnapshot(configuration: .keyless, backends: [other]))
             // Until then the worker before may take what comes.
             try await rig.until { before.isShutDown }
             let second = try await rig.accept(["second"])
@@ -208,8 +208,8 @@ struct FlowControlTests {
             backend: CrowdedBackend(crowd: crowd),
             maximumInFlight: 4
         )
-        let with = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [backend])
-        let without = GatewaySnapshot(configuration: GatewayConfiguration(), backends: [])
+        let with = GatewaySnapshot(configuration: .keyless, backends: [backend])
+        let without = GatewaySnapshot(configuration: .keyless, backends: [])
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         try await rig.run(with) {
@@ -234,7 +234,7 @@ struct FlowControlTests {
         defer { crowd.open() }
         func snapshot() -> GatewaySnapshot {
             GatewaySnapshot(
-                configuration: GatewayConfiguration(),
+                configuration: .keyless,
                 backends: [
                     BackendRegistry.ConfiguredBackend(
                         name: "a",

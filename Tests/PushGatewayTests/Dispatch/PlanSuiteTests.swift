@@ -53,7 +53,7 @@ struct PlanSuiteTests {
         #expect(cases.count > 300)
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
-        var configuration = GatewayConfiguration()
+        var configuration = GatewayConfiguration.keyless
         configuration.queue.firstRetry = PlanCase.retry.firstWait
         configuration.queue.maximumRetry = PlanCase.retry.longestWait
         configuration.queue.maximumAttempts = PlanCase.retry.maximumAttempts

@@ -288,7 +288,7 @@ struct SharedQuotaTests {
         let crowd = FlowControlTests.Crowd()
         let backend = FlowControlTests.CrowdedBackend(crowd: crowd)
         let snapshot = GatewaySnapshot(
-            configuration: GatewayConfiguration(),
+            configuration: .keyless,
             backends: [BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 4)]
         )
         try await rig.run(snapshot) {
@@ -307,7 +307,7 @@ struct SharedQuotaTests {
 
     private static func snapshot(_ backend: ScriptedBackend, _ pacing: Pacing) -> GatewaySnapshot {
         GatewaySnapshot(
-            configuration: GatewayConfiguration(),
+            configuration: .keyless,
             backends: [
                 BackendRegistry.ConfiguredBackend(name: "a", backend: backend, pacing: pacing, identity: "x")
             ]
@@ -374,7 +374,7 @@ struct SharedQuotaTests {
         let crowd = FlowControlTests.Crowd()
         let backend = FlowControlTests.CrowdedBackend(crowd: crowd)
         let snapshot = GatewaySnapshot(
-            configuration: GatewayConfiguration(),
+            configuration: .keyless,
             backends: [
                 BackendRegistry.ConfiguredBackend(
                     name: "a",

@@ -162,7 +162,7 @@ struct OperationRig: Sendable {
 
     func snapshot(_ backends: KeyValuePairs<String, any PushBackend>, registers: Bool = true) -> GatewaySnapshot {
         GatewaySnapshot(
-            configuration: GatewayConfiguration(),
+            configuration: .keyless,
             backends: backends.map {
                 BackendRegistry.ConfiguredBackend(name: $0.key, backend: $0.value, registersDevices: registers)
             }

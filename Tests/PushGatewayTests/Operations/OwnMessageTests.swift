@@ -106,7 +106,7 @@ struct OwnMessageTests {
     @Test("A key for other backends opens no message of this one, by any name", arguments: Naming.allCases)
     func otherBackend(naming: Naming) async throws {
         try await OperationRig.run { rig in
-            var configuration = GatewayConfiguration()
+            var configuration = GatewayConfiguration.keyless
             configuration.apiKeys = ["ios", "crm"].map { APIHarness.key($0, [.devices], backends: [$0]) }
             let backends = ["ios", "crm"].map {
                 BackendRegistry.ConfiguredBackend(name: $0, backend: ScriptedPlatform(), registersDevices: false)

@@ -58,7 +58,7 @@ struct DrainTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         let store = try SQLiteStore(SQLiteStoreOptions(path: folder.appending(path: "test.db").path))
         let backend = HeldBackend()
-        var configuration = GatewayConfiguration()
+        var configuration = GatewayConfiguration.keyless
         configuration.server.port = 0
         configuration.queue.drain = .seconds(1)
         let configured = BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 1)

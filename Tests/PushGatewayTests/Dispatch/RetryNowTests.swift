@@ -172,8 +172,11 @@ struct RetryNowTests {
         try await DispatcherRig.run(["a": platform], queue: queue) { rig in
             let id = try await rig.accept((0..<5).map { "t\($0)" }, lives: .seconds(86_400))
             try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
-            rig.time.advance(by: .seconds(1))
-            try await rig.until { platform.looks.load(ordering: .relaxed) > 1 }
+            // The worker may begin its wait after any of these steps.
+            try await rig.until {
+                rig.time.advance(by: .milliseconds(100))
+                return platform.looks.load(ordering: .relaxed) > 1
+            }
             platform.isThere.store(true, ordering: .relaxed)
             _ = try await rig.store.makeRetriesDue(of: "a")
             let began = rig.time.now

@@ -360,6 +360,30 @@ struct DispatcherTests {
         }
     }
 
+    @Test("What is claimed while the backend comes to a standstill goes back, and is sent when that is over")
+    func standstillDuringALook() async throws {
+        let backend = ScriptedBackend { _, _ in .accepted(Acceptance()) }
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let first = try await rig.accept(["first"])
+            try await rig.expect(first, [.acceptedByPlatform: 1])
+            try await Task.sleep(for: .milliseconds(50))  // The worker waits for work.
+            let worker = try #require(rig.dispatcher.workersGuarded.withLock { $0.current.first })
+            let now = rig.time.steady
+            // Without the end of the look that follows at once elsewhere: the claim may come between the two.
+            worker.gate.update { (_ = $0.pause(until: now.addingTimeInterval(60), reason: "Busy"), wakes: false) }
+            let second = try await rig.accept(["second"])
+            try await Task.sleep(for: .milliseconds(100))
+            #expect(backend.attempts(.topic("second")).isEmpty)
+            #expect(worker.status.inFlight == 0)
+            try await rig.until {
+                rig.time.advance(by: .seconds(5))
+                return try await rig.store.notification(second)?.counts == [.acceptedByPlatform: 1]
+            }
+            #expect(rig.time.steady >= now.addingTimeInterval(60))
+            #expect(backend.attempts(.topic("second")).count == 1)
+        }
+    }
+
     @Test("A reload hands waiting work to the new backend, and the old one ends")
     func reload() async throws {
         let old = ScriptedBackend { _, _ in Self.refused(.retry(after: .seconds(5))) }

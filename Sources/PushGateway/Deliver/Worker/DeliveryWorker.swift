@@ -264,10 +264,16 @@ final class DeliveryWorker: Sendable {
                     normal: allowance.normal,
                     wait: longestWait(allowance, at: now)
                 )
-                flow.release(reserved: allowance.granted, used: claims.count, at: dependencies.time.steady)
+                let end = dependencies.clock.reading
+                let mayGo = !gate.state.standsStill(at: end.steady)
+                flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: end.steady)
                 gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
-                if !claims.isEmpty { return .deliver(claims) }
-                isIdle = allowance.normal > 0
+                if claims.isEmpty {
+                    isIdle = allowance.normal > 0
+                    continue
+                }
+                if mayGo { return .deliver(claims) }
+                giveBack(claims, at: end)
             }
         }
         await flow.giveBack(dependencies.time)
@@ -278,7 +284,7 @@ final class DeliveryWorker: Sendable {
     ///
     /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
     ///
-    /// - Returns: The delivery, or none when it is given back since the quota is used up; nil when there was none.
+    /// - Returns: The delivery, or none when it is given back; nil when there was none.
     private func lookWithoutSlice(_ capacity: Int) async -> [ClaimedDelivery]? {
         await flow.giveBack(dependencies.time)
         let claims = await look(1, normal: 1, wait: Self.longestWait)
@@ -287,12 +293,17 @@ final class DeliveryWorker: Sendable {
         var allowance = flow.reserve(claims.count, at: dependencies.time.steady)
         if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
         // Whether it is urgent is not known here: the next look asks for what may go.
-        let isEnough = allowance.normal >= claims.count
         let now = dependencies.clock.reading
-        flow.release(reserved: allowance.granted, used: isEnough ? claims.count : 0, at: now.steady)
-        if isEnough { return claims }
-        record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
+        let mayGo = allowance.normal >= claims.count && !gate.state.standsStill(at: now.steady)
+        flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: now.steady)
+        if mayGo { return claims }
+        giveBack(claims, at: now)
         return []
+    }
+
+    /// Gives back claims that may not be sent now: the quota is used up, or the backend came to a standstill while they were claimed.
+    private func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
+        record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
     }
 
     /// When to look again: before a time, while the platform is out of reach.

@@ -111,6 +111,10 @@ final class OutboxWorker: Sendable {
             case .claim(let capacity):
                 let claims = await look(capacity)
                 guard !claims.isEmpty else { continue }
+                if isPaused {
+                    await write(claims.map { OutboxResult($0, .release) })
+                    continue
+                }
                 state.withLock { $0.inFlight += claims.count }
                 return claims
             }
@@ -129,6 +133,12 @@ final class OutboxWorker: Sendable {
         }
     }
 
+    /// Whether the backend gets nothing now.
+    private var isPaused: Bool {
+        let now = dependencies.time.steady
+        return state.withLock { $0.pause.until.map { $0 > now } ?? false }
+    }
+
     private func look(_ capacity: Int) async -> [ClaimedEntry] {
         let mark = changed.mark
         // A task, so that a stop or a pause can end the look; awaited here.
@@ -144,7 +154,8 @@ final class OutboxWorker: Sendable {
             state.look = look
             return state.isStopped
         }
-        if isStopped { look.cancel() }
+        // A stop or a pause between the step and now did not find this look.
+        if isStopped || isPaused { look.cancel() }
         let result = await withTaskCancellationHandler {
             await look.result
         } onCancel: {
@@ -223,7 +234,7 @@ final class OutboxWorker: Sendable {
         case .failure(let error):
             let isStopped = state.withLock { $0.isStopped }
             if Task.isCancelled || isStopped && error.isPassing {
-                return await write(OutboxResult(claim, .release))
+                return await write([OutboxResult(claim, .release)])
             }
             recordFailure(error)
             report = self.report(claim, error)
@@ -234,7 +245,7 @@ final class OutboxWorker: Sendable {
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
             await dependencies.markIncomplete(name)
         }
-        await write(OutboxResult(claim, ending, event: event))
+        await write([OutboxResult(claim, ending, event: event)])
         dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
         case (.retry, .failure(let error)): dependencies.outcomes.troubles.waits(claim.operation.id, for: error)
@@ -270,10 +281,10 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// Writes a result; after a closed store the lease lapses and the next start goes on.
-    private func write(_ result: OutboxResult) async {
+    /// Writes results; after a closed store the lease lapses and the next start goes on.
+    private func write(_ results: [OutboxResult]) async {
         await StoreRetry(time: dependencies.time, logger: dependencies.logger)
-            .run("outcome of an outbox entry") { () throws(StoreError) in try await dependencies.store.record([result])
+            .run("outcome of an outbox entry") { () throws(StoreError) in try await dependencies.store.record(results)
             }
     }
 }

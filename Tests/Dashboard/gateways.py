@@ -2,6 +2,7 @@
 import json
 import subprocess
 import sys
+import time
 import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -70,13 +71,21 @@ class Gateway:
         return (self.folder / name).read_text().strip()
 
     def start(self):
-        """Starts it; once more at the same address."""
-        self.starts += 1
+        """Starts it; once more at the same address, which another program's connection may hold for a moment."""
         port = self.address.rsplit(":", 1)[1] if self.address else 0
         config = self.folder / "chapar.yaml"
         config.write_text(f"server: {{ {self.server.replace('port: 0', f'port: {port}')} }}\n{self.text}")
-        self.process = Process(self.folder, f"serve-{self.starts}", "serve", "--config", str(config))
-        self.address = self.process.wait_for(r" listening pid=.*url=(https?://\S+)")
+        for attempts_left in reversed(range(10)):
+            self.starts += 1
+            self.process = Process(self.folder, f"serve-{self.starts}", "serve", "--config", str(config))
+            try:
+                self.address = self.process.wait_for(r" listening pid=.*url=(https?://\S+)")
+                return
+            except RuntimeError:
+                self.process.end()
+                if not port or not attempts_left:
+                    raise
+                time.sleep(1)
 
     def end(self):
         self.process.end()

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Compares two binaries: CPU for each notification, in alternating pairs of runs.
 
-usage: bench.py --against BINARY [--chapar BINARY] [--pairs N] [--only NAME ...] [--quick] [--json FILE]
+usage: bench.py --against BINARY [--chapar BINARY] [--pairs N] [--only NAME ...] [--postgres] [--quick] [--json FILE]
 
 The parts `single` and `hundred` of `Benchmarks/run gateway`, each with both binaries one after the other, so often (default 5) and in
-either order. What counts is the median of the pairs' ratios, new to old; the goal is at most 1.05.
+either order. The figure is the median of the pairs' ratios, new to old; the goal is at most 1.05. With `--postgres` each run has a private
+PostgreSQL server as its store, whose own CPU is not counted; else the embedded store. A binary against itself shows the noise.
 """
 import argparse
+import contextlib
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -15,9 +18,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from bench import throughput  # noqa: E402
+from postgres import postgres  # noqa: E402
 from rig import Rig, h2load_reference  # noqa: E402
 
 PARTS = {"single": (1, 100_000, 64), "hundred": (100, 6_000, 16)}  # Notifications a POST, POSTs, connections.
+
+
+def measure(rig, reference, name, scale, binary, on_postgres):
+    """One run of a part with a binary."""
+    per_post, posts, connections = PARTS[name]
+    with contextlib.ExitStack() as ends:
+        settings = {}
+        if on_postgres:
+            # Not below the rig's folder: the server runs as another user, and takes its folder away at its end.
+            folder = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{os.getpid()}"
+            settings["postgres"] = ends.enter_context(postgres(folder, "max_wal_size=4GB")).url
+        return throughput(rig, reference, name, per_post, posts // scale, connections, binary, **settings)
 
 
 def main():
@@ -26,6 +42,7 @@ def main():
     parser.add_argument("--against", required=True, help="the binary to compare with")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL server as the store")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
@@ -35,11 +52,10 @@ def main():
             reference = h2load_reference(rig, responder, 400_000 // scale)
         print(json.dumps({"benchmark": "h2load", **reference}), flush=True)
         for name in arguments.only:
-            per_post, posts, connections = PARTS[name]
             for number in range(arguments.pairs):
                 pair = {}
                 for binary in ("chapar", "against") if number % 2 == 0 else ("against", "chapar"):
-                    pair[binary] = throughput(rig, reference, name, per_post, posts // scale, connections, getattr(arguments, binary))
+                    pair[binary] = measure(rig, reference, name, scale, getattr(arguments, binary), arguments.postgres)
                 ratios = {key: round(pair["chapar"][key] / pair["against"][key], 3) for key in ("cpu_us", "delivered_per_s")}
                 figures.append({"part": name, "ratios": ratios, **pair})
                 print(json.dumps({"pair": number + 1, "part": name, "cpu_us": [pair[b]["cpu_us"] for b in ("chapar", "against")],

@@ -27,11 +27,14 @@ struct SecurityDocumentTests {
             guard file.pathExtension == "swift" else { continue }
             var suite = ""
             for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
-                if let found = line.firstMatch(of: /^(?:final class|struct|enum|extension) (\w+Tests)\b/) {
+                // Prefixes before expressions: an expression for each of 60,000 lines takes 16 s in a debug build.
+                if line.hasPrefix("    func "), !suite.isEmpty {
+                    names.insert("\(suite)/\(line.dropFirst(9).prefix { $0 != "(" && $0 != "<" })")
+                } else if ["final class ", "struct ", "enum ", "extension "].contains(where: line.hasPrefix),
+                    let found = line.firstMatch(of: /^(?:final class|struct|enum|extension) (\w+Tests)\b/)
+                {
                     suite = String(found.output.1)
                     names.insert(suite)
-                } else if let found = line.firstMatch(of: /^    func (\w+)\(/), !suite.isEmpty {
-                    names.insert("\(suite)/\(found.output.1)")
                 }
             }
         }

@@ -8,7 +8,7 @@ either order. The figure is the median of the pairs' ratios, new to old; the goa
 PostgreSQL server as its store, whose own CPU is not counted; else the embedded store. A binary against itself shows the noise.
 """
 import argparse
-import contextlib
+import functools
 import json
 import os
 import statistics
@@ -27,13 +27,12 @@ PARTS = {"single": (1, 100_000, 64), "hundred": (100, 6_000, 16)}  # Notificatio
 def measure(rig, reference, name, scale, binary, on_postgres):
     """One run of a part with a binary."""
     per_post, posts, connections = PARTS[name]
-    with contextlib.ExitStack() as ends:
-        settings = {}
-        if on_postgres:
-            # Not below the rig's folder: the server runs as another user, and takes its folder away at its end.
-            folder = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{os.getpid()}"
-            settings["postgres"] = ends.enter_context(postgres(folder, "max_wal_size=4GB")).url
-        return throughput(rig, reference, name, per_post, posts // scale, connections, binary, **settings)
+    run = functools.partial(throughput, rig, reference, name, per_post, posts // scale, connections, binary)
+    if not on_postgres:
+        return run()
+    # Not below the rig's folder, which is closed to the user whom the server runs as.
+    with postgres(Path(tempfile.gettempdir()) / f"chapar-bench-pg-{name}-{os.getpid()}", "max_wal_size=4GB") as server:
+        return run(postgres=server.url)
 
 
 def main():

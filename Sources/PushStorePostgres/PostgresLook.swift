@@ -134,7 +134,8 @@ public struct PostgresLook: Sendable, Hashable {
             )
         }
         let (room, needed) = (
-            min(rows.integer(0, 3) ?? .max, rows.integer(0, 5) ?? .max), Int64(max(1, nodes)) * connectionsOfNode
+            min(rows.integer(0, 3) ?? .max, rows.integer(0, 5) ?? .max),
+            connectionsOfNode.multiplied(clamping: Int64(max(1, nodes)))
         )
         if room < needed {
             found.append(

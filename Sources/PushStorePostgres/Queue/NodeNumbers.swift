@@ -20,7 +20,7 @@ struct NodeNumbers: Sendable {
     private var used: Int64 = 0
 
     /// The highest number that it has given out, or may have.
-    var last: Int64 { moment << Self.bits | min(used, Int64(Self.largest) - 1) }
+    var last: Int64 { moment << Self.bits | min(used, Int64(Self.largest).subtracting(clamping: 1)) }
 
     /// Begins above the highest number in the database.
     init(slot: Int64, above highest: Int64) {

@@ -33,13 +33,14 @@ struct DamagedPageTests {
         try queue.close()
     }
 
-    @Test("A look at what waits ends, and sees what is behind the damaged rows", arguments: [0, 1])
+    @Test("A look at what waits ends, and sees what is behind the damaged rows", arguments: [1, 2])
     func waiting(damaged: Int) async throws {
         try await TemporaryFolder.use { folder in
             let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
             let ids = try await fill(options, time)
             let first = ids[damaged].rawValue
-            // A fraction stays one in a column for whole numbers, and is in its place in the index.
+            // A fraction stays one in a column for whole numbers, and is in its place in the index. In the first row of a flow it is found at
+            // the start, which is refused.
             try damage(options, "UPDATE deliveries SET due = due - 0.5 WHERE id BETWEEN \(first) AND \(first + 2)")
             let store = try SQLiteStore(options, time: time)
             var found: [Int64] = []
@@ -86,12 +87,13 @@ struct DamagedPageTests {
             options.expiryScan = 2
             let time = ManualTime()
             let ids = try await fill(options, time)
-            try damage(options, "UPDATE deliveries SET \(change) WHERE id < \(ids[2].rawValue)")
+            let first = ids[1].rawValue
+            try damage(options, "UPDATE deliveries SET \(change) WHERE id BETWEEN \(first) AND \(first + 2)")
             time.advance(by: .seconds(4_000))
             let store = try SQLiteStore(options, time: time)
             var found: Set<Int64> = []
             for _ in 0..<10 { found.formUnion(try await store.claimExpired(limit: 10).map(\.id)) }
-            #expect(found == [ids[2].rawValue, ids[2].rawValue + 1])
+            #expect(found == Set([ids[0], ids[2]].flatMap { [$0.rawValue, $0.rawValue + 1] }))
             await store.close()
         }
     }

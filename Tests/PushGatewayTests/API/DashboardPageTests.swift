@@ -51,6 +51,7 @@ struct DashboardPageTests {
         var used = try Self.found(#"data-(?:text|label)="([^"]+)""#, in: markup)
         used.formUnion(try Self.found(#"text\("([a-z_.]+[a-z_])""#, in: script))
         used.formUnion(try Self.found(#"(?:askForKey\(|\? |: |key = )"((?:key|backend)\.[a-z_]+)""#, in: script))
+        used.formUnion(try Self.found(#"Reason = "(key\.[a-z_]+)""#, in: script))
         used.formUnion(try Self.found(#"(?:\?|:) "((?:steps|trouble|backend|key)\.[a-z_]+)""#, in: script))
         #expect(used.subtracting(known).isEmpty, "not in the table")
         // Keys that end in a value: a state, a kind of event, of expiry, of credential, of connection.

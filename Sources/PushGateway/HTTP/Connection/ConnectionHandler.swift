@@ -157,6 +157,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
+            // The end of the connection is the end of the answer for a client of HTTP/1.0.
+            isLast = head.version != .http1_1
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
                 write(refusal, context)
@@ -166,7 +168,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             } else {
                 // Whoever reads the body gives it up first, and says so.
                 deadline = .now() + limits.request + limits.refusedBody
-                isLast = head.method == .CONNECT || head.headers.contains(name: "upgrade")
+                isLast = isLast || head.method == .CONNECT || head.headers.contains(name: "upgrade")
                 phase = .passing(isRead: false, isAnswered: false)
                 if awaitsContinue(head) {
                     encoder.writeAndFlush(NIOAny(IOData.byteBuffer(Self.continuing)), promise: nil)
@@ -274,15 +276,16 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// The store has spoken.
     func finish(_ result: Result<EnqueueResult, StoreError>) {
         guard case .waiting(let request) = phase else { return }
-        let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing)
+        let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing || isLast)
         guard let context, context.channel.isActive else { return phase = .closed }
         write(answer, context)
-        if !isQuiescing { rest(context) }
+        if case .closed = phase { return }
+        rest(context)
     }
 
     private func write(_ answer: ByteBuffer, _ context: ChannelHandlerContext) {
         let data = NIOAny(IOData.byteBuffer(answer))
-        guard isQuiescing else { return encoder.writeAndFlush(data, promise: nil) }
+        guard isQuiescing || isLast else { return encoder.writeAndFlush(data, promise: nil) }
         phase = .closed
         encoder.writeAndFlush(data, promise: nil)
         context.close(promise: nil)

@@ -393,6 +393,11 @@ final class DeliveryWorker: Sendable {
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
     func look(_ limit: Int, normal: Int, wait: Duration) async -> [ClaimedDelivery] {
+        guard dependencies.store.holdsClaims(since: .now) else {
+            // They would not be sent. Cancelled with the worker.
+            try? await dependencies.time.sleep(for: .milliseconds(100))
+            return []
+        }
         let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in
             try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }

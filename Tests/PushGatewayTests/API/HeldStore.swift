@@ -20,6 +20,9 @@ final class HeldStore: NotificationStore {
         var parts = 0
         var betweenParts: @Sendable () -> Void = {}
         var isHeld = false
+        /// The next answers to whether claims are still held; afterwards they are.
+        var claimsHeld: [Bool] = []
+        var claimsHeldAsked = 0
         var held: [CheckedContinuation<Void, Never>] = []
         var arrived: [CheckedContinuation<Void, Never>] = []
     }
@@ -61,6 +64,12 @@ final class HeldStore: NotificationStore {
 
     /// How often outcomes were to be written.
     var records: Int { contents.withLock { $0.records } }
+
+    /// Sets the next answers to whether claims are still held.
+    func answer(claimsHeld answers: [Bool]) { contents.withLock { $0.claimsHeld = answers } }
+
+    /// How often it was asked whether claims are still held.
+    var claimsHeldAsked: Int { contents.withLock { $0.claimsHeldAsked } }
 
     /// Holds every acceptance from now on.
     func hold() { contents.withLock { $0.isHeld = true } }
@@ -143,6 +152,13 @@ final class HeldStore: NotificationStore {
         -> [ClaimedDelivery]
     {
         try await whole.claim(backend: backend, limit: limit, normal: normal, wait: wait)
+    }
+
+    func holdsClaims(since moment: ContinuousClock.Instant) -> Bool {
+        contents.withLock { contents in
+            contents.claimsHeldAsked += 1
+            return contents.claimsHeld.isEmpty || contents.claimsHeld.removeFirst()
+        }
     }
 
     func waitingDeliveries(

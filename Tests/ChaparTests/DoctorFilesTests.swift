@@ -69,6 +69,29 @@ struct DoctorFilesTests {
         }
     }
 
+    @Test(
+        "Its last line calls all in order only where nothing failed and nothing is warned of",
+        arguments: [
+            (0, 0, "All in order."), (0, 1, "Nothing failed, 1 warning: see above."),
+            (0, 2, "Nothing failed, 2 warnings: see above."), (1, 0, "1 of 9 checks failed."),
+            (2, 1, "2 of 9 checks failed, 1 warning."), (3, 2, "3 of 9 checks failed, 2 warnings."),
+        ] as [(Int, Int, String)]
+    )
+    func summary(failures: Int, warnings: Int, expected: String) {
+        #expect(DoctorCommand.summary(failures, warnings: warnings, of: 9) == expected)
+    }
+
+    @Test("A gateway that cannot send anything is not in order")
+    func noBackends() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let config = try folder.write("server: { port: 0 }\nauth: { keyless: true }\n", to: "chapar.yaml")
+        let result = try await Program.run(["doctor", "--config", config])
+        #expect(result.output.contains("nothing can be sent"), "\(result)")
+        let last = try #require(result.lines.last)
+        #expect(last.contains("warning") && !last.contains("All in order"), "\(result)")
+    }
+
     @Test("It says which key the store needs, and the gateway does not start with a key that is none")
     func keys() async throws {
         try await SandboxRig.run { rig in

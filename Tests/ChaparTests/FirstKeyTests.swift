@@ -11,6 +11,8 @@ struct FirstKeyTests {
     private static let key = "chp_" + String(repeating: "A", count: 43)
     /// As on a machine: tests may run in a container.
     private static let machine = ["CHAPAR_CONTAINER": "0"]
+    /// A folder of the kernel's in which nobody makes a file, root neither.
+    private static let closed = "/proc/sys"
 
     // MARK: - Its file
 
@@ -67,12 +69,18 @@ struct FirstKeyTests {
         configuration.store.path = FileManager.default.temporaryDirectory.appending(path: "chapar.db").path
         #expect(FirstKey.refusal(configuration, "c.yaml", container: nowhere) == nil)
         let container = Container(environment: [:]) { $0 == "/.dockerenv" }
-        var shared = configuration
+        var (shared, closed) = (configuration, configuration)
         shared.store.kind = .postgres
-        for failure in [
-            FirstKey.refusal(configuration, "c.yaml", container: container),
-            FirstKey.refusal(shared, "c.yaml", container: nowhere),
+        closed.store.path = Self.closed + "/chapar.db"
+        for (failure, why) in [
+            (FirstKey.refusal(configuration, "c.yaml", container: container), "in a container (/.dockerenv)"),
+            (FirstKey.refusal(shared, "c.yaml", container: nowhere), "PostgreSQL"),
+            (
+                FirstKey.refusal(closed, "c.yaml", container: nowhere),
+                "the store's folder \(Self.closed) cannot be written"
+            ),
         ] {
+            #expect(failure?.description.contains(why) ?? false, "\(why): \(failure?.description ?? "")")
             #expect(failure?.status == .configuration)
             #expect(failure?.description.contains("serve --make-key --config c.yaml") ?? false)
             #expect(failure?.description.contains("keys create") ?? false)
@@ -185,7 +193,7 @@ struct FirstKeyTests {
         #expect(try !found("auth: { api_keys: [ { name: a, hash: \"${NOWHERE_SET}\" } ] }", "http://127.0.0.1:8080"))
     }
 
-    @Test("makes serve end with 3 where its file is not to be trusted, or there is none")
+    @Test("makes serve end with 3 where its file is not to be trusted, or there can be none")
     func refused() async throws {
         try await SandboxRig.run { rig in
             try rig.removeAuth()
@@ -199,6 +207,13 @@ struct FirstKeyTests {
                 environment: ["CHAPAR_CONTAINER": "1"]
             )
             #expect(contained.status == 3 && contained.errors.contains("serve --make-key"), "\(contained.errors)")
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let path = "  path: \(Self.closed)/chapar.db"
+            let moved = text.replacing(/(?m)^  path: .*$/, with: path, maxReplacements: 1)
+            try moved.write(toFile: rig.config, atomically: true, encoding: .utf8)
+            let unwritable = try await Program.run(["serve", "--config", rig.config], environment: Self.machine)
+            #expect(unwritable.status == 3 && unwritable.errors.contains("serve --make-key"), "\(unwritable.errors)")
+            #expect(unwritable.errors.contains("\(Self.closed) cannot be written"), "\(unwritable.errors)")
         }
     }
 

@@ -153,6 +153,6 @@ struct SendCommand: AsyncParsableCommand {
         guard data.count <= limit else {
             throw CommandFailure("the text on stdin is longer than \(limit) bytes", .usage)
         }
-        return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .newlines)
+        return try UTF8Text.whole(data, of: "stdin").trimmingCharacters(in: .newlines)
     }
 }

@@ -149,26 +149,7 @@ struct InputFile {
         var bytes = UnsafeRawBufferPointer(start: buffer, count: count)[...]
         if bytes.last == UInt8(ascii: "\n") { bytes = bytes.dropLast() }
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        if number == 1, bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }  // A byte order mark.
-        // The first line of UTF-16 begins with a byte order mark, or has zero bytes beside its Latin letters.
-        let isUTF16 =
-            number == 1 && (bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) || bytes.contains(0))
-        guard !isUTF16, let text = String(validating: bytes, as: UTF8.self) else {
-            throw notUTF8(isUTF16: isUTF16)
-        }
-        return text
-    }
-
-    /// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another.
-    private func notUTF8(isUTF16: Bool) -> CommandFailure {
-        let way =
-            isUTF16
-            ? "it looks like UTF-16 (\"Unicode text\"). Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it: "
-                + "iconv -f UTF-16 -t UTF-8"
-            : "so letters would be lost. Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it with the name "
-                + "of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for example WINDOWS-1251 (Russian), "
-                + "WINDOWS-1256 (Persian, Arabic) or WINDOWS-1252 (Western Europe)"
-        return CommandFailure("\(name):\(number): is not text in UTF-8, \(way)", .usage)
+        return try UTF8Text.line(bytes, number, of: name)
     }
 
     private func tooLong(_ line: Int) -> CommandFailure {

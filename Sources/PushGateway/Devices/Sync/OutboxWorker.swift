@@ -255,7 +255,9 @@ final class OutboxWorker: Sendable {
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
             await dependencies.markIncomplete(name)
         }
-        await write([OutboxResult(claim, ending, event: event)])
+        var result = OutboxResult(claim, ending, event: event)
+        result.asksToWait = report.asksToWait
+        await write([result])
         dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
         case (.retry, .failure(let error)): dependencies.outcomes.troubles.waits(claim.operation.id, for: error)
@@ -274,6 +276,7 @@ final class OutboxWorker: Sendable {
         report.code = error.code.rawValue
         report.message = error.message
         report.pause = pause
+        report.asksToWait = policy.honoursRetryAfter && error.retryAfter ?? .zero > .zero
         return report
     }
 
@@ -311,6 +314,8 @@ struct OperationReport: Sendable {
     var message: String?
     /// How long it waits for the next attempt; nil when there is none.
     var pause: Duration?
+    /// Whether the platform asked for that.
+    var asksToWait = false
     var detail: JSONObject
 
     init(_ outcome: Outcome, reason: String? = nil, detail: JSONObject = JSONObject()) {

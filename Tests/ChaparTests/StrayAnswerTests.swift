@@ -1,6 +1,7 @@
 import Foundation
 import PushComposition
 import PushCore
+import PushSandbox
 import PushTesting
 import Testing
 
@@ -94,5 +95,49 @@ struct StrayAnswerTests {
         let asked = Refusal(.platform, reason: "r", advice: .slowBackend(after: .seconds(5)))
         #expect(Self.ended(beside: .refused(asked), at: 499) < 999)
         #expect(Self.ended(beside: .accepted(Acceptance()), at: 499) == 999)
+    }
+}
+
+/// Apple's 429 for provider tokens that change too often, as it came once and stopped all of iOS for 20 minutes.
+@Suite("One stray 429 of Apple's at a gateway", .timeLimit(.minutes(3)), .about("apns"))
+struct StrayTokenUpdatesTests {
+    /// Sends one notification to so many tokens, and waits until Apple has taken every one.
+    private static func send(_ count: Int, prefix: String, _ client: GatewayClient) async throws {
+        let tokens = (0..<count).map { number -> JSONValue in
+            ["token": .string(SandboxRig.token(number, prefix: prefix)), "service": "ios-apns"]
+        }
+        let request: JSONValue = [
+            "to": ["tokens": .array(tokens)],
+            "backend": "ios", "content": ["title": "Order 42", "body": "is on its way"],
+        ]
+        let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: "\(UUID())")
+        let id = try #require(answer.json["id"]?.stringValue, "\(answer)")
+        try await Program.wait("the end of all \(count)", within: .seconds(60)) { () -> Bool? in
+            let counts = try await client.get("/v1/notifications/\(id)").json["counts"]
+            return counts?["accepted_by_platform"]?.integerValue == Int64(count) ? true : nil
+        }
+    }
+
+    @Test("A thousand messages go out beside it, and the log says once what is to be done")
+    func thousand() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let client = try gateway.client()
+            func refuse(_ count: Int) {
+                let answer = FaultAnswer(429, "TooManyProviderTokenUpdates")
+                rig.sandbox.apns.add(FaultRule(match: FaultMatch(count: count), .answer(answer)))
+            }
+            // On another connection it is refused as well, so the backend is slowed until a probe goes through.
+            refuse(2)
+            try await Self.send(1, prefix: "ab", client)
+            refuse(1)
+            try await Self.send(1_000, prefix: "cd", client)
+            await client.close()
+            let lines = gateway.child.errors.split(separator: "\n")
+            let said = lines.filter { $0.contains("the platform slows the backend") }
+            #expect(said.count == 1, "\(said)")
+            #expect(said.first?.contains("Let it reuse one token for 30 minutes.") == true)
+        }
     }
 }

@@ -16,6 +16,8 @@ import Testing
 /// * FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, for half a second the first time (`FCMPartialPausesTests`).
 /// * Its quota of topics stops topics for at least a minute, as Firebase asks (Best practices for sending at scale).
 /// * HMS's 80100017 stops one topic.
+///
+/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`. IDPush sends through OneSignal, whose rows are its own.
 @Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
 struct StrayAnswerTests {
     /// The rows that stop a backend for longer, each with the document that asks for it.
@@ -29,7 +31,7 @@ struct StrayAnswerTests {
     /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.
     ///
     /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works.
-    private static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
+    static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
         let time = ManualTime()
         let end = time.steady.addingTimeInterval(2)
         let gate = FlowGate(breaker: Breaker())

@@ -241,9 +241,8 @@ final class OutboxWorker: Sendable {
             report = OperationReport(.done, reason: reason)
         case .failure(let error):
             let isStopped = state.withLock { $0.isStopped }
-            if Task.isCancelled || isStopped && error.isPassing {
-                // The worker that follows keeps away as well.
-                if error.retryAfter != nil { recordFailure(error) }
+            // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the next start.
+            if Task.isCancelled || isStopped && error.isPassing && error.retryAfter == nil {
                 return await write([OutboxResult(claim, .release)])
             }
             recordFailure(error)

@@ -66,8 +66,10 @@ struct OpenRequests: Sendable, Equatable {
         let reserved: Int
         /// It asked for so many messages.
         let asked: Int
-        /// It found so many, in so many requests.
-        var (messages, requests) = (0, 0)
+        /// It found so many.
+        var messages = 0
+        /// In so many requests.
+        var requests = 0
     }
 
     /// Requests are reserved for a look.

@@ -178,11 +178,14 @@ struct FirstKeyTests {
         defer { folder.remove() }
         let path = folder.url.appending(path: "c.yaml").path
         try SecretFile.write(Self.key, to: folder.url.appending(path: "chapar.db.first-key").path)
-        func found(_ text: String, _ url: String) throws -> Bool {
+        func found(_ text: String, _ url: String, listens isOwn: Bool = true) throws -> Bool {
             // Variables that only the service has are no obstacle.
             let backends = "backends: { ios: { kind: apns, key: \"${NOWHERE_SET}\" } }\n"
             try (backends + text).write(toFile: path, atomically: true, encoding: .utf8)
-            return try FirstKey.find(for: try #require(HTTPEndpoint(url: url)), configuration: path) != nil
+            let endpoint = try #require(HTTPEndpoint(url: url))
+            return try FirstKey.find(for: endpoint, configuration: path) { user, port in
+                isOwn && user == geteuid() && port == endpoint.port
+            } != nil
         }
         #expect(try found("", "http://127.0.0.1:8080"))
         #expect(try found("server: { port: 9000 }", "http://localhost:9000"))
@@ -190,7 +193,37 @@ struct FirstKeyTests {
         #expect(try !found("", "https://push.example.com:8080"))
         #expect(try !found("", "http://127.evil.example:8080"))
         #expect(try !found("auth: { keyless: true }", "http://127.0.0.1:8080"))
+        let failure = #expect(throws: CommandFailure.self) { try found("", "http://127.0.0.1:8080", listens: false) }
+        #expect(failure?.description.contains("another user listens on port 8080") ?? false)
         #expect(try !found("auth: { api_keys: [ { name: a, hash: \"${NOWHERE_SET}\" } ] }", "http://127.0.0.1:8080"))
+    }
+
+    @Test("goes to a port only where every program that listens there is the gateway's user's")
+    func listeners() throws {
+        let table = """
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+               0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  4242        0 1 1 0 100 0 0 10 0
+               1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
+               2: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 100 0 0 10 0
+               3: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 0A 0:0 00:0 0    65534        0 4
+            """
+        #expect(Listeners.owners(in: table, port: 8080) == [4242, 0])
+        #expect(Listeners.owners(in: table, port: 8081) == [65534])
+        #expect(Listeners.owners(in: table, port: 9).isEmpty)
+        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(socket) }
+        // The kernel gives a socket that listens without an address one of its free ports.
+        #expect(listen(socket, 1) == 0)
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let named = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
+        }
+        #expect(named == 0)
+        let port = Int(UInt16(bigEndian: address.sin_port))
+        #expect(Listeners.areAll(ownedBy: geteuid(), onPort: port))
+        #expect(!Listeners.areAll(ownedBy: geteuid() + 1, onPort: port))
+        #expect(!Listeners.areAll(ownedBy: geteuid(), onPort: 0))
     }
 
     @Test("makes serve end with 3 where its file is not to be trusted, or there can be none")

@@ -172,13 +172,29 @@ extension FirstKey {
     /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is for another
     /// gateway, or has none yet.
     ///
-    /// It goes nowhere else than to the address of the configuration that the file belongs to.
-    static func find(for endpoint: HTTPEndpoint, configuration path: String) throws -> Secret? {
+    /// It goes nowhere else than to the address of the configuration that the file belongs to, and only while every program that listens
+    /// there is the user's whose file it is: anybody may listen on a free port, and on the other one of 127.0.0.1 and ::1.
+    static func find(
+        for endpoint: HTTPEndpoint,
+        configuration path: String,
+        listeners areAll: (_ user: uid_t, _ port: Int) -> Bool = Listeners.areAll(ownedBy:onPort:)
+    ) throws -> Secret? {
         guard endpoint.isLoopback, let access = try BackendLoader.offline().access(path), access.needsFirstKey,
             access.store.kind == .sqlite, access.server.unixSocket == nil,
             access.server.port == 0 || access.server.port == endpoint.port
         else { return nil }
-        return try read(Self.path(of: access.store))
+        let path = Self.path(of: access.store)
+        guard let key = try read(path) else { return nil }
+        var file = stat()
+        guard stat(path, &file) == 0 else { return nil }
+        guard areAll(file.st_uid, endpoint.port) else {
+            throw CommandFailure(
+                "the first API key was not sent: a program of another user listens on port \(endpoint.port), or none of the gateway's user "
+                    + "does. Start the gateway, or give a key: --key-file or $CHAPAR_KEY",
+                .configuration
+            )
+        }
+        return key
     }
 }
 
@@ -186,11 +202,19 @@ extension FirstKey {
 
 extension FirstKey {
     /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing where there are keys.
-    static func make(in file: ConfigOption, asJSON isJSON: Bool = false) throws {
+    static func make(in file: ConfigOption, asJSON printsJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)
-        guard !text.hasKeys, !text.text.drop(while: \.isWhitespace).hasPrefix("{") else {
+        let isJSON = text.text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }.hasPrefix("{")
+        guard !text.hasKeys, !isJSON else {
             guard try file.load().configuration.apiKeys.isEmpty else { return }
+            if isJSON {
+                throw CommandFailure(
+                    "\(file.path) is JSON, in which no section is added: make a key with \"chapar keys create --name admin --scope admin\" "
+                        + "and write its hash there, as \"auth\": {\"api_keys\": [{\"name\": \"admin\", \"hash\": …, \"scopes\": [\"admin\"]}]}",
+                    .usage
+                )
+            }
             throw CommandFailure(
                 "\(file.path) has a section auth already: make a key with \"chapar keys create\" and write its line there",
                 .usage
@@ -199,7 +223,7 @@ extension FirstKey {
         let (new, name) = (NewAPIKey(), "admin")
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
         try text.write()
-        guard !isJSON else {
+        guard !printsJSON else {
             return Shell.print([
                 "name": .string(name), "key": .string(new.key.reveal()), "scopes": ["admin"],
                 "file": .string(file.path),

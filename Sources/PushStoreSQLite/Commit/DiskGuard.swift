@@ -2,7 +2,8 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the space that the store's files have and take: it looks at most once a second.
+/// Watches the space that the store's files have and take, and that they are still the files that were opened: it looks at most once a
+/// second.
 ///
 /// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
 final class DiskGuard: Sendable {
@@ -14,7 +15,30 @@ final class DiskGuard: Sendable {
         var free: Int64 = 0
     }
 
+    /// Which file a name means.
+    private struct Identity: Equatable {
+        let device: dev_t
+        let number: ino_t
+        let isEmpty: Bool
+
+        /// Nil without a file.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, number, isEmpty) = (status.st_dev, status.st_ino, status.st_size == 0)
+        }
+
+        /// Whether it is still the file that was opened; what is in the database is never taken out to the last page.
+        func isStill(_ opened: Identity) -> Bool {
+            device == opened.device && number == opened.number && (!isEmpty || opened.isEmpty)
+        }
+    }
+
     private struct Reading {
+        /// The database as it was seen first; nil where it is no file.
+        var opened: Identity?
+        /// Whether its name means no file any more, another one, or an emptied one.
+        var isLost = false
         /// The free bytes of the file system.
         var free: Int64?
         /// The bytes of the write-ahead log.
@@ -58,6 +82,11 @@ final class DiskGuard: Sendable {
             if now.distance(clamping: last.at) >= Self.interval {
                 last.free = options.freeBytes(options.path)
                 last.log = Self.bytes(of: options.path + "-wal")
+                let identity = Identity(options.path)
+                if let opened = last.opened {
+                    last.isLost = !(identity?.isStill(opened) ?? false)
+                }
+                if !last.isLost { last.opened = identity }
                 last.at = now
             }
             return last
@@ -67,6 +96,11 @@ final class DiskGuard: Sendable {
     /// Why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
+        if reading.isLost {
+            return
+                "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
+                + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
+        }
         if options.maximumBytes > 0, reading.used >= options.maximumBytes {
             return
                 "the store uses \(reading.used >> 20) MiB of the \(options.maximumBytes >> 20) MiB "

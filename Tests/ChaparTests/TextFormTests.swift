@@ -131,6 +131,23 @@ struct TextFormTests {
     }
 
     @Test(
+        "A table whose columns are not separated by commas is refused with what they are separated by",
+        arguments: [
+            ("service;token;title\nios-apns;aa0001;x\n", "semicolons"), ("service\ttoken\nios-apns\taa0001\n", "tabs"),
+            ("sep=;\nservice;token\n", "semicolons"),
+        ]
+    )
+    func separators(text: String, name: String) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data(text.utf8).write(to: URL(filePath: path))
+        var input = try InputFile(path, format: nil)
+        let failure = #expect(throws: CommandFailure.self) { try input.next() }
+        #expect(failure?.description.contains("separated by \(name)") ?? false, "\(String(describing: failure))")
+        #expect(failure?.description.hasPrefix("\(path):1: ") ?? false)
+    }
+
+    @Test(
         "The advice for a file that is not UTF-8 names an encoding only where the file shows it",
         arguments: [
             (String.Encoding.utf16, true), (.utf16LittleEndian, true), (.utf16BigEndian, true), (.windowsCP1251, false),

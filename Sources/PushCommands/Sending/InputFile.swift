@@ -87,8 +87,10 @@ struct InputFile {
         case .csv:
             if headings == nil {
                 guard let first = try record(quoted: true) else { return nil }
-                headings = CSV.fields(first).map { $0.trimmingCharacters(in: .whitespaces) }
-                try rows.check(headings ?? [], name)
+                let fields = CSV.fields(first).map { $0.trimmingCharacters(in: .whitespaces) }
+                try checkSeparator(fields)
+                headings = fields
+                try rows.check(fields, name)
             }
             while let line = try record(quoted: true) {
                 if line.allSatisfy(\.isWhitespace) { continue }
@@ -98,9 +100,22 @@ struct InputFile {
         }
     }
 
+    /// Refuses a table whose columns are not separated by commas, as spreadsheets of many languages write it.
+    private func checkSeparator(_ headings: [String]) throws(CommandFailure) {
+        guard headings.count == 1, let heading = headings.first,
+            let separator = [";": "semicolons", "\t": "tabs"].first(where: { heading.contains($0.key) })?.value
+        else { return }
+        throw CommandFailure(
+            "\(name):1: the columns are separated by \(separator): write them with commas (in a spreadsheet: save as CSV, with the "
+                + "comma as the field separator), and without a line \"sep=\"",
+            .usage
+        )
+    }
+
     private func request(json line: String) -> Result<JSONObject, CommandFailure> {
         guard let value = try? JSONValue(parsing: Array(line.utf8)), let object = value.objectValue else {
-            return .failure(CommandFailure("is not a JSON object", .usage))
+            let advice = line.first == "{" ? "" : ": each line needs one (NDJSON); a table is --input-format csv"
+            return .failure(CommandFailure("is not a JSON object\(advice)", .usage))
         }
         return .success(base.merging(object))
     }

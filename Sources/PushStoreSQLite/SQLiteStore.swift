@@ -31,6 +31,7 @@ public final class SQLiteStore: NotificationStore {
         let (pool, opened) = try OpenedStore.open(options, time: time) {
             logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
         }
+        try Self.compare(opened, with: ownership, pool, options, logger)
         ownership.beginRun(at: time.now)
         if let run = ownership.brokenRun {
             logger.warning(
@@ -38,7 +39,9 @@ public final class SQLiteStore: NotificationStore {
                 metadata: ["run.process": "\(run.process)", "run.since": "\(RFC3339.string(run.since))"]
             )
         }
-        let core = StoreCore(options, time: time, logger: logger, opened: opened)
+        let core = StoreCore(options, time: time, logger: logger, opened: opened) { [ownership] in
+            ownership.note(committed: $0)
+        }
         self.pool = pool
         self.core = core
         if !opened.givesPagesBack {
@@ -52,6 +55,31 @@ public final class SQLiteStore: NotificationStore {
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }
+    }
+
+    /// Refuses a store that lacks what the last run had committed: SQLite passes over a write-ahead log that is damaged, cut or gone.
+    ///
+    /// A commit that need not survive a loss of power (``SQLiteStoreOptions/Durability/normal``) may be missing after one.
+    private static func compare(
+        _ opened: OpenedStore,
+        with ownership: FileOwnership,
+        _ pool: DatabasePool,
+        _ options: SQLiteStoreOptions,
+        _ logger: Logger
+    ) throws(StoreError) {
+        guard let committed = ownership.committed, opened.lastEvent < committed else { return }
+        let lost = committed.subtracting(clamping: opened.lastEvent)
+        let what =
+            "the last run had committed events up to \(committed), and \(lost) of them are missing with the messages they tell of: its "
+            + "write-ahead log \(options.path)-wal was damaged, cut or removed"
+        guard options.durability == .full else {
+            return logger.warning("commits of the last run are missing", metadata: ["store": "\(what)"])
+        }
+        try? pool.close()
+        throw .damaged(
+            "the store \(options.path) is damaged: \(what). Put a backup in its place: chapar restore BACKUP; or go on without them: remove "
+                + "\(options.path).lock; see docs/Operations.md, \"A damaged store\""
+        )
     }
 
     deinit { core.inbox.close() }

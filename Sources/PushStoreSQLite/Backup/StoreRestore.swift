@@ -70,6 +70,7 @@ package struct StoreRestore: Sendable {
             guard let previous else { throw error }
             throw StoreFileError.failed("\(error); the database that was there is \(previous)")
         }
+        ownership.forgetCommitted()
         return Result(summary: summary, previous: previous)
     }
 

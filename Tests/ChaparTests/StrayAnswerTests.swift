@@ -38,7 +38,7 @@ struct StrayAnswerTests {
         var (next, ended) = (0, 0)
         while time.steady <= end {
             var sent: Range<Int> = next..<next
-            if case .claim(let capacity) = gate.step(window: 50, at: time.steady).step {
+            if case .claim(let capacity, _, _) = gate.step(window: 50, at: time.steady).step {
                 sent = next..<min(1_000, next + capacity)
                 gate.release(reserved: capacity, claimed: sent.count, isLast: false)
                 next = sent.upperBound

@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushCore
 import PushGateway
 
 /// The flags that say which store's database a command works on.

@@ -10,7 +10,7 @@ enum Listeners {
     /// In every address of the port: which of them a name leads to is not known here.
     static func areAll(ownedBy user: uid_t, onPort port: Int) -> Bool {
         let owners = ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
-            (try? String(contentsOfFile: file, encoding: .ascii)).map { owners(in: $0, port: port) } ?? []
+            (try? String(contentsOfFile: file, encoding: .ascii)).map { Self.owners(in: $0, port: port) } ?? []
         }
         return !owners.isEmpty && owners.allSatisfy { $0 == user }
     }

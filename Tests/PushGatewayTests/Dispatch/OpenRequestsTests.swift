@@ -155,8 +155,7 @@ struct OpenRequestsTests {
         backend.open()
         let time = ManualTime()
         let store = HeldStore(time: time)
-        // Before the first look, before the second one, and when it has claimed.
-        store.answer(claimsHeld: [false, true, false])
+        store.loseClaims(afterRefusing: 1)
         let dispatcher = Dispatcher(store: store, devices: nil, time: store.time, logger: quiet) { _ in
             PushNotification(title: "t")
         }
@@ -176,17 +175,38 @@ struct OpenRequestsTests {
             )
             _ = try await store.enqueue(EnqueueBatch([notification]))
             let end = ContinuousClock.now + .seconds(20)
-            while store.claimsHeldAsked < 3, .now < end {
+            while !store.hasLostClaim, .now < end {
                 #expect(backend.sizes.isEmpty)
                 time.advance(by: .milliseconds(50))
                 try await Task.sleep(for: .milliseconds(2))
             }
+            #expect(store.hasLostClaim)
             while try await store.notification(id)?.counts != [.acceptedByPlatform: 1], .now < end {
                 time.advance(by: .milliseconds(50))
                 try await Task.sleep(for: .milliseconds(2))
             }
             #expect(try await store.notification(id)?.counts == [.acceptedByPlatform: 1])
             #expect(backend.sizes == [1])
+            #expect(store.records == 2, "the lost claim went back, and the message was recorded")
+            dispatcher.stop()
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("are not waited for by a stop")
+    func stopsWhileLost() async throws {
+        let time = ManualTime()
+        let store = HeldStore(time: time)
+        store.loseClaims(afterRefusing: .max)
+        let backend = BatchingBackend(connections: 2, RequestBatching(limit: 10, isMixed: true))
+        let dispatcher = Dispatcher(store: store, devices: nil, time: time, logger: quiet) { _ in
+            PushNotification(title: "t")
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await dispatcher.run(DispatcherRig.snapshot(["a": backend])) }
+            let end = ContinuousClock.now + .seconds(20)
+            while time.sleeping < 3, .now < end { try await Task.sleep(for: .milliseconds(2)) }
+            // Nobody moves the clock: only the stop can end the wait.
             dispatcher.stop()
             try await group.waitForAll()
         }

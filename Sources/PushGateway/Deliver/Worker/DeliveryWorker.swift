@@ -254,7 +254,7 @@ final class DeliveryWorker: Sendable {
                 let silent = await passOn()
                 if !silent.isEmpty { return .query(silent) }
             case .claim(_, _, mayWait: true) where isIdle && flow.isShared:
-                if let work = await lookWithoutSlice(step, limit) {
+                if let work = await lookWithoutSlice(step, limit, mark) {
                     isIdle = false
                     if case .nothing = work { continue }
                     return work
@@ -277,7 +277,8 @@ final class DeliveryWorker: Sendable {
                 let claims = await look(
                     allowance.granted,
                     normal: allowance.normal,
-                    wait: mayWait ? longestWait(allowance, at: now) : .zero
+                    wait: mayWait ? longestWait(allowance, at: now) : .zero,
+                    mark
                 )
                 let end = dependencies.clock.reading
                 let mayGo = !gate.state.standsStill(at: end.steady)
@@ -300,10 +301,14 @@ final class DeliveryWorker: Sendable {
     /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
     ///
     /// - Returns: The delivery, or nothing when it is given back; nil when there was none.
-    private func lookWithoutSlice(_ step: FlowGate.Step, _ limit: OpenRequests.Limit?) async -> Work? {
+    private func lookWithoutSlice(
+        _ step: FlowGate.Step,
+        _ limit: OpenRequests.Limit?,
+        _ mark: AsyncSignal.Mark
+    ) async -> Work? {
         await flow.giveBack(dependencies.time)
         let since = ContinuousClock.now
-        let claims = await look(1, normal: 1, wait: Self.longestWait)
+        let claims = await look(1, normal: 1, wait: Self.longestWait, mark)
         guard !claims.isEmpty else {
             release(step, limit)
             return nil
@@ -392,10 +397,11 @@ final class DeliveryWorker: Sendable {
     /// Asks the store.
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
-    func look(_ limit: Int, normal: Int, wait: Duration) async -> [ClaimedDelivery] {
+    func look(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
         guard dependencies.store.holdsClaims(since: .now) else {
-            // They would not be sent. Cancelled with the worker.
-            try? await dependencies.time.sleep(for: .milliseconds(100))
+            // They would not be sent. A stop after the gate's step ends the wait, one before it is read here.
+            let later = dependencies.time.steady.addingTimeInterval(0.1)
+            if !isStopped { await pause(until: later, orChangeAfter: mark) }
             return []
         }
         let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in

@@ -17,7 +17,8 @@ import Testing
 /// * Its quota of topics stops topics for at least a minute, as Firebase asks (Best practices for sending at scale).
 /// * HMS's 80100017 stops one topic.
 ///
-/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`. IDPush sends through OneSignal, whose rows are its own.
+/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`; OneSignal, IDPush, Chabok and Altcraft as a whole, and
+/// over sockets, in `StrayBackendTests`. IDPush sends through OneSignal, whose rows are its own.
 @Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
 struct StrayAnswerTests {
     /// The rows that stop a backend for longer, each with the document that asks for it.

@@ -9,7 +9,7 @@ import Testing
 @testable import PushGateway
 @testable import chapar
 
-/// What `StrayStatusTests` asks of verdicts, asked of whole backends that keep something of an answer between two sends:
+/// What `StrayStatusTests` asks of verdicts, asked of whole backends, which keep something of an answer until the next send:
 /// OneSignal, IDPush in front of it, Chabok and Altcraft.
 ///
 /// The documents ask for no pause without `Retry-After` there, so there is no row that stops a backend:

@@ -74,7 +74,7 @@ struct DamagedServeTests {
             #expect(answer.status == 201, "\(answer.problem)")
         }
         let later: JSONValue = [
-            "to": ["users": ["ada"]], "content": ["title": "Later"],
+            "to": ["devices": ["phone-1"]], "content": ["title": "Later"],
             "options": ["send_at": .string(RFC3339.string(Date() + 7_200))],
         ]
         let planned = try await client.post("/v1/notifications", later.bytes, idempotencyKey: "later")

@@ -172,7 +172,7 @@ struct DamagedServeTests {
                 guard let folder = try await Self.plant(damage, number: number, rig) else { continue }
                 planted.append((damage, folder))
             }
-            #expect(planted.count >= 20, "\(planted.map(\.damage.name))")
+            #expect(planted.count >= 20, "\(planted.map { $0.damage.name })")
             await withTaskGroup(of: Void.self) { group in
                 for (number, (damage, folder)) in planted.enumerated() {
                     if number >= 4 { await group.next() }

@@ -37,6 +37,19 @@ struct DamagedServeTests {
         ("outbox_entries", "body", "'x'"), ("outbox_entries", "due", "'x'"), ("outbox_depths", "waiting", "-1"),
     ]
 
+    /// Numbers at the ends of their range in what is kept of flows, which stays JSON.
+    private static let numbers = ["9223372036854775807", "-9223372036854775807"].map { number in
+        let members =
+            ["at", "paused_until", "next_probe", "trouble_since", "breaker_until", "breaker_cooldown"]
+            + ["quota_fill", "quota_ramp"]
+        let changes = members.map { "'$.\($0)', \(number)" }.joined(separator: ", ")
+        return Damage(
+            name: "numbers of the state: \(number)",
+            sql: "UPDATE state SET value = CAST(json_set(CAST(value AS TEXT), \(changes)) AS BLOB) "
+                + "WHERE json_valid(CAST(value AS TEXT)) AND json_extract(CAST(value AS TEXT), '$.identity') IS NOT NULL"
+        )
+    }
+
     private static var damages: [Damage] {
         let planted = values.map { table, column, value in
             Damage(name: "\(table).\(column) = \(value)", sql: "UPDATE OR IGNORE \(table) SET \(column) = \(value)")
@@ -56,7 +69,7 @@ struct DamagedServeTests {
         let cut = [2, 20].map { part in
             Damage(name: "cut to one in \(part)", bytes: { $0 = $0.prefix($0.count / part) })
         }
-        return planted + flipped + cut
+        return planted + numbers + flipped + cut
     }
 
     /// Has a gateway write rows of many kinds, and end in order; gives messages to ask for.
@@ -83,6 +96,21 @@ struct DamagedServeTests {
         try await load.run(through: gateway, until: .milliseconds(100)) {
             try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
         }
+        _ = try await load.states(through: gateway)
+        // What comes now waits, and how the backend stands is kept.
+        rig.sandbox.apns.add(FaultRule(.answer(FaultAnswer(403, "InvalidProviderToken"))))
+        for number in 1...5 {
+            let message: JSONValue = [
+                "to": ["tokens": [["token": .string(SandboxRig.token(number, prefix: "ef")), "service": "ios-apns"]]],
+                "backend": "ios", "content": ["title": "Waits"],
+            ]
+            let answer = try await client.post("/v1/notifications", message.bytes, idempotencyKey: "waits \(number)")
+            #expect(answer.status == 202, "\(answer.problem)")
+        }
+        try await Program.wait("a parked backend") { () -> Bool? in
+            let backends = try await client.get("/v1/backends").json["backends"]?.arrayValue
+            return backends?.first { $0["name"] == "ios" }?["lane"]?["parked"] == true ? true : nil
+        }
         await client.close()
         gateway.child.send(SIGTERM)
         let result = try await gateway.child.end()
@@ -99,7 +127,7 @@ struct DamagedServeTests {
         let text = try String(contentsOfFile: config, encoding: .utf8)
         try text.replacing(rig.folder.path, with: copy.path).write(toFile: config, atomically: true, encoding: .utf8)
         if let sql = damage.sql {
-            let script = "sqlite3 chapar.db \"\(sql); SELECT changes()\""
+            let script = "sqlite3 chapar.db <<'SQL'\n\(sql);\nSELECT changes();\nSQL\n"
             let changed = try await Script.run(script, in: copy, path: "/usr/bin:/bin")
             guard let count = Int(changed.trimmingCharacters(in: .whitespacesAndNewlines)), count > 0 else {
                 try FileManager.default.removeItem(at: copy)

@@ -85,7 +85,7 @@ struct DoctorFilesTests {
     func noBackends() async throws {
         let folder = try TestFolder()
         defer { folder.remove() }
-        let config = try folder.write("server: { port: 0 }\nauth: { keyless: true }\n", to: "chapar.yaml")
+        let config = try folder.write("server: { port: 0 }\nauth: { keyless: true }\nbackends: {}\n", to: "chapar.yaml")
         let result = try await Program.run(["doctor", "--config", config])
         #expect(result.output.contains("nothing can be sent"), "\(result)")
         let last = try #require(result.lines.last)

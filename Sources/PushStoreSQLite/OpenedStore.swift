@@ -259,10 +259,15 @@ struct OpenedStore: Sendable {
     /// The times that numbers can be made of, in milliseconds since 1970.
     static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
+    /// Takes up the flows with what waits in each.
+    ///
+    /// The first due time is only a bound from which a flow reads its rows on disk. So a damaged one, which SQLite turns into a number,
+    /// refuses no start: the row is passed over, and logged, when the flow reads it.
     private mutating func countWaiting(_ db: Database) throws {
         let rows = try db.statement(
             """
-            SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
+            SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, CAST(w.due AS INTEGER) AS due
+            FROM flows f LEFT JOIN
             (SELECT flow, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
             WHERE state = 0 AND mark <> 2 GROUP BY flow) w ON w.flow = f.number ORDER BY f.number
             """
@@ -275,7 +280,7 @@ struct OpenedStore: Sendable {
                     isUrgent: try rows.integer(2) != 0,
                     caller: try rows.text(3),
                     waiting: try rows.count(4),
-                    firstDue: rows.isNull(5) ? nil : try rows.moment(5)
+                    firstDue: try rows.optional(5).map { min($0, StoredRange.moments.upperBound) }
                 )
             )
         }

@@ -56,7 +56,7 @@ struct SendTests {
         "A message that has nothing but an empty text is refused, and nothing is sent",
         arguments: [
             ([""], nil, 2), (["-"], "", 2), (["-"], "\n", 2), (["--body", " "], nil, 2), (["--title", "", ""], nil, 2),
-            (["--title", "Hi", ""], nil, 0), (["", "--badge", "0"], nil, 0), (["", "--silent"], nil, 0),
+            (["--title", "Hi", ""], nil, 0), (["", "--badge", "0"], nil, 0),
         ] as [([String], String?, Int32)]
     )
     func emptyText(words: [String], input: String?, status: Int32) async throws {

@@ -330,7 +330,9 @@ struct APIConnectionTests {
 
     @Test(
         "takes no body with a transfer coding that it does not undo",
-        arguments: ["Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"]
+        arguments: [
+            "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        ]
     )
     func transferCoding(fields: String) async throws {
         let harness = harness()

@@ -22,6 +22,10 @@ final class FileOwnership: Sendable {
 
     /// Takes the lock, or says which process has it.
     init(of path: String) throws(StoreError) {
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            throw .failed("the store \(path) is a folder: name a file in it, such as \(path)/chapar.db")
+        }
         let lockPath = path + ".lock"
         let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

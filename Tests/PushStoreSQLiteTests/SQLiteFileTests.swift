@@ -122,6 +122,19 @@ struct SQLiteFileTests {
         #expect(error?.description.contains("/nonexistent/folder/store.db") == true)
     }
 
+    @Test("A folder in the place of the store is named, and gets no lock beside it")
+    func folder() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store"
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+            let error = #expect(throws: StoreError.self) {
+                try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime())
+            }
+            #expect(error?.description.contains("\(path) is a folder") == true)
+            #expect(!FileManager.default.fileExists(atPath: path + ".lock"))
+        }
+    }
+
     @Test("A row that cannot be read is passed over and logged once; what is beside it goes on")
     func unreadableRow() async throws {
         try await TemporaryFolder.use { folder in

@@ -77,11 +77,12 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Gives the lock up: a run that had begun has ended in order.
-    func release() {
+    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as after a death of
+    /// the process.
+    func release(isInOrder: Bool = true) {
         descriptor.withLock { descriptor in
             if let open = descriptor {
-                lasting.withLock { $0 }.write(to: open)
+                if isInOrder { lasting.withLock { $0 }.write(to: open) }
                 // Said aloud: a child process that is just being started shares the lock until it has become another program.
                 flock(open, LOCK_UN)
                 close(open)

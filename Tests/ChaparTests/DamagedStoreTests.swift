@@ -50,7 +50,7 @@ struct DamagedStoreTests {
         }
     }
 
-    @Test("A gateway whose store's file was removed ends with 1 and a sentence, and doctor reports a run that did not end in order")
+    @Test("A gateway whose store's file was removed ends with 1 and a sentence, and doctor reports a broken run")
     func removed() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()

@@ -4,6 +4,7 @@ import Logging
 import PushCore
 import PushGateway
 import PushHTTP
+import PushQueue
 import ServiceLifecycle
 import Synchronization
 import UnixSignals

@@ -148,10 +148,12 @@ struct FlowGateTests {
         _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
         _ = state { $0.apply(.pause(.seconds(5), reason: "busy"), at: now) }
         #expect(state.value.isPauseInForce)
-        #expect(state.value.blockDetail == ("quota", nil))
+        #expect(state.value.blockDetail.reason == "quota")
+        #expect(state.value.blockDetail.sentence == nil)
         _ = state { $0.step(window: 10, at: now.addingTimeInterval(60)) }
         #expect(!state.value.isPauseInForce)
-        #expect(state.value.blockDetail == ("foreign_answer", "A wrong base_url."))
+        #expect(state.value.blockDetail.reason == "foreign_answer")
+        #expect(state.value.blockDetail.sentence == "A wrong base_url.")
         let paused = WorkerStatus(backend: "a", pauseReason: "quota", isPaused: true).health(BackendHealth())
         #expect(paused.status == .degraded)
         #expect(paused.detail == "paused by the platform, quota")

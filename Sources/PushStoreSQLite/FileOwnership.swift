@@ -22,6 +22,10 @@ final class FileOwnership: Sendable {
 
     /// Takes the lock, or says which process has it.
     init(of path: String) throws(StoreError) {
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            throw .failed("the store \(path) is a folder: name a file in it, such as \(path)/chapar.db")
+        }
         let lockPath = path + ".lock"
         let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -73,11 +77,12 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Gives the lock up: a run that had begun has ended in order.
-    func release() {
+    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as after a death of
+    /// the process.
+    func release(isInOrder: Bool = true) {
         descriptor.withLock { descriptor in
             if let open = descriptor {
-                lasting.withLock { $0 }.write(to: open)
+                if isInOrder { lasting.withLock { $0 }.write(to: open) }
                 // Said aloud: a child process that is just being started shares the lock until it has become another program.
                 flock(open, LOCK_UN)
                 close(open)

@@ -3,6 +3,7 @@ import GRDB
 public import Logging
 public import PushCore
 public import PushQueue
+import Synchronization
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
@@ -13,6 +14,8 @@ public final class SQLiteStore: NotificationStore {
     let core: StoreCore
     private let end = ThreadEnd()
     private let ownership: FileOwnership
+    /// Why nothing that was stored is there any more, as the end found it.
+    private let loss = Mutex<String?>(nil)
     let pool: DatabasePool
     /// Leaves half of the connections for reading to look-ups.
     let scans = ScanGate(atOnce: OpenedStore.readers / 2)
@@ -222,7 +225,10 @@ public final class SQLiteStore: NotificationStore {
         let now = core.time.steady.millisecondsSince1970
         let free = core.disk.free(now: now)
         if core.inbox.isClosed {
-            return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
+            let loss = loss.withLock { $0 }
+            var health = StoreHealth(acceptsWork: false, detail: loss ?? "the store is closed", freeBytes: free)
+            health.isLost = loss != nil
+            return health
         }
         let trouble = core.refusal(now: now) ?? core.status.lastFailure(now: now)
         let used = core.disk.used(now: now)
@@ -241,8 +247,13 @@ public final class SQLiteStore: NotificationStore {
         core.ports.removeAll()
         core.observers.removeAll()
         await core.timer.close()
+        // Before the connections close, which may write into a file that was emptied.
+        if let loss = core.disk.loss() {
+            core.status.logLoss(loss)
+            self.loss.withLock { $0 = loss }
+        }
         try? pool.close()
-        ownership.release()
+        ownership.release(isInOrder: loss.withLock { $0 } == nil)
     }
 
     // MARK: Parts

@@ -199,6 +199,11 @@ final class StoreStatus: Sendable {
         )
     }
 
+    /// Tells at the end that what was stored is gone.
+    func logLoss(_ reason: String) {
+        logger.error("the store's file was lost while the gateway ran", metadata: ["store.reason": "\(reason)"])
+    }
+
     /// Tells that the wall clock was set.
     func logJump(milliseconds: Int64) {
         logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])

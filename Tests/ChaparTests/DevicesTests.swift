@@ -114,7 +114,12 @@ struct DevicesTests {
             let wrong = try await run(["import", "-", "--format", "csv"], gateway, input: "id,usr\na,b\n")
             #expect(wrong.status == 2)
             #expect(wrong.errors.contains("Did you mean \"user\"?"))
-            #expect(try await run(["import", "-"], gateway, input: "nonsense\n").status == 1)
+            let nonsense = try await run(["import", "-"], gateway, input: "id,user\n")
+            #expect(nonsense.status == 1)
+            #expect(nonsense.errors.contains("a table is --format csv"), "\(nonsense.errors)")
+            let empty = try await run(["import", "-"], gateway, input: "")
+            #expect(empty.status == 0)
+            #expect(empty.errors.contains("stdin holds no device"), "\(empty.errors)")
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import PushCore
 import PushGateway
 import Testing
@@ -44,6 +45,24 @@ struct FirstKeyTests {
             #expect(failure?.description.contains(path) ?? false)
             #expect(failure?.status == .configuration)
         }
+    }
+
+    @Test("that cannot be read is named with what the command at hand can do about it")
+    func unreadable() throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        // With the end of the key's file the name is longer than a name may be.
+        var configuration = GatewayConfiguration()
+        configuration.store.path = folder.url.appending(path: String(repeating: "x", count: 250)).path
+        let path = FirstKey.path(of: configuration.store)
+        let command = #expect(throws: CommandFailure.self) { try FirstKey.read(path) }
+        #expect(command?.description.contains("--key-file or $CHAPAR_KEY") == true)
+        let store = configuration.store
+        let serve = #expect(throws: CommandFailure.self) {
+            try FirstKey.put(into: &configuration, store: store, logger: Logger(label: "test"))
+        }
+        #expect(serve?.description.contains("cannot be read") == true, "\(String(describing: serve))")
+        #expect(serve?.description.contains("--key-file") == false && serve?.status == .configuration)
     }
 
     @Test("of another user is refused, for root as well", .enabled(if: geteuid() == 0))

@@ -96,6 +96,31 @@ struct SQLiteFileTests {
             #expect(error?.description.contains("removed, emptied or replaced") == true, "\(String(describing: error))")
             #expect(await !store.health().acceptsWork)
             await store.close()
+            let health = await store.health()
+            #expect(health.isLost)
+            let next = try FileOwnership(of: path)
+            #expect(next.brokenRun?.process == getpid(), "the end was none in order")
+            next.release()
+        }
+    }
+
+    @Test("A loss that no request met before the end shows at the end; an end with its file is in order")
+    func lostAtTheEnd() async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, path) = (ManualTime(), folder + "/store.db")
+            let good = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            try await good.accept(time, recipients: 1)
+            await good.close()
+            let before = await good.health()
+            #expect(!before.isLost)
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+            await store.close()
+            let after = await store.health()
+            #expect(after.isLost)
+            let next = try FileOwnership(of: path)
+            #expect(next.brokenRun != nil)
+            next.release()
         }
     }
 
@@ -120,6 +145,19 @@ struct SQLiteFileTests {
             try SQLiteStore(SQLiteStoreOptions(path: "/nonexistent/folder/store.db"), time: ManualTime())
         }
         #expect(error?.description.contains("/nonexistent/folder/store.db") == true)
+    }
+
+    @Test("A folder in the place of the store is named, and gets no lock beside it")
+    func folder() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store"
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+            let error = #expect(throws: StoreError.self) {
+                try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime())
+            }
+            #expect(error?.description.contains("\(path) is a folder") == true)
+            #expect(!FileManager.default.fileExists(atPath: path + ".lock"))
+        }
     }
 
     @Test("A row that cannot be read is passed over and logged once; what is beside it goes on")

@@ -82,7 +82,8 @@ extension FirstKey {
             }
             return
         }
-        if let key = try read(path) {
+        let fix = "start the gateway as the user whose file it is, or remove it, and the next start makes a new key"
+        if let key = try read(path, unreadable: fix) {
             configuration.apiKeys = [entry(key)]
             logger.notice(
                 "no auth in the configuration: the first API key is needed, which commands on this machine find",
@@ -125,8 +126,12 @@ extension FirstKey {
     /// Reads the key; nil without a file.
     ///
     /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or change. For
-    /// root it may be another user's, whose folder it stands in.
-    static func read(_ path: String) throws(CommandFailure) -> Secret? {
+    /// root it may be another user's, whose folder it stands in. `unreadable` says what to do about one that cannot be read, which
+    /// depends on the command.
+    static func read(
+        _ path: String,
+        unreadable fix: String = "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
+    ) throws(CommandFailure) -> Secret? {
         func wrong(_ problem: String, _ fix: String) -> CommandFailure {
             CommandFailure("the first API key, \(path), \(problem): \(fix)", .configuration)
         }
@@ -136,10 +141,7 @@ extension FirstKey {
             case ENOENT: return nil
             case ELOOP: throw wrong("is a symbolic link", "remove it, and the next start makes a new key")
             default:
-                throw wrong(
-                    "cannot be read (\(String(cString: strerror(errno))))",
-                    "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
-                )
+                throw wrong("cannot be read (\(String(cString: strerror(errno))))", fix)
             }
         }
         defer { close(descriptor) }

@@ -131,7 +131,8 @@ struct ConfigDocument {
                 ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix)
             )
         }
-        return ConfigNode(.scalar(result.text), origin: origin)
+        let isQuoted = scalar.style == .singleQuoted || scalar.style == .doubleQuoted
+        return ConfigNode(.scalar(result.text), origin: origin, isQuoted: isQuoted)
     }
 
     private func origin(of node: Node) -> ConfigOrigin {

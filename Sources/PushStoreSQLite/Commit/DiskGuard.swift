@@ -55,9 +55,13 @@ final class DiskGuard: Sendable {
     private static let interval: Int64 = 1_000
 
     private let options: SQLiteStoreOptions
-    private let last = Mutex(Reading())
+    private let last: Mutex<Reading>
 
-    init(_ options: SQLiteStoreOptions) { self.options = options }
+    /// Begins with the file as it has just been opened.
+    init(_ options: SQLiteStoreOptions) {
+        self.options = options
+        last = Mutex(Reading(opened: Identity(options.path)))
+    }
 
     /// Whether the writer is to say what is in the file.
     func wantsUsage(now: Int64) -> Bool {
@@ -82,25 +86,36 @@ final class DiskGuard: Sendable {
             if now.distance(clamping: last.at) >= Self.interval {
                 last.free = options.freeBytes(options.path)
                 last.log = Self.bytes(of: options.path + "-wal")
-                let identity = Identity(options.path)
-                if let opened = last.opened {
-                    last.isLost = !(identity?.isStill(opened) ?? false)
-                }
-                if !last.isLost { last.opened = identity }
+                lookForFile(&last)
                 last.at = now
             }
             return last
         }
     }
 
+    private func lookForFile(_ last: inout Reading) {
+        let identity = Identity(options.path)
+        if let opened = last.opened { last.isLost = !(identity?.isStill(opened) ?? false) }
+        if !last.isLost { last.opened = identity }
+    }
+
+    /// Why what was stored is gone, by a look at this moment; nil while the file is the one that was opened.
+    func loss() -> String? {
+        last.withLock { last in
+            lookForFile(&last)
+            return last.isLost ? lossSentence : nil
+        }
+    }
+
+    private var lossSentence: String {
+        "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
+            + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
+    }
+
     /// Why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
-        if reading.isLost {
-            return
-                "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
-                + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
-        }
+        if reading.isLost { return lossSentence }
         if options.maximumBytes > 0, reading.used >= options.maximumBytes {
             return
                 "the store uses \(reading.used >> 20) MiB of the \(options.maximumBytes >> 20) MiB "

@@ -128,9 +128,15 @@ extension FlowGate {
             return false
         }
 
-        /// Why it is paused, slowed or parked, in the platform's word and in a sentence; nil when it flows.
+        /// Whether the pause that the platform asked for is what holds now: it ends after the time of the next probe.
+        var isPauseInForce: Bool {
+            guard let pausedUntil else { return false }
+            return probeAt.map { pausedUntil > $0 } ?? true
+        }
+
+        /// Why it is paused, slowed or parked, whichever holds now, in the platform's word and in a sentence; nil when it flows.
         var blockDetail: (reason: String?, sentence: String?) {
-            isProbing ? (probeReason, probeDetail) : (pauseReason, nil)
+            isProbing && !isPauseInForce ? (probeReason, probeDetail) : (pauseReason, nil)
         }
 
         /// Why the worker stands still, as a reason of bounded variety.
@@ -251,8 +257,9 @@ extension FlowGate {
         mutating func pause(until: Date, reason: String) -> Bool {
             let isNew = pausedUntil == nil
             move(.pause) { state in
-                state.pausedUntil = max(state.pausedUntil ?? until, until)
-                state.pauseReason = reason
+                // The longer one holds, with its reason.
+                guard state.pausedUntil.map({ until >= $0 }) ?? true else { return }
+                (state.pausedUntil, state.pauseReason) = (until, reason)
             }
             return isNew
         }

@@ -129,6 +129,7 @@ final class DeliveryWorker: Sendable {
             pauseDetail: state.blockDetail.sentence,
             isParked: state.isParked,
             isSlowed: state.isSlowed,
+            isPaused: state.isPauseInForce,
             breaker: breaker,
             areInvalidationsHeld: state.isHeld
         )

@@ -227,7 +227,25 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
         if case .waiting = phase { return held.append(.error(error)) }
-        if held.isEmpty { context.fireErrorCaught(error) } else { held.append(.error(error)) }
+        // What is no request has its answer after those to the requests before it.
+        if case .passing(isRead: true, _) = phase, error is HTTPParserError { return held.append(.error(error)) }
+        if held.isEmpty { process(error, context) } else { held.append(.error(error)) }
+    }
+
+    /// Answers bytes that are no request, and passes every other error on.
+    private func process(_ error: any Error, _ context: ChannelHandlerContext) {
+        switch (phase, error as? HTTPParserError) {
+        case (.idle, let error?):
+            phase = .closed
+            let answer = intake.refuseBytes(error, from: address, date: fastRequests.date)
+            encoder.writeAndFlush(NIOAny(IOData.byteBuffer(answer)), promise: nil)
+            // The client may be sending still, and an end of both directions at once could cost it the answer.
+            context.close(mode: .output, promise: nil)
+            timer?.cancel()
+            timer = close(context, in: limits.refusedBody)
+        case (.closed, _?): break
+        default: context.fireErrorCaught(error)
+        }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -326,7 +344,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             switch held[next] {
             case .part(let part): process(part, context)
             case .event(let event): context.fireUserInboundEventTriggered(event)
-            case .error(let error): context.fireErrorCaught(error)
+            case .error(let error): process(error, context)
             }
             next += 1
         }

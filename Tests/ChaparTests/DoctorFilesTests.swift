@@ -98,7 +98,7 @@ struct DoctorFilesTests {
         defer { folder.remove() }
         let place = folder.url.appending(path: "real").path
         try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: false)
-        let text = "server: { port: 0 }\nauth: { keyless: true }\nstore: { path: PATH }\n"
+        let text = "server: { port: 0 }\nauth: { keyless: true }\nbackends: {}\nstore: { path: PATH }\n"
         let config = try folder.write(text.replacing("PATH", with: place), to: "chapar.yaml")
         let doctor = try await Program.run(["doctor", "--config", config])
         #expect(doctor.output.contains("store.path: \(place) is a folder"), "\(doctor)")

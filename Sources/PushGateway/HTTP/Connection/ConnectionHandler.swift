@@ -68,8 +68,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
-    /// Whether the decoder reads no request after the one in progress, since that asks for another protocol: without an end of the
-    /// connection a client would wait for its next answer, and what it sends would be kept without bound.
+    /// Whether the decoder reads no request after the one in progress, since that ends the connection or asks for another protocol:
+    /// without an end of the connection a client would wait for its next answer, and what it sends would be kept without bound.
     private var isLast = false
     /// When the connection is closed unless the request that it waits for is there.
     private var deadline = NIODeadline.now()
@@ -157,8 +157,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            // The end of the connection is the end of the answer for a client of HTTP/1.0.
-            isLast = head.version != .http1_1
+            // The end of the connection is the end of the answer for a client of HTTP/1.0. What follows a request that ends the
+            // connection is no request (RFC 9112, 9.6).
+            isLast = head.version != .http1_1 || !head.isKeepAlive
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
                 write(refusal, context)

@@ -111,7 +111,7 @@ class Pair:
         client = self.gateways[0].client(timeout=30)
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + TOMORROW))
         for number in range(20):
-            if not self.post(client, f"tomorrow-{number}", [f"{number}-{place}" for place in range(TOKENS)], send_at=moment):
+            if not self.post(client, f"tomorrow-{number}", [f"{number}-{place}" for place in range(TOKENS)], options={"send_at": moment}):
                 raise SystemExit("what is for tomorrow was not accepted")
         client.close()
         for gateway in self.gateways:

@@ -40,7 +40,11 @@ class Service:
             disable_nagle_algorithm = True
 
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["content-length"]))
+                length = int(self.headers["content-length"])
+                body = self.rfile.read(length)
+                if len(body) < length:  # The gateway was killed.
+                    self.close_connection = True
+                    return
                 answer = json.dumps({"outcomes": service.take(json.loads(body), self.path.strip("/"))}).encode()
                 head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(answer)}\r\n\r\n"
                 self.wfile.write(head.encode() + answer)
@@ -49,7 +53,7 @@ class Service:
                 try:
                     super().handle()
                 except OSError:
-                    pass  # The gateway was killed.
+                    pass  # The same.
 
             def log_message(self, *_):
                 pass

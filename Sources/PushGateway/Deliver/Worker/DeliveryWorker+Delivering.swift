@@ -75,9 +75,12 @@ extension DeliveryWorker {
             self.finish(answered, of: batch)
         }
         // A task, so that it can be given up when it reports nothing; its end is awaited here.
-        let sending = Task { [backend, open, name] in
-            await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
-                await backend.send(due, report: report)
+        let sending = Task { [backend, open, name, store = dependencies.store, since = claimed.since] in
+            // Asked once more before each write: the process may stand still in between, until others have sent the same.
+            await SendPermit.$mayWrite.withValue({ store.holdsClaims(since: since) }) {
+                await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
+                    await backend.send(due, report: report)
+                }
             }
             open.end(batch)
         }

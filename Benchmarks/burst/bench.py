@@ -46,7 +46,7 @@ class Pair:
             gateway = rig.Gateway(bare, name, more="queue: { first_retry: 0.2, max_retry: 1 }\n", store=store, edit=lambda text: text + section)
             ends.callback(gateway.end)
             self.gateways.append(gateway)
-        self.accepted, self.lock, self.due = {}, threading.Lock(), iter(())
+        self.accepted, self.lock, self.due, self.trouble = {}, threading.Lock(), iter(()), []
 
     def post(self, client, title, tokens, **options):
         """Asks once; whether it was accepted."""
@@ -56,7 +56,7 @@ class Pair:
         except rig.NoAnswer:
             return False
         if answer.status not in (202, 503):
-            raise SystemExit(f"{title}: {answer.status} {answer.text[:300]}")
+            self.trouble.append(f"{title}: {answer.status} {answer.text[:300]}")
         return answer.status == 202
 
     def burst(self, posts):
@@ -67,6 +67,12 @@ class Pair:
         for thread in threads:
             thread.start()
         return threads
+
+    def join(self, threads):
+        for thread in threads:
+            thread.join()
+        if self.trouble:
+            raise SystemExit("\n".join(self.trouble[:5]))
 
     def _call(self, number):
         clients = [self.gateways[(number + place) % 2].client(timeout=30) for place in range(2)]
@@ -79,7 +85,9 @@ class Pair:
             deadline = time.monotonic() + 60
             while not self.post(clients[0], title, tokens):
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"{title} was not accepted in 60 s")
+                    self.trouble.append(f"{title} was not accepted in 60 s")
+                if self.trouble:
+                    return
                 clients.reverse()
                 time.sleep(0.02)
             self.accepted.update((service.key(title, token), post) for token in tokens)
@@ -139,8 +147,7 @@ def burst(posts, is_empty):
             both.database.ask("VACUUM ANALYZE")
         begun = time.monotonic()
         threads = both.burst(posts)
-        for thread in threads:
-            thread.join()
+        both.join(threads)
         taken = round(time.monotonic() - begun, 2)
         recorded = both.until_recorded(before + posts * TOKENS, begun)
         came = [one for one in both.platform.arrivals if one.key.startswith("burst")]
@@ -159,8 +166,7 @@ def killed(posts, after):
         recorded = both.recorded - before
         both.gateways[1].process.child.kill()
         both.gateways[1].process.child.wait()
-        for thread in threads:
-            thread.join()
+        both.join(threads)
         all_after = both.until_recorded(before + posts * TOKENS, begun)
         time.sleep(0.5)
         came = [one for one in both.platform.arrivals if one.key.startswith("burst")]

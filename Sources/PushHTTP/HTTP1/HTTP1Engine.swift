@@ -127,6 +127,10 @@
                     fail([call], lateFailure)
                     continue
                 }
+                guard call.batch.mayWrite else {
+                    fail([call], Batch.withdrawn)
+                    continue
+                }
                 start(call, deadline: deadline, now)
             }
         }

@@ -39,8 +39,7 @@ struct DamagedPageTests {
             let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
             let ids = try await fill(options, time)
             let first = ids[damaged].rawValue
-            // A fraction stays one in a column for whole numbers, and is in its place in the index. In the first row of a flow it is found at
-            // the start, which is refused.
+            // A fraction stays one in a column for whole numbers, and is in its place in the index.
             try damage(options, "UPDATE deliveries SET due = due - 0.5 WHERE id BETWEEN \(first) AND \(first + 2)")
             let store = try SQLiteStore(options, time: time)
             var found: [Int64] = []
@@ -58,6 +57,17 @@ struct DamagedPageTests {
             let wanted = whole.flatMap { index, id in (0..<2 + index % 2).map { id.rawValue + Int64($0) } }
             #expect(found == wanted)
             await store.close()
+        }
+    }
+
+    @Test("A damaged due time in the first row of a flow, which each start reads, refuses the start and is named")
+    func firstOfFlow() async throws {
+        try await TemporaryFolder.use { folder in
+            let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
+            let first = try await fill(options, time)[0].rawValue
+            try damage(options, "UPDATE deliveries SET due = due - 0.5 WHERE id BETWEEN \(first) AND \(first + 2)")
+            let error = #expect(throws: StoreError.self) { try SQLiteStore(options, time: time) }
+            #expect(error?.description.contains("flows.due holds a fraction where a whole number belongs") == true)
         }
     }
 

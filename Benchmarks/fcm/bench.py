@@ -5,7 +5,8 @@ usage: bench.py [--requests N] [--runs N] [--senders N] [--batch N] [--json FILE
 
 Both send the same notifications to equally fast responders, by turns. FCM's requests are larger (the token and the id stand
 in the body, with a token of 160 characters) and its answers have a body, which the backend reads. Trust the CPU per
-request: requests/s suffer from whatever else the machine does.
+request: requests/s suffer from whatever else the machine does. The goal is 0.9 of the APNs backend's requests/s; when it is missed the
+exit code is 1.
 """
 import argparse
 import json
@@ -72,7 +73,7 @@ def main():
              | {"failed": sum(run["failed"] for run in runs)} for name, runs in results.items()}
     ratio = {key: table["fcm"][key] / table["apns"][key] for key in ("rps", "cpu")}
     transport.report({"benchmark": "fcm", "requests": options.requests, "runs": options.runs, "senders": options.senders,
-                      "batch": options.batch, "median": table, "ratio": ratio, "all": results}, options.json)
+                      "batch": options.batch, "median": table, "ratio": ratio, "all": results}, options.json, rps=0.9)
 
 
 if __name__ == "__main__":

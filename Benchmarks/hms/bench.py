@@ -5,7 +5,7 @@ usage: bench.py [--recipients N] [--runs N] [--json FILE] [--binary FILE]
 
 Both send the same notification to the same simulator by turns, handed over as a gateway's worker does, one recipient in each
 request of `send`. The goal is that a recipient costs at most a twentieth in a full batch. Client and simulator are pinned to
-different cores, and only the client's CPU is counted.
+different cores, and only the client's CPU is counted. When the goal is missed the exit code is 1.
 """
 import argparse
 import json
@@ -17,8 +17,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "transport"))
+sys.path[:0] = [str(HERE.parent / "transport"), str(HERE.parent / "gateway")]
 import bench as transport  # noqa: E402
+from rig import judge  # noqa: E402
 
 GOAL = 20
 
@@ -69,6 +70,8 @@ def main():
     print(f"ratio {result['ratio']:.1f} (goal: at least {GOAL})")
     if options.json:
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+    if result["ratio"] < GOAL:
+        judge([f"ratio {result['ratio']:.1f}, at least {GOAL} is wanted"])
 
 
 if __name__ == "__main__":

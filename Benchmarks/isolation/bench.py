@@ -5,7 +5,8 @@ usage: bench.py [--chapar BINARY] [--rate N] [--seconds N] [--rounds N] [--json 
 
 A steady stream goes to one backend while the same number of messages goes to a neighbour: by turns one that answers and
 one that never does, so that each of its messages hangs until its deadline. What counts is the ratio of the stream's p99,
-from the POST to the platform's answer, in the same run. The goal is at most 1.1.
+from the POST to the platform's answer, in the same run. The goal is at most 1.1; when it is
+missed the exit code is 1.
 """
 import argparse
 import http.client
@@ -19,8 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from bench import percentile, wait_until  # noqa: E402
-from rig import KEY_ID, TEAM_ID, TOPIC, Rig, notification  # noqa: E402
+from rig import KEY_ID, TEAM_ID, TOPIC, Rig, judge, notification  # noqa: E402
 
+GOAL = 1.1
 NEVER_MS = 3_600_000
 
 
@@ -105,6 +107,8 @@ def main():
     print(json.dumps(result), flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps({**result, "rounds": figures}, indent=2))
+    if result["p99_ratio"] > GOAL:
+        judge([f"p99_ratio {result['p99_ratio']}, at most {GOAL} is wanted"])
 
 
 if __name__ == "__main__":

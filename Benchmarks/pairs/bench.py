@@ -4,7 +4,8 @@
 usage: bench.py --against BINARY [--chapar BINARY] [--pairs N] [--only NAME ...] [--postgres] [--quick] [--json FILE]
 
 The parts `single` and `hundred` of `Benchmarks/run gateway`, each with both binaries one after the other, so often (default 5) and in
-either order. The figure is the median of the pairs' ratios, new to old; the goal is at most 1.05. With `--postgres` each run has a private
+either order. The figure is the median of the pairs' ratios, new to old; the goal is at most 1.05 of CPU, and
+nothing lost; when it is missed the exit code is 1. With `--postgres` each run has a private
 PostgreSQL server as its store, whose own CPU is not counted; else the embedded store. A binary against itself shows the noise.
 """
 import argparse
@@ -19,9 +20,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
 from bench import throughput  # noqa: E402
 from postgres import postgres  # noqa: E402
-from rig import Rig, h2load_reference  # noqa: E402
+from rig import Rig, h2load_reference, judge  # noqa: E402
 
 PARTS = {"single": (1, 100_000, 64), "hundred": (100, 6_000, 16)}  # Notifications a POST, POSTs, connections.
+GOAL = 1.05
 
 
 def measure(rig, reference, name, scale, binary, on_postgres):
@@ -45,7 +47,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
-    scale, figures = 10 if arguments.quick else 1, []
+    scale, figures, missed = 10 if arguments.quick else 1, [], []
     with tempfile.TemporaryDirectory(prefix="chapar-bench-") as folder, Rig(folder, arguments.chapar) as rig:
         with rig.responder() as responder:
             reference = h2load_reference(rig, responder, 400_000 // scale)
@@ -64,8 +66,13 @@ def main():
                       for key in ("cpu_us", "delivered_per_s")}
             print(json.dumps({"benchmark": "pairs", "part": name, "pairs": arguments.pairs, "cpu_ratio": median["cpu_us"],
                               "delivered_per_s_ratio": median["delivered_per_s"]}), flush=True)
+            if median["cpu_us"] > GOAL:
+                missed.append(f"{name}: cpu_ratio {median['cpu_us']}, at most {GOAL} is wanted")
+            if any(f["chapar"]["lost"] for f in figures if f["part"] == name):
+                missed.append(f"{name}: some are lost")
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))
+    judge(missed)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures what a gateway writes while many messages wait, and how soon they go out when their backend is back.
 
-usage: bench.py [--chapar BINARY] [--waiting N ...] [--settle S] [--seconds S] [--only gone|paused] [--json FILE]
+usage: bench.py [--chapar BINARY] [--waiting N ...] [--settle S] [--seconds S] [--only gone|paused] [--postgres] [--json FILE]
 
 Two reasons to wait: `gone`, the backend was taken out of the configuration; `paused`, its platform cannot be reached, and the
-messages are for no other backend, while a route goes on from it to another after a second (`patience`). After `--settle` seconds the bytes are counted that the process
-writes, by any system call. Then the backend comes back: by a reload of a configuration that has it again, or with
+messages are for no other backend, while a route goes on from it to another after a second (`patience`). After `--settle` seconds the
+bytes are counted that the process writes, by any system call; with `--postgres` those of the database's write-ahead log. Then the backend comes back: by a reload of a configuration that has it again, or with
 `POST /v1/backends/ios/retry` once its platform answers. Goals: below 20 KB/s written; the first message within 2 s, and from then on
 no 2 s without one until all have gone. Ends with 1 when a goal is missed.
 """
@@ -21,6 +21,7 @@ import urllib.error
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+from postgres import postgres  # noqa: E402
 from rig import Rig, free_port, notification  # noqa: E402
 
 BATCH = 1000
@@ -44,13 +45,18 @@ def post_all(gateway, waiting, **fields):
         gateway.post("/v1/notifications/batch", {"notifications": batch})
 
 
-def idle(gateway, settle, seconds):
-    """Bytes a second that are written, and the CPU a second that it costs, after a while."""
+def idle(gateway, settle, seconds, database):
+    """Bytes a second that are written, those that go to the disk, and the CPU a second that it costs, after a while."""
+    def look():
+        chars, disk = written(gateway.pid)
+        if database:  # A gateway writes to its sockets; what it has the database write is in the log.
+            chars = disk = database.counters()["wal"]
+        return chars, disk, gateway.cpu
+
     time.sleep(settle)
-    (chars, disk), cpu = written(gateway.pid), gateway.cpu
+    before = look()
     time.sleep(seconds)
-    after = written(gateway.pid)
-    return (after[0] - chars) / seconds, (after[1] - disk) / seconds, (gateway.cpu - cpu) / seconds
+    return [(after - begun) / seconds for after, begun in zip(look(), before)]
 
 
 def until_out(responder, waiting, begun):
@@ -68,23 +74,24 @@ def until_out(responder, waiting, begun):
     return 60.0 if first is None else first, last - begun, longest, seen >= waiting
 
 
-def measure(rig, arguments, reason, waiting):
+def measure(rig, arguments, reason, waiting, database=None):
     port = free_port()
     config = Path(rig.path("chapar.yaml"))
     route = "routes:\n  - { use: { fallback: [ios, spare], patience: 1 } }\n"
     with rig.responder() as spare:
         def write(backends, routes=""):
             text = config.read_text()
-            head = text[:text.index("backends:\n")]
-            config.write_text(head + "backends:\n" + backends + routes)
+            head, rest = text.split("backends:\n")
+            keyless = "".join(line for line in rest.splitlines(True) if line.startswith("auth:"))
+            config.write_text(head + "backends:\n" + backends + routes + keyless)
 
         with rig.gateway(port, extra=backend("spare", spare.port) + (route if reason == "paused" else ""),
-                         chapar=arguments.chapar) as gateway:
+                         chapar=arguments.chapar, postgres=database and database.url) as gateway:
             post_all(gateway, waiting, backend="ios")
             if reason == "gone":
                 write(backend("spare", spare.port))
                 os.kill(gateway.pid, signal.SIGHUP)
-            bytes_a_second, disk_a_second, cpu = idle(gateway, arguments.settle, arguments.seconds)
+            bytes_a_second, disk_a_second, cpu = idle(gateway, arguments.settle, arguments.seconds, database)
             with rig.responder(port=port) as responder:
                 begun = time.monotonic()
                 if reason == "gone":
@@ -96,7 +103,7 @@ def measure(rig, arguments, reason, waiting):
                 first, last, longest, is_whole = until_out(responder, waiting, begun)
     goals = bytes_a_second < 20_000 and first < 2 and longest < 2 and is_whole and spare.answered == 0
     return {
-        "benchmark": "standing", "reason": reason, "waiting": waiting,
+        "benchmark": "standing", "store": "postgres" if database else "sqlite", "reason": reason, "waiting": waiting,
         "written_bytes_per_second": round(bytes_a_second), "disk_bytes_per_second": round(disk_a_second),
         "idle_cpu": round(cpu, 4), "first_s": round(first, 2), "all_s": round(last, 2),
         "longest_gap_s": round(longest, 2), "went_elsewhere": spare.answered, "ok": goals,
@@ -110,13 +117,18 @@ def main():
     parser.add_argument("--settle", type=float, default=60)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--only", choices=["gone", "paused"])
+    parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL server as the store")
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
     results = []
     for reason in [arguments.only] if arguments.only else ["gone", "paused"]:
         for waiting in arguments.waiting:
-            with tempfile.TemporaryDirectory(prefix="chapar-bench-") as folder, Rig(folder, arguments.chapar) as rig:
-                results.append(measure(rig, arguments, reason, waiting))
+            with contextlib.ExitStack() as stack:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="chapar-bench-"))
+                rig = stack.enter_context(Rig(folder, arguments.chapar))
+                place = Path(tempfile.gettempdir()) / f"chapar-bench-pg-{reason}-{waiting}-{os.getpid()}"
+                database = stack.enter_context(postgres(place, "max_wal_size=4GB")) if arguments.postgres else None
+                results.append(measure(rig, arguments, reason, waiting, database))
                 print(json.dumps(results[-1]), flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=2))

@@ -5,7 +5,8 @@ usage: bench.py [--requests N] [--runs N] [--streams N] [--batch N] [--no-auth] 
 
 Both send the same requests to the same responder, by turns; the responder is pinned to one core and the client to the
 other. Trust the CPU per request: requests/s suffer from whatever else the machine does. Needs a C compiler, libnghttp2,
-OpenSSL, h2load (Debian: nghttp2-client) and taskset.
+OpenSSL, h2load (Debian: nghttp2-client) and taskset. The goal is at least h2load's requests/s; when it is missed, or a request
+failed, the exit code is 1.
 """
 import argparse
 import base64
@@ -15,11 +16,15 @@ import re
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(1, str(HERE.parent / "gateway"))
+from rig import judge  # noqa: E402
+
 SERVER_CPU = os.environ.get("BENCH_SERVER_CPU", "0")
 CLIENT_CPU = os.environ.get("BENCH_CLIENT_CPU", "1")
 FIELDS = {"apns-topic": "com.example.app", "apns-push-type": "alert", "apns-priority": "10", "apns-expiration": "0"}
@@ -124,8 +129,9 @@ def compare(folder, options, fields, ours):
             "ratio": ratio, "all": {"h2load": reference, "chapar": own}}
 
 
-def report(result, file):
-    """Prints a table and one line of JSON, which also goes to `file` if there is one."""
+def report(result, file, rps, cpu=None):
+    """Prints a table and one line of JSON, which also goes to `file` if there is one. Ends with 1 when the requests/s are below `rps` times
+    the reference's, the CPU a request is above `cpu` times, or a request failed."""
     print(f"{'':8}{'requests/s':>12}{'CPU us each':>13}{'RSS MiB':>9}{'failed':>8}")
     for name, row in result["median"].items():
         print(f"{name:8}{row['rps']:12,.0f}{row['cpu']:13.2f}{row['rss']:9.1f}{row['failed']:8}")
@@ -133,6 +139,12 @@ def report(result, file):
     print(json.dumps(result))
     if file:
         Path(file).write_text(json.dumps(result, indent=2))
+    missed = [f"{name}: {row['failed']} requests failed" for name, row in result["median"].items() if row["failed"]]
+    if result["ratio"]["rps"] < rps:
+        missed.append(f"requests/s {result['ratio']['rps']:.2f} of the reference, at least {rps} is wanted")
+    if cpu is not None and result["ratio"]["cpu"] > cpu:
+        missed.append(f"CPU a request {result['ratio']['cpu']:.2f} of the reference, at most {cpu} is wanted")
+    judge(missed)
 
 
 def main():
@@ -158,7 +170,7 @@ def main():
 
         result = compare(folder, options, fields, ours)
     result |= {"benchmark": "transport", "batch": options.batch, "authorization": bool(authorization)}
-    report(result, options.json)
+    report(result, options.json, rps=1.0)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,9 @@ public final class AltcraftBackend: PushBackend {
     /// A launch that is repeated sends twice.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
 
+    /// A campaign is started once a request, and each has a connection.
+    public var window: Int? { client.options.common.maximumConnections }
+
     /// The connections of both, subscriptions' and campaigns'.
     public var health: BackendHealth {
         var health = BackendHealth(client.pool.status)

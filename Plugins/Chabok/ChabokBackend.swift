@@ -215,6 +215,12 @@ public final class ChabokBackend: PushBackend {
     /// Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 
+    /// What the connections take in full arrays.
+    public var window: Int? { options.common.maximumConnections * ChabokBatch.arrayLimit }
+
+    /// Arrays of different bodies.
+    public var batching: RequestBatching? { RequestBatching(limit: ChabokBatch.arrayLimit, isMixed: true) }
+
     /// The link, and whether the access token is good.
     public var health: BackendHealth {
         var health = BackendHealth(client.pool.status)

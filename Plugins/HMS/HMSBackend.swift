@@ -254,6 +254,9 @@ public final class HMSBackend: PushBackend {
         max(1, Int(clamping: Double(options.common.maximumConnections * options.batchSize) * flow.share))
     }
 
+    /// One notification to as many recipients as a section allows.
+    public var batching: RequestBatching? { RequestBatching(limit: options.batchSize, isMixed: false) }
+
     /// Connections, credential, and what Huawei complained about.
     public var health: BackendHealth { BackendHealth(pool.status, alert: alert.withLock { $0 }) }
 

@@ -80,6 +80,12 @@ public final class IDPushBackend: PushBackend {
         sender?.check(notification, for: recipient) ?? PayloadCheck()
     }
 
+    /// The sender's; without one nothing is sent.
+    public var window: Int? { sender?.window }
+
+    /// The sender's.
+    public var batching: RequestBatching? { sender?.batching }
+
     /// The connections to both.
     public var health: BackendHealth {
         var health = sender?.health ?? BackendHealth(detail: "registers devices, cannot send: no onesignal section")

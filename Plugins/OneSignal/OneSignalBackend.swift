@@ -286,6 +286,12 @@ public final class OneSignalBackend: PushBackend {
         OneSignalCheck.examine(notification)
     }
 
+    /// What the connections take in full requests.
+    public var window: Int? { options.common.maximumConnections * currentChunkSize }
+
+    /// One notification to as many recipients as the platform takes.
+    public var batching: RequestBatching? { RequestBatching(limit: currentChunkSize, isMixed: false) }
+
     /// What went wrong last, until something works.
     public var health: BackendHealth { BackendHealth(client.pool.status, alert: alert.withLock { $0 }) }
 

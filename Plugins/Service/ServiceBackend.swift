@@ -93,6 +93,11 @@ public final class ServiceBackend: PushBackend {
     /// What the options say.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
 
+    /// What the connections take in full batches.
+    public var window: Int? { options.common.maximumConnections * options.batchSize }
+    /// Batches of different messages.
+    public var batching: RequestBatching? { RequestBatching(limit: options.batchSize, isMixed: true) }
+
     /// The connections.
     public var health: BackendHealth { BackendHealth(pool.status) }
 

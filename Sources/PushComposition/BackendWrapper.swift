@@ -18,6 +18,8 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var window: Int? { wrapped.window }
     /// The wrapped backend's.
+    public var batching: RequestBatching? { wrapped.batching }
+    /// The wrapped backend's.
     public var pacing: Pacing? { wrapped.pacing }
     /// The wrapped backend's.
     public var health: BackendHealth { wrapped.health }

@@ -72,6 +72,9 @@ public struct FallbackBackend: BackendGroup {
     public var window: Int? { members.first?.backend.window }
 
     /// The first backend's, for that is where messages enter.
+    public var batching: RequestBatching? { members.first?.backend.batching }
+
+    /// The first backend's, for that is where messages enter.
     public var pacing: Pacing? { members.first?.backend.pacing }
 
     /// A fault is what every backend that takes such recipients would refuse; the rest are warnings.

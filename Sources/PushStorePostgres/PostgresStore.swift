@@ -188,6 +188,11 @@ public final class PostgresStore: NotificationStore {
         PostgresPort(enqueues, receive)
     }
 
+    /// False once the node has missed renewals of its lease since then: another one may have taken its claims.
+    public func holdsClaims(since moment: ContinuousClock.Instant) -> Bool {
+        core.leaseHealth.isUnbroken(since: moment)
+    }
+
     /// Takes due deliveries of a backend's queue, and waits for some when there are none.
     public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]

@@ -16,9 +16,16 @@ final class FileOwnership: Sendable {
     private let lasting: Mutex<LockNote>
     /// The run before this ownership that did not end in order; nil when the last one did.
     let brokenRun: BrokenRun?
+    /// The number of an event that was committed before, and must be in the store; nil when none is known.
+    let committed: Int64?
+    private let runSince = Mutex<Date?>(nil)
 
     /// Takes the lock, or says which process has it.
     init(of path: String) throws(StoreError) {
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            throw .failed("the store \(path) is a folder: name a file in it, such as \(path)/chapar.db")
+        }
         let lockPath = path + ".lock"
         let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -38,27 +45,44 @@ final class FileOwnership: Sendable {
         }
         let former = LockNote(in: descriptor)
         brokenRun = former.unendedRun
-        lasting = Mutex(LockNote(process: getpid(), runSince: nil, broken: former.unendedRun))
-        LockNote(process: getpid(), runSince: nil, broken: former.unendedRun).write(to: descriptor)
+        committed = former.committed
+        // Kept until a run begins: a start that does not find the event is refused each time.
+        let note = LockNote(process: getpid(), runSince: nil, broken: former.unendedRun, committed: former.committed)
+        lasting = Mutex(note)
+        note.write(to: descriptor)
         self.descriptor = Mutex(descriptor)
     }
 
     deinit { release() }
 
+    /// Notes what is committed, for a start after a death of the process: what it does not find then was lost with the write-ahead log.
+    func note(committed event: Int64) {
+        descriptor.withLock { descriptor in
+            guard let descriptor, let since = runSince.withLock({ $0 }) else { return }
+            LockNote(process: getpid(), runSince: since, broken: brokenRun, committed: event)
+                .write(to: descriptor, isLasting: false)
+        }
+    }
+
+    /// What was committed before counts no more: another database takes its place.
+    func forgetCommitted() { lasting.withLock { $0.committed = nil } }
+
     /// Notes that a gateway has the store from now on, until ``release()``.
     func beginRun(at now: Date) {
         descriptor.withLock { descriptor in
             guard let descriptor else { return }
+            runSince.withLock { $0 = now }
             lasting.withLock { $0 = LockNote(process: getpid(), runSince: nil, broken: nil) }
             LockNote(process: getpid(), runSince: now, broken: brokenRun).write(to: descriptor)
         }
     }
 
-    /// Gives the lock up: a run that had begun has ended in order.
-    func release() {
+    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as after a death of
+    /// the process.
+    func release(isInOrder: Bool = true) {
         descriptor.withLock { descriptor in
             if let open = descriptor {
-                lasting.withLock { $0 }.write(to: open)
+                if isInOrder { lasting.withLock { $0 }.write(to: open) }
                 // Said aloud: a child process that is just being started shares the lock until it has become another program.
                 flock(open, LOCK_UN)
                 close(open)

@@ -7,21 +7,26 @@ package import PushQueue
 ///     4711
 ///     running since 2026-11-26T19:40:00.000Z
 ///     broken off: 4242 since 2026-11-25T08:00:00.000Z
+///     committed: 90210
 ///
 /// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its process and
-/// beginning, until a later run has ended. Older versions write and read the first line alone.
+/// beginning, until a later run has ended; while a gateway runs, the number of an event that is committed, which a later start must find.
+/// Older versions write and read the first line alone.
 struct LockNote: Sendable {
     private static let running = "running since "
     private static let brokenOff = "broken off: "
+    private static let committed = "committed: "
     /// A bound on the bytes of a note.
     private static let largestFile = 256
 
     var process: Int32?
     var runSince: Date?
     var broken: BrokenRun?
+    /// The number of an event that was committed in the run that goes on, or was broken off; nil when none is known.
+    var committed: Int64?
 
-    init(process: Int32?, runSince: Date?, broken: BrokenRun?) {
-        (self.process, self.runSince, self.broken) = (process, runSince, broken)
+    init(process: Int32?, runSince: Date?, broken: BrokenRun?, committed: Int64? = nil) {
+        (self.process, self.runSince, self.broken, self.committed) = (process, runSince, broken, committed)
     }
 
     /// Reads a note; a part that is missing or cannot be read is nil.
@@ -33,6 +38,8 @@ struct LockNote: Sendable {
         for line in lines.dropFirst() {
             if line.hasPrefix(Self.running) {
                 runSince = RFC3339.parse(String(line.dropFirst(Self.running.count)))
+            } else if line.hasPrefix(Self.committed) {
+                committed = Int64(line.dropFirst(Self.committed.count)).map { max(0, $0) }
             } else if line.hasPrefix(Self.brokenOff) {
                 let parts = line.dropFirst(Self.brokenOff.count).split(separator: " ")
                 if let process = parts.first.flatMap({ Int32($0) }),
@@ -52,14 +59,17 @@ struct LockNote: Sendable {
     /// Writes the note in place of what is there, and lets it survive a loss of power.
     ///
     /// When a note cannot be written, the next gateway does not learn of an end that was not in order, and nothing else is lost.
-    func write(to descriptor: Int32) {
+    ///
+    /// With `isLasting` false it survives a death of the process only: a disk that loses it with the power may have lost what it speaks of.
+    func write(to descriptor: Int32, isLasting: Bool = true) {
         var text = process.map { "\($0)\n" } ?? "\n"
         if let runSince { text += "\(Self.running)\(RFC3339.string(runSince))\n" }
         if let broken { text += "\(Self.brokenOff)\(broken.process) since \(RFC3339.string(broken.since))\n" }
+        if let committed { text += "\(Self.committed)\(committed)\n" }
         let bytes = Array(text.utf8)
         _ = pwrite(descriptor, bytes, bytes.count, 0)
         _ = ftruncate(descriptor, bytes.count)
-        _ = fsync(descriptor)
+        if isLasting { _ = fsync(descriptor) }
     }
 }
 

@@ -227,7 +227,10 @@ struct OpenedStore: Sendable {
     /// meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts as no time that has passed.
     /// So a clock that is wrong holds nothing up and, set on the same machine, ends nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
-        let wall = time.now.millisecondsSince1970
+        let (now, base) = time.reading
+        let wall = now.millisecondsSince1970
+        // How far it is ahead of this process's steady time: rounded once, where two rounded times may be a millisecond further apart.
+        let ahead = Date(timeIntervalSince1970: now.timeIntervalSince(base)).millisecondsSince1970
         let marks = try db.statement("SELECT name, value FROM marks")
         var saved: [String: Int64] = [:]
         while try marks.next() { saved[try marks.text(0)] = try marks.integer(1) }
@@ -246,6 +249,9 @@ struct OpenedStore: Sendable {
             wallOffset = try Self.plausible(savedWall, "wall", in: Self.times).subtracting(
                 clamping: savedSteady
             )
+            // Times of day are kept as steady times: an error of the readings would move each one that is shown.
+            let kept = wall.subtracting(clamping: wallOffset)
+            if kept >= savedSteady, kept.distance(clamping: steady) <= Self.readingError { steady = kept }
         }
         steady = max(steady, NotificationID(rawValue: highestID).time.millisecondsSince1970)
         guard steady < Self.times.upperBound else {
@@ -253,16 +259,24 @@ struct OpenedStore: Sendable {
                 "the machine's clock says \(RFC3339.string(time.now)), beyond the last time that a number can be made of: set it"
             )
         }
-        shift = steady.subtracting(clamping: time.steady.millisecondsSince1970)
+        shift = steady.subtracting(clamping: wall.subtracting(clamping: ahead))
     }
+
+    /// So far apart the clocks may be for having been read one after the other and in whole milliseconds; no clock is set by so little.
+    private static let readingError: Int64 = 50
 
     /// The times that numbers can be made of, in milliseconds since 1970.
     static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
+    /// Takes up the flows with what waits in each.
+    ///
+    /// The first due time is only a bound from which a flow reads its rows on disk. So a damaged one, which SQLite turns into a number,
+    /// refuses no start: the row is passed over, and logged, when the flow reads it.
     private mutating func countWaiting(_ db: Database) throws {
         let rows = try db.statement(
             """
-            SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, w.due FROM flows f LEFT JOIN
+            SELECT f.number, f.backend, f.urgent, f.caller, coalesce(w.waiting, 0) AS waiting, CAST(w.due AS INTEGER) AS due
+            FROM flows f LEFT JOIN
             (SELECT flow, count(*) AS waiting, min(due) AS due FROM deliveries INDEXED BY waiting
             WHERE state = 0 AND mark <> 2 GROUP BY flow) w ON w.flow = f.number ORDER BY f.number
             """
@@ -275,7 +289,7 @@ struct OpenedStore: Sendable {
                     isUrgent: try rows.integer(2) != 0,
                     caller: try rows.text(3),
                     waiting: try rows.count(4),
-                    firstDue: rows.isNull(5) ? nil : try rows.moment(5)
+                    firstDue: try rows.optional(5).map { min($0, StoredRange.moments.upperBound) }
                 )
             )
         }

@@ -3,6 +3,7 @@ import GRDB
 public import Logging
 public import PushCore
 public import PushQueue
+import Synchronization
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
@@ -13,6 +14,8 @@ public final class SQLiteStore: NotificationStore {
     let core: StoreCore
     private let end = ThreadEnd()
     private let ownership: FileOwnership
+    /// Why nothing that was stored is there any more, as the end found it.
+    private let loss = Mutex<String?>(nil)
     let pool: DatabasePool
     /// Leaves half of the connections for reading to look-ups.
     let scans = ScanGate(atOnce: OpenedStore.readers / 2)
@@ -31,6 +34,7 @@ public final class SQLiteStore: NotificationStore {
         let (pool, opened) = try OpenedStore.open(options, time: time) {
             logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
         }
+        try Self.compare(opened, with: ownership, pool, options, logger)
         ownership.beginRun(at: time.now)
         if let run = ownership.brokenRun {
             logger.warning(
@@ -38,7 +42,9 @@ public final class SQLiteStore: NotificationStore {
                 metadata: ["run.process": "\(run.process)", "run.since": "\(RFC3339.string(run.since))"]
             )
         }
-        let core = StoreCore(options, time: time, logger: logger, opened: opened)
+        let core = StoreCore(options, time: time, logger: logger, opened: opened) { [ownership] in
+            ownership.note(committed: $0)
+        }
         self.pool = pool
         self.core = core
         if !opened.givesPagesBack {
@@ -52,6 +58,31 @@ public final class SQLiteStore: NotificationStore {
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }
+    }
+
+    /// Refuses a store that lacks what the last run had committed: SQLite passes over a write-ahead log that is damaged, cut or gone.
+    ///
+    /// A commit that need not survive a loss of power (``SQLiteStoreOptions/Durability/normal``) may be missing after one.
+    private static func compare(
+        _ opened: OpenedStore,
+        with ownership: FileOwnership,
+        _ pool: DatabasePool,
+        _ options: SQLiteStoreOptions,
+        _ logger: Logger
+    ) throws(StoreError) {
+        guard let committed = ownership.committed, opened.lastEvent < committed else { return }
+        let lost = committed.subtracting(clamping: opened.lastEvent)
+        let what =
+            "the last run had committed events up to \(committed), and \(lost) of them are missing with the messages they tell of: its "
+            + "write-ahead log \(options.path)-wal was damaged, cut or removed"
+        guard options.durability == .full else {
+            return logger.warning("commits of the last run are missing", metadata: ["store": "\(what)"])
+        }
+        try? pool.close()
+        throw .damaged(
+            "the store \(options.path) is damaged: \(what). Put a backup in its place: chapar restore BACKUP; or go on without them: remove "
+                + "\(options.path).lock; see docs/Operations.md, \"A damaged store\""
+        )
     }
 
     deinit { core.inbox.close() }
@@ -194,7 +225,10 @@ public final class SQLiteStore: NotificationStore {
         let now = core.time.steady.millisecondsSince1970
         let free = core.disk.free(now: now)
         if core.inbox.isClosed {
-            return StoreHealth(acceptsWork: false, detail: "the store is closed", freeBytes: free)
+            let loss = loss.withLock { $0 }
+            var health = StoreHealth(acceptsWork: false, detail: loss ?? "the store is closed", freeBytes: free)
+            health.isLost = loss != nil
+            return health
         }
         let trouble = core.refusal(now: now) ?? core.status.lastFailure(now: now)
         let used = core.disk.used(now: now)
@@ -213,8 +247,13 @@ public final class SQLiteStore: NotificationStore {
         core.ports.removeAll()
         core.observers.removeAll()
         await core.timer.close()
+        // Before the connections close, which may write into a file that was emptied.
+        if let loss = core.disk.loss() {
+            core.status.logLoss(loss)
+            self.loss.withLock { $0 = loss }
+        }
         try? pool.close()
-        ownership.release()
+        ownership.release(isInOrder: loss.withLock { $0 } == nil)
     }
 
     // MARK: Parts

@@ -1,3 +1,5 @@
+internal import PushCore
+
 /// What can be chosen about an embedded store.
 ///
 /// The defaults suit a gateway on one machine.
@@ -86,6 +88,6 @@ public struct SQLiteStoreOptions: Sendable {
     /// The most pages the file may have; for tests of a disk that is really full.
     var maximumPages: Int?
 
-    /// Makes options with the defaults for a file.
-    public init(path: String) { self.path = path }
+    /// Makes options with the defaults for a file; of a symbolic link for the file that it leads to, whose lock two stores share.
+    public init(path: String) { self.path = FileLink.target(of: path) }
 }

@@ -23,8 +23,18 @@ final class StoreCore: Sendable {
     private let waitingCount: Atomic<Int>
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 
-    init(_ options: SQLiteStoreOptions, time: any TimeSource, logger: Logger, opened: OpenedStore) {
+    /// Takes the number of the last event that is committed, about once a second.
+    let noteCommitted: @Sendable (Int64) -> Void
+
+    init(
+        _ options: SQLiteStoreOptions,
+        time: any TimeSource,
+        logger: Logger,
+        opened: OpenedStore,
+        noteCommitted: @escaping @Sendable (Int64) -> Void = { _ in }
+    ) {
         self.options = options
+        self.noteCommitted = noteCommitted
         let time = StoreTime(base: time, shift: opened.shift)
         self.time = time
         let inbox = Inbox(
@@ -187,6 +197,11 @@ final class StoreStatus: Sendable {
             "a row cannot be read and is passed over: the store's file is damaged",
             metadata: ["store.error": "\(sentence)"]
         )
+    }
+
+    /// Tells at the end that what was stored is gone.
+    func logLoss(_ reason: String) {
+        logger.error("the store's file was lost while the gateway ran", metadata: ["store.reason": "\(reason)"])
     }
 
     /// Tells that the wall clock was set.

@@ -50,6 +50,21 @@ struct DamagedStoreTests {
         }
     }
 
+    @Test("A gateway whose store's file was removed ends with 1 and a sentence, and doctor reports a broken run")
+    func removed() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            for suffix in ["", "-wal", "-shm"] { unlink(rig.folder.appending(path: "chapar.db" + suffix).path) }
+            gateway.child.send(SIGTERM)
+            let end = try await gateway.child.end()
+            #expect(end.status == 1, "\(end.errors)")
+            #expect(end.errors.contains("the gateway ended without its store"), "\(end.errors)")
+            let doctor = try await Program.run(["doctor", "--config", rig.config])
+            #expect(doctor.output.contains("did not end in order"), "\(doctor.output)")
+        }
+    }
+
     @Test(
         "A store that cannot be opened is a sentence with what to do and exit code 75, and no copy of it is called good"
     )

@@ -114,7 +114,12 @@ struct DevicesTests {
             let wrong = try await run(["import", "-", "--format", "csv"], gateway, input: "id,usr\na,b\n")
             #expect(wrong.status == 2)
             #expect(wrong.errors.contains("Did you mean \"user\"?"))
-            #expect(try await run(["import", "-"], gateway, input: "nonsense\n").status == 1)
+            let nonsense = try await run(["import", "-"], gateway, input: "id,user\n")
+            #expect(nonsense.status == 1)
+            #expect(nonsense.errors.contains("a table is --format csv"), "\(nonsense.errors)")
+            let empty = try await run(["import", "-"], gateway, input: "")
+            #expect(empty.status == 0)
+            #expect(empty.errors.contains("stdin holds no device"), "\(empty.errors)")
         }
     }
 
@@ -162,6 +167,34 @@ struct DevicesTests {
             #expect(csv.lines.first == DeviceCSV.columns.joined(separator: ","))
             #expect(csv.lines.count == 359)
             #expect(csv.errors.contains("dead tokens were left out"))
+        }
+    }
+
+    @Test("An export follows no link that was planted at its name, or at the name that it grew under once")
+    func links() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            #expect(try await run(["put", "phone-1", "--user", "ali"], gateway).status == 0)
+            let folder = rig.folder.appending(path: "exports")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let victim = rig.folder.appending(path: "victim").path
+            try "untouched".write(toFile: victim, atomically: true, encoding: .utf8)
+            let file = folder.appending(path: "all.ndjson").path
+            for link in [file, file + ".part"] {
+                try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
+            }
+            let exported = try await run(["export", "--output", file], gateway)
+            #expect(exported.status == 0, "\(exported.errors)")
+            #expect(try String(contentsOfFile: victim, encoding: .utf8) == "untouched")
+            // Of the name itself, not of what a link there leads to.
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            #expect(attributes[.type] as? FileAttributeType == .typeRegular)
+            #expect(attributes[.posixPermissions] as? Int == 0o600)
+            #expect(try String(contentsOfFile: file, encoding: .utf8).contains("phone-1"))
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: file + ".part") == victim)
+            let left = try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted()
+            #expect(left == ["all.ndjson", "all.ndjson.part"])
         }
     }
 

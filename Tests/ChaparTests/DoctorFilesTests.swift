@@ -69,6 +69,47 @@ struct DoctorFilesTests {
         }
     }
 
+    @Test(
+        "Its last line calls all in order only where nothing failed and nothing is warned of",
+        arguments: [
+            (0, 0, "All in order."), (0, 1, "Nothing failed, 1 warning: see above."),
+            (0, 2, "Nothing failed, 2 warnings: see above."), (1, 0, "1 of 9 checks failed."),
+            (2, 1, "2 of 9 checks failed, 1 warning."), (3, 2, "3 of 9 checks failed, 2 warnings."),
+        ] as [(Int, Int, String)]
+    )
+    func summary(failures: Int, warnings: Int, expected: String) {
+        #expect(DoctorCommand.summary(failures, warnings: warnings, of: 9) == expected)
+    }
+
+    @Test("A gateway that cannot send anything is not in order")
+    func noBackends() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let config = try folder.write("server: { port: 0 }\nauth: { keyless: true }\nbackends: {}\n", to: "chapar.yaml")
+        let result = try await Program.run(["doctor", "--config", config])
+        #expect(result.output.contains("nothing can be sent"), "\(result)")
+        let last = try #require(result.lines.last)
+        #expect(last.contains("warning") && !last.contains("All in order"), "\(result)")
+    }
+
+    @Test("A store that is a folder, or in none, is named with its field, and nothing is made beside it")
+    func folderAsStore() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let place = folder.url.appending(path: "real").path
+        try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: false)
+        let text = "server: { port: 0 }\nauth: { keyless: true }\nbackends: {}\nstore: { path: PATH }\n"
+        let config = try folder.write(text.replacing("PATH", with: place), to: "chapar.yaml")
+        let doctor = try await Program.run(["doctor", "--config", config])
+        #expect(doctor.output.contains("store.path: \(place) is a folder"), "\(doctor)")
+        let serve = try await Program.run(["serve", "--config", config])
+        #expect(serve.status == 3 && serve.errors.contains("store.path: \(place) is a folder"), "\(serve)")
+        #expect(!FileManager.default.fileExists(atPath: place + ".lock"))
+        let nowhere = try folder.write(text.replacing("PATH", with: "\(place)/no/x.db"), to: "nowhere.yaml")
+        let missing = try await Program.run(["serve", "--config", nowhere])
+        #expect(missing.status != 0 && missing.errors.contains("store.path: there is no folder"), "\(missing)")
+    }
+
     @Test("It says which key the store needs, and the gateway does not start with a key that is none")
     func keys() async throws {
         try await SandboxRig.run { rig in

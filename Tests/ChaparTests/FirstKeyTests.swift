@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import PushCore
 import PushGateway
 import Testing
@@ -11,6 +12,8 @@ struct FirstKeyTests {
     private static let key = "chp_" + String(repeating: "A", count: 43)
     /// As on a machine: tests may run in a container.
     private static let machine = ["CHAPAR_CONTAINER": "0"]
+    /// A folder of the kernel's in which nobody makes a file, root neither.
+    private static let closed = "/proc/sys"
 
     // MARK: - Its file
 
@@ -44,6 +47,24 @@ struct FirstKeyTests {
         }
     }
 
+    @Test("that cannot be read is named with what the command at hand can do about it")
+    func unreadable() throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        // With the end of the key's file the name is longer than a name may be.
+        var configuration = GatewayConfiguration()
+        configuration.store.path = folder.url.appending(path: String(repeating: "x", count: 250)).path
+        let path = FirstKey.path(of: configuration.store)
+        let command = #expect(throws: CommandFailure.self) { try FirstKey.read(path) }
+        #expect(command?.description.contains("--key-file or $CHAPAR_KEY") == true)
+        let store = configuration.store
+        let serve = #expect(throws: CommandFailure.self) {
+            try FirstKey.put(into: &configuration, store: store, logger: Logger(label: "test"))
+        }
+        #expect(serve?.description.contains("cannot be read") == true, "\(String(describing: serve))")
+        #expect(serve?.description.contains("--key-file") == false && serve?.status == .configuration)
+    }
+
     @Test("of another user is refused, for root as well", .enabled(if: geteuid() == 0))
     func owner() throws {
         let folder = try TestFolder()
@@ -67,12 +88,18 @@ struct FirstKeyTests {
         configuration.store.path = FileManager.default.temporaryDirectory.appending(path: "chapar.db").path
         #expect(FirstKey.refusal(configuration, "c.yaml", container: nowhere) == nil)
         let container = Container(environment: [:]) { $0 == "/.dockerenv" }
-        var shared = configuration
+        var (shared, closed) = (configuration, configuration)
         shared.store.kind = .postgres
-        for failure in [
-            FirstKey.refusal(configuration, "c.yaml", container: container),
-            FirstKey.refusal(shared, "c.yaml", container: nowhere),
+        closed.store.path = Self.closed + "/chapar.db"
+        for (failure, why) in [
+            (FirstKey.refusal(configuration, "c.yaml", container: container), "in a container (/.dockerenv)"),
+            (FirstKey.refusal(shared, "c.yaml", container: nowhere), "PostgreSQL"),
+            (
+                FirstKey.refusal(closed, "c.yaml", container: nowhere),
+                "the store's folder \(Self.closed) cannot be written"
+            ),
         ] {
+            #expect(failure?.description.contains(why) ?? false, "\(why): \(failure?.description ?? "")")
             #expect(failure?.status == .configuration)
             #expect(failure?.description.contains("serve --make-key --config c.yaml") ?? false)
             #expect(failure?.description.contains("keys create") ?? false)
@@ -170,11 +197,14 @@ struct FirstKeyTests {
         defer { folder.remove() }
         let path = folder.url.appending(path: "c.yaml").path
         try SecretFile.write(Self.key, to: folder.url.appending(path: "chapar.db.first-key").path)
-        func found(_ text: String, _ url: String) throws -> Bool {
+        func found(_ text: String, _ url: String, listens isOwn: Bool = true) throws -> Bool {
             // Variables that only the service has are no obstacle.
             let backends = "backends: { ios: { kind: apns, key: \"${NOWHERE_SET}\" } }\n"
             try (backends + text).write(toFile: path, atomically: true, encoding: .utf8)
-            return try FirstKey.find(for: try #require(HTTPEndpoint(url: url)), configuration: path) != nil
+            let endpoint = try #require(HTTPEndpoint(url: url))
+            return try FirstKey.find(for: endpoint, configuration: path) { user, port in
+                isOwn && user == geteuid() && port == endpoint.port
+            } != nil
         }
         #expect(try found("", "http://127.0.0.1:8080"))
         #expect(try found("server: { port: 9000 }", "http://localhost:9000"))
@@ -182,10 +212,40 @@ struct FirstKeyTests {
         #expect(try !found("", "https://push.example.com:8080"))
         #expect(try !found("", "http://127.evil.example:8080"))
         #expect(try !found("auth: { keyless: true }", "http://127.0.0.1:8080"))
+        let failure = #expect(throws: CommandFailure.self) { try found("", "http://127.0.0.1:8080", listens: false) }
+        #expect(failure?.description.contains("another user listens on port 8080") ?? false)
         #expect(try !found("auth: { api_keys: [ { name: a, hash: \"${NOWHERE_SET}\" } ] }", "http://127.0.0.1:8080"))
     }
 
-    @Test("makes serve end with 3 where its file is not to be trusted, or there is none")
+    @Test("goes to a port only where every program that listens there is the gateway's user's")
+    func listeners() throws {
+        let table = """
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+               0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  4242        0 1 1 0 100 0 0 10 0
+               1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
+               2: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 3 1 0 100 0 0 10 0
+               3: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 0A 0:0 00:0 0    65534        0 4
+            """
+        #expect(Listeners.owners(in: table, port: 8080) == [4242, 0])
+        #expect(Listeners.owners(in: table, port: 8081) == [65534])
+        #expect(Listeners.owners(in: table, port: 9).isEmpty)
+        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(socket) }
+        // The kernel gives a socket that listens without an address one of its free ports.
+        #expect(listen(socket, 1) == 0)
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let named = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
+        }
+        #expect(named == 0)
+        let port = Int(UInt16(bigEndian: address.sin_port))
+        #expect(Listeners.areAll(ownedBy: geteuid(), onPort: port))
+        #expect(!Listeners.areAll(ownedBy: geteuid() + 1, onPort: port))
+        #expect(!Listeners.areAll(ownedBy: geteuid(), onPort: 0))
+    }
+
+    @Test("makes serve end with 3 where its file is not to be trusted, or there can be none")
     func refused() async throws {
         try await SandboxRig.run { rig in
             try rig.removeAuth()
@@ -199,6 +259,13 @@ struct FirstKeyTests {
                 environment: ["CHAPAR_CONTAINER": "1"]
             )
             #expect(contained.status == 3 && contained.errors.contains("serve --make-key"), "\(contained.errors)")
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let path = "  path: \(Self.closed)/chapar.db"
+            let moved = text.replacing(/(?m)^  path: .*$/, with: path, maxReplacements: 1)
+            try moved.write(toFile: rig.config, atomically: true, encoding: .utf8)
+            let unwritable = try await Program.run(["serve", "--config", rig.config], environment: Self.machine)
+            #expect(unwritable.status == 3 && unwritable.errors.contains("serve --make-key"), "\(unwritable.errors)")
+            #expect(unwritable.errors.contains("\(Self.closed) cannot be written"), "\(unwritable.errors)")
         }
     }
 

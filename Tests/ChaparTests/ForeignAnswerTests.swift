@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import Synchronization
 import Testing
 
 @testable import PushSandbox
@@ -21,7 +22,8 @@ struct ForeignAnswerTests {
         "/v1/devices/batch": (
             200, ["created": .integer(.max), "replaced": .integer(.max), "refused": .integer(.max), "devices": []]
         ),
-        "/v1/notifications/batch": (202, ["accepted": .integer(.max), "notifications": []]),
+        "/v1/notifications/batch": (202, ["accepted": .integer(.max), "notifications": [["id": "n"]]]),
+        "/v1/notifications/n": (200, ["counts": ["accepted_by_platform": .integer(.max), "failed": 0]]),
         "/v1/backends": (
             200,
             [
@@ -54,6 +56,46 @@ struct ForeignAnswerTests {
         let result = try await Program.run(
             arguments + ["--url", "http://127.0.0.1:\(server.port)"],
             input: input + "\n"
+        )
+        await server.shutdown()
+        #expect(result.status == status, "\(result)")
+        #expect((result.output + result.errors).contains(words), "\(result)")
+    }
+
+    /// Two requests of ten messages: how many of each are accepted, and how the message ends that each answer names.
+    @Test(
+        "bench ends with 0 only where all messages were accepted, and those that it looked at were taken",
+        arguments: [
+            (10, ["accepted_by_platform", "opened"], 0, #""looked_at":2,"taken":2"#),
+            (10, ["failed", "failed"], 1, "of 2 messages that were looked at 2 were not taken"),
+            (10, ["expired", "delivered"], 4, "of 2 messages that were looked at 1 were not taken"),
+            (10, ["accepted_by_platform"], 0, #""looked_at":1,"taken":1"#),
+            (10, [], 1, "name no message"), (4, ["delivered", "delivered"], 4, "refused 12 messages"),
+            (0, [], 1, "refused 20 messages"),
+        ] as [(Int64, [String], Int32, String)]
+    )
+    func bench(accepted: Int64, endings: [String], status: Int32, words: String) async throws {
+        let requests = Mutex(0)
+        let server = try await ControlServer.start(port: 0) { request in
+            if request.path == "/v1/notifications/batch" {
+                guard accepted > 0 else { return ControlAnswer(status: 422, body: ["code": "nothing_accepted"]) }
+                let number = requests.withLock { count in
+                    defer { count += 1 }
+                    return count
+                }
+                let named: JSONValue = [["status": 422], ["status": 202, "id": .string("\(number)")]]
+                return ControlAnswer(
+                    status: 202,
+                    body: ["accepted": .integer(accepted), "notifications": number < endings.count ? named : []]
+                )
+            }
+            guard let number = request.path.split(separator: "/").last.flatMap({ Int($0) }),
+                endings.indices.contains(number)
+            else { return ControlAnswer(status: 200, body: ["status": "ok"]) }
+            return ControlAnswer(status: 200, body: ["counts": [endings[number]: 1, "cancelled": 0]])
+        }
+        let result = try await Program.run(
+            ["bench", "--messages", "20", "--batch", "10", "--json", "--url", "http://127.0.0.1:\(server.port)"]
         )
         await server.shutdown()
         #expect(result.status == status, "\(result)")

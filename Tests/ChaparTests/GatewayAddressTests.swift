@@ -81,4 +81,38 @@ struct GatewayAddressTests {
             #expect(!shown.contains("SEC") && !shown.contains("RET@"), "\(arguments): \(shown)")
         }
     }
+
+    @Test("A proxy's password is not in the log of a reload, and the gateway goes on as it was")
+    func secretAtReload() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let child = gateway.child
+            let text = try String(contentsOfFile: rig.config, encoding: .utf8)
+            let addresses = [
+                "http://user:SECRET@proxy.example:3128", "http://user:SECRET@127.0.0.1:3128/",
+                "user:SECRET@proxy.example:3128", "http://user:SECRET/PART@proxy.example",
+                "http://:SECRET@proxy.example",
+            ]
+            for (number, address) in addresses.enumerated() {
+                let changed = text.replacing(
+                    "    kind: apns\n",
+                    with: "    kind: apns\n    proxy: \"\(address)\"\n",
+                    maxReplacements: 1
+                )
+                try #require(changed != text)
+                try changed.write(toFile: rig.config, atomically: true, encoding: .utf8)
+                child.send(SIGHUP)
+                try await Program.wait("the end of reload \(number)") {
+                    child.errors.components(separatedBy: "nothing was reloaded").count > number + 1 ? true : nil
+                }
+                let mistakes = child.errors.components(separatedBy: "is not an address").count - 1
+                #expect(mistakes == number + 1, "\(address): \(child.errors)")
+            }
+            #expect(!child.errors.contains("SECRET") && !child.errors.contains("PART"), "\(child.errors)")
+            let token = "ios-apns:\(SandboxRig.token(1))"
+            let sent = try await Program.run(["send", "--url", gateway.url, "--to", token, "hello"])
+            #expect(sent.status == 0 && !child.errors.contains("SECRET"), "\(sent)")
+        }
+    }
 }

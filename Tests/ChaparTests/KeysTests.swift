@@ -56,6 +56,22 @@ struct KeysTests {
         }
     }
 
+    @Test("that cannot be written leaves no file")
+    func fullDisk() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let path = folder.url.appending(path: "key").path
+        // No file may grow, so a write fails as on a full disk; the pipe takes what is said.
+        let script =
+            "(trap '' XFSZ; ulimit -f 0; \"$0\" keys create --name shop --key-file \"$1\" 2>&1; echo \"ended with $?\") | cat"
+        let shell = try Child(["-c", script, Program.url.path, path], executable: URL(filePath: "/bin/sh"))
+        defer { shell.kill() }
+        let result = try await shell.end()
+        #expect(result.output.contains("cannot write \(path)"), "\(result)")
+        #expect(result.output.contains("ended with 1"), "\(result)")
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
     @Test("is made at the first start, shown once, and then needed")
     func first() async throws {
         try await SandboxRig.run { rig in

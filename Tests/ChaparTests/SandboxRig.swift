@@ -52,7 +52,8 @@ struct SandboxRig {
         }
     }
 
-    private static func port(in log: String) -> Int? {
+    /// The port that a gateway says it listens on; nil when it has not said so.
+    static func port(in log: String) -> Int? {
         for mark in [" port=", "\"port\":\""] {
             guard let place = log.range(of: mark) else { continue }
             let digits = log[place.upperBound...].prefix { $0.isNumber }

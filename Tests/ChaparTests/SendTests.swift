@@ -52,6 +52,37 @@ struct SendTests {
         }
     }
 
+    @Test(
+        "A message that has nothing but an empty text is refused, and nothing is sent",
+        arguments: [
+            ([""], nil, 2), (["-"], "", 2), (["-"], "\n", 2), (["--body", " "], nil, 2), (["--title", "", ""], nil, 2),
+            (["--title", "Hi", ""], nil, 0), (["", "--badge", "0"], nil, 0),
+        ] as [([String], String?, Int32)]
+    )
+    func emptyText(words: [String], input: String?, status: Int32) async throws {
+        try await SandboxRig.run { rig in
+            let send = ["send", "--config", rig.config, "--to", Self.good]
+            let result = try await Program.run(send + words, input: input)
+            #expect(result.status == status, "\(result)")
+            #expect(result.errors.contains("the text is empty") == (status == 2))
+            #expect(rig.sandbox.apns.counters.requests == (status == 2 ? 0 : 1))
+        }
+    }
+
+    @Test("A CSV file on a pipe is told how its form is said, and input without a message is told")
+    func pipedInput() async throws {
+        try await SandboxRig.run { rig in
+            let send = ["send", "--config", rig.config, "--input", "-"]
+            let table = try await Program.run(send, input: "service,token\n")
+            #expect(table.status == 1, "\(table)")
+            #expect((table.output + table.errors).contains("a table is --input-format csv"))
+            let empty = try await Program.run(send, input: "")
+            #expect(empty.errors.contains("stdin holds no message"), "\(empty)")
+            let headings = try await Program.run(send + ["--input-format", "csv"], input: "service,token\n")
+            #expect(headings.errors.contains("stdin holds no message"), "\(headings)")
+        }
+    }
+
     @Test("A CSV file and an NDJSON file say the same", arguments: ["csv", "ndjson"])
     func files(form: String) async throws {
         try await SandboxRig.run { rig in

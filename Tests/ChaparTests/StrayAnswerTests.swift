@@ -1,6 +1,7 @@
 import Foundation
 import PushComposition
 import PushCore
+import PushSandbox
 import PushTesting
 import Testing
 
@@ -15,6 +16,9 @@ import Testing
 /// * FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, for half a second the first time (`FCMPartialPausesTests`).
 /// * Its quota of topics stops topics for at least a minute, as Firebase asks (Best practices for sending at scale).
 /// * HMS's 80100017 stops one topic.
+///
+/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`; OneSignal, IDPush, Chabok and Altcraft as a whole, and
+/// over sockets, in `StrayBackendTests`. IDPush sends through OneSignal, whose rows are its own.
 @Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
 struct StrayAnswerTests {
     /// The rows that stop a backend for longer, each with the document that asks for it.
@@ -28,14 +32,14 @@ struct StrayAnswerTests {
     /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.
     ///
     /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works.
-    private static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
+    static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
         let time = ManualTime()
         let end = time.steady.addingTimeInterval(2)
         let gate = FlowGate(breaker: Breaker())
         var (next, ended) = (0, 0)
         while time.steady <= end {
             var sent: Range<Int> = next..<next
-            if case .claim(let capacity) = gate.step(window: 50, at: time.steady).step {
+            if case .claim(let capacity, _, _) = gate.step(window: 50, at: time.steady).step {
                 sent = next..<min(1_000, next + capacity)
                 gate.release(reserved: capacity, claimed: sent.count, isLast: false)
                 next = sent.upperBound
@@ -94,5 +98,49 @@ struct StrayAnswerTests {
         let asked = Refusal(.platform, reason: "r", advice: .slowBackend(after: .seconds(5)))
         #expect(Self.ended(beside: .refused(asked), at: 499) < 999)
         #expect(Self.ended(beside: .accepted(Acceptance()), at: 499) == 999)
+    }
+}
+
+/// Apple's 429 for provider tokens that change too often, as it came once and stopped all of iOS for 20 minutes.
+@Suite("One stray 429 of Apple's at a gateway", .timeLimit(.minutes(3)), .about("apns"))
+struct StrayTokenUpdatesTests {
+    /// Sends one notification to so many tokens, and waits until Apple has taken every one.
+    private static func send(_ count: Int, prefix: String, _ client: GatewayClient) async throws {
+        let tokens = (0..<count).map { number -> JSONValue in
+            ["token": .string(SandboxRig.token(number, prefix: prefix)), "service": "ios-apns"]
+        }
+        let request: JSONValue = [
+            "to": ["tokens": .array(tokens)],
+            "backend": "ios", "content": ["title": "Order 42", "body": "is on its way"],
+        ]
+        let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: "\(UUID())")
+        let id = try #require(answer.json["id"]?.stringValue, "\(answer)")
+        try await Program.wait("the end of all \(count)", within: .seconds(60)) { () -> Bool? in
+            let counts = try await client.get("/v1/notifications/\(id)").json["counts"]
+            return counts?["accepted_by_platform"]?.integerValue == Int64(count) ? true : nil
+        }
+    }
+
+    @Test("A thousand messages go out beside it, and the log says once what is to be done")
+    func thousand() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let client = try gateway.client()
+            func refuse(_ count: Int) {
+                let answer = FaultAnswer(429, "TooManyProviderTokenUpdates")
+                rig.sandbox.apns.add(FaultRule(match: FaultMatch(count: count), .answer(answer)))
+            }
+            // On another connection it is refused as well, so the backend is slowed until a probe goes through.
+            refuse(2)
+            try await Self.send(1, prefix: "ab", client)
+            refuse(1)
+            try await Self.send(1_000, prefix: "cd", client)
+            await client.close()
+            let lines = gateway.child.errors.split(separator: "\n")
+            let said = lines.filter { $0.contains("the platform slows the backend") }
+            #expect(said.count == 1, "\(said)")
+            #expect(said.first?.contains("Let it reuse one token for 30 minutes.") == true)
+        }
     }
 }

@@ -42,6 +42,38 @@ struct TextFormTests {
         #expect(try file.next() == nil)
     }
 
+    @Test(
+        "A quotation mark that nothing closes is named, with the line that it stands in",
+        arguments: [
+            ("ios-apns,a,\"Hi,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
+            ("ios-apns,a,5\" disk,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
+            ("ios-apns,a,\"two\nlines\",\"x\nios-apns,b,Hi,x\n", 3, "a quotation mark that nothing closes"),
+            ("ios-apns,\"a,Hi,x\nios-apns,b,\"Hi,x\n", 2, "its quotation marks reach to line 3"),
+        ]
+    )
+    func openQuotation(rows: String, line: Int, words: String) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data(("service,token,title,body\n" + rows).utf8).write(to: URL(filePath: path))
+        var file = try InputFile(path, format: nil)
+        defer { file.close() }
+        let found = try #require(try file.next())
+        #expect(found.number == line)
+        let failure = #expect(throws: CommandFailure.self) { try found.result.get() }
+        #expect(failure?.description.contains(words) == true, "\(String(describing: failure))")
+    }
+
+    @Test("A quotation mark that nothing closes in the headings refuses the file")
+    func openQuotationInHeadings() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data("service,\"token\nios-apns,a\n".utf8).write(to: URL(filePath: path))
+        var file = try InputFile(path, format: nil)
+        defer { file.close() }
+        let failure = #expect(throws: CommandFailure.self) { try file.next() }
+        #expect(failure?.description.hasPrefix("\(path):1: has a quotation mark") == true)
+    }
+
     @Test("Tags of a row are told apart by their bytes")
     func tagsOfRow() throws {
         let device = try DeviceCSV.device(["id", "tags"], ["d", "a|\u{301}b|c"])
@@ -128,6 +160,23 @@ struct TextFormTests {
         let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
         #expect(failure?.description.contains("is not text in UTF-8") ?? false, "\(String(describing: failure))")
         #expect(failure?.status == .usage)
+    }
+
+    @Test(
+        "A table whose columns are not separated by commas is refused with what they are separated by",
+        arguments: [
+            ("service;token;title\nios-apns;aa0001;x\n", "semicolons"), ("service\ttoken\nios-apns\taa0001\n", "tabs"),
+            ("sep=;\nservice;token\n", "semicolons"),
+        ]
+    )
+    func separators(text: String, name: String) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data(text.utf8).write(to: URL(filePath: path))
+        var input = try InputFile(path, format: nil)
+        let failure = #expect(throws: CommandFailure.self) { try input.next() }
+        #expect(failure?.description.contains("separated by \(name)") ?? false, "\(String(describing: failure))")
+        #expect(failure?.description.hasPrefix("\(path):1: ") ?? false)
     }
 
     @Test(

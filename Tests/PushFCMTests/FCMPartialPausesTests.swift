@@ -31,6 +31,21 @@ struct FCMPartialPausesTests {
         #expect(!isHeld(after: 60))
     }
 
+    @Test("A pause that lasts longer stays, whatever comes meanwhile; a later end lengthens it")
+    func longer() {
+        let pauses = FCMPartialPauses()
+        let now = Date(timeIntervalSince1970: 1_000)
+        func isHeld(after span: Double) -> Bool { pauses.refusal(of: .topic, at: now.addingTimeInterval(span)) != nil }
+        pauses.hold(.topics, for: .seconds(300), after: Self.answer, at: now)
+        // One that was under way with it names no time of its own.
+        pauses.hold(.topics, for: .seconds(60), after: Self.answer, at: now.addingTimeInterval(10))
+        #expect(isHeld(after: 299) && !isHeld(after: 300))
+        let rest = pauses.refusal(of: .condition, at: now.addingTimeInterval(100))?.advice
+        #expect(rest == .retry(after: .seconds(200)), "conditions belong to topics")
+        pauses.hold(.topics, for: .seconds(300), after: Self.answer, at: now.addingTimeInterval(100))
+        #expect(isHeld(after: 399) && !isHeld(after: 400))
+    }
+
     @Test("Topics pause for as long as Firebase asks, from the first answer on")
     func topics() {
         let pauses = FCMPartialPauses()

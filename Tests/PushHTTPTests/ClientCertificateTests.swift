@@ -34,7 +34,7 @@ struct ClientCertificateTests {
     }
 
     /// Surely not sent, and for a certificate: that parks the backend until an operator acts.
-    private func expectParked(_ failure: HTTPFailure?, _ reason: Reason) {
+    private func expectParked(_ failure: HTTPFailure?, _ reason: Any) {
         #expect(
             failure?.stage == .notProcessed && failure?.cause == .tls,
             "\(reason): \(failure?.description ?? "none")"
@@ -115,7 +115,7 @@ struct ClientCertificateTests {
         #expect(replies.statuses.count == answers)
         #expect(replies.failures.count == 2 - answers)
         if answers == 0 {
-            for failure in replies.failures { expectParked(failure, .expired) }
+            for failure in replies.failures { expectParked(failure, Reason.expired) }
             #expect(engine.status.lastConnectFailure?.cause == .tls)
         } else {
             // A peer that has answered had taken the certificate: of the other call nothing is known.
@@ -123,6 +123,53 @@ struct ClientCertificateTests {
         }
         engine.end(grace: .zero, nil)
         loop.run()
+    }
+
+    /// RFC 8446, section 6.2: what a peer says of a certificate that it does not take, or that is missing.
+    @Test(
+        "Each alert about a certificate parks the backend, in the handshake and behind it",
+        arguments: [
+            (42, "BAD_CERTIFICATE"), (43, "UNSUPPORTED_CERTIFICATE"), (44, "CERTIFICATE_REVOKED"),
+            (45, "CERTIFICATE_EXPIRED"), (46, "CERTIFICATE_UNKNOWN"), (48, "UNKNOWN_CA"), (49, "ACCESS_DENIED"),
+            (51, "DECRYPT_ERROR"), (116, "CERTIFICATE_REQUIRED"),
+        ] as [(UInt8, String)]
+    )
+    func alerts(number: UInt8, name: String) throws {
+        let error = try alert(number)
+        #expect("\(error)".contains(name), "the words of the TLS library")
+        let endpoint = HTTPEndpoint(host: "127.0.0.1", port: 9)
+        expectParked(HTTPFailure(connecting: error, to: endpoint), name)
+        expectParked(HTTPFailure.refusedCertificate(error, by: endpoint), name)
+    }
+
+    @Test(
+        "An alert about something else says nothing about the certificate",
+        arguments: [10, 20, 22, 40, 47, 50, 70, 71, 80, 86, 90, 109, 110, 112] as [UInt8]
+    )
+    func otherAlerts(number: UInt8) throws {
+        let error = try alert(number)
+        let endpoint = HTTPEndpoint(host: "127.0.0.1", port: 9)
+        #expect(HTTPFailure.refusedCertificate(error, by: endpoint) == nil, "\(error)")
+        let failure = HTTPFailure(connecting: error, to: endpoint)
+        #expect(failure.cause == .tls && !failure.detail.contains("the peer refuses the client certificate"))
+    }
+
+    /// The error that a client gets from a peer that answers its first words with an alert.
+    private func alert(_ number: UInt8) throws -> any Error {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.certificateVerification = .none
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandler(
+            try NIOSSLClientHandler(context: try NIOSSLContext(configuration: tls), serverHostname: nil)
+        )
+        channel.connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: 9), promise: nil)
+        do {
+            // A record with a fatal alert, which needs no key at this point.
+            try channel.writeInbound(ByteBuffer(bytes: [21, 3, 3, 0, 2, 2, number]))
+        } catch {
+            return error
+        }
+        throw HTTPFailure(.unknown, .badAnswer, "the alert \(number) is no error")
     }
 
     /// The error that a client gets from a peer that refuses its certificate.

@@ -62,6 +62,9 @@ struct HTTP1Tests {
         let replies = await pool.replies(to: .posts(10))
         #expect(replies.failures.count == 10)
         #expect(replies.failures.allSatisfy { $0.stage == .notProcessed && $0.cause == .connect })
+        for detail in replies.failures.map(\.detail) {
+            #expect(detail.contains("Connection refused") && !detail.contains("reset"), "\(detail)")
+        }
         #expect(pool.status.lastConnectFailure?.cause == .connect)
         await pool.shutdown(grace: .zero)
     }

@@ -21,6 +21,11 @@ struct SandboxTests {
                 )
                 let ca = try String(contentsOf: description.files[0], encoding: .utf8)
                 #expect(try NIOSSLCertificate.fromPEMBytes(Array(ca.utf8)).count == 1)
+                #expect(try NIOSSLCertificate.fromPEMBytes(Array((ca + ca).utf8)).count == 2, "files put together")
+                let texts = try description.files.map { try String(contentsOf: $0, encoding: .utf8) }
+                let documents = texts.filter { $0.hasPrefix("-----BEGIN ") }
+                #expect(documents.count == 3)
+                #expect(documents.allSatisfy { $0.hasSuffix("-----\n") }, "a PEM document ends with a line break")
                 let key = try String(contentsOf: description.files[1], encoding: .utf8)
                 #expect(key.hasPrefix("-----BEGIN PRIVATE KEY-----"))
                 #expect(

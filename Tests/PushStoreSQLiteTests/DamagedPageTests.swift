@@ -33,7 +33,7 @@ struct DamagedPageTests {
         try queue.close()
     }
 
-    @Test("A look at what waits ends, and sees what is behind the damaged rows", arguments: [1, 2])
+    @Test("A look at what waits ends, and sees what is around the damaged rows", arguments: [0, 1, 2])
     func waiting(damaged: Int) async throws {
         try await TemporaryFolder.use { folder in
             let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
@@ -60,14 +60,34 @@ struct DamagedPageTests {
         }
     }
 
-    @Test("A damaged due time in the first row of a flow, which each start reads, refuses the start and is named")
-    func firstOfFlow() async throws {
+    @Test(
+        "A damaged due time in the first row of a flow keeps no gateway from its start, and the rows around it are given out",
+        arguments: ["due - 0.5", "'x'", "'99999999999999999999'", "x'00'", "1e300", "-1e300"]
+    )
+    func firstOfFlow(due: String) async throws {
         try await TemporaryFolder.use { folder in
             let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
-            let first = try await fill(options, time)[0].rawValue
-            try damage(options, "UPDATE deliveries SET due = due - 0.5 WHERE id BETWEEN \(first) AND \(first + 2)")
-            let error = #expect(throws: StoreError.self) { try SQLiteStore(options, time: time) }
-            #expect(error?.description.contains("flows.due holds a fraction where a whole number belongs") == true)
+            let ids = try await fill(options, time)
+            let first = ids[0].rawValue
+            try damage(options, "UPDATE deliveries SET due = \(due) WHERE id = \(first)")
+            let store = try SQLiteStore(options, time: time)
+            let claimed = try await store.claimNow().map(\.id)
+            let all = ids.enumerated().flatMap { index, id in (0..<2 + index % 2).map { id.rawValue + Int64($0) } }
+            #expect(Set(claimed) == Set(all).subtracting([first]))
+            await store.close()
+        }
+    }
+
+    @Test("A flow of which every row has a damaged due time keeps no gateway from its start and gives out none")
+    func allOfFlow() async throws {
+        try await TemporaryFolder.use { folder in
+            let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())
+            _ = try await fill(options, time)
+            try damage(options, "UPDATE deliveries SET due = 'x'")
+            let store = try SQLiteStore(options, time: time)
+            let claimed = try await store.claimNow()
+            #expect(claimed.isEmpty)
+            await store.close()
         }
     }
 
@@ -88,22 +108,25 @@ struct DamagedPageTests {
     }
 
     @Test(
-        "The search for expired deliveries goes on behind damaged rows",
-        arguments: ["due = due - 0.5", "expires = 'x'"]
+        "The search for expired deliveries goes on around damaged rows",
+        arguments: ["due = due - 0.5", "due = 'x'", "expires = 'x'"],
+        [0, 1, 2]
     )
-    func expiry(change: String) async throws {
+    func expiry(change: String, damaged: Int) async throws {
         try await TemporaryFolder.use { folder in
             var options = SQLiteStoreOptions(path: folder + "/store.db")
             options.expiryScan = 2
             let time = ManualTime()
             let ids = try await fill(options, time)
-            let first = ids[1].rawValue
+            let first = ids[damaged].rawValue
             try damage(options, "UPDATE deliveries SET \(change) WHERE id BETWEEN \(first) AND \(first + 2)")
             time.advance(by: .seconds(4_000))
             let store = try SQLiteStore(options, time: time)
             var found: Set<Int64> = []
             for _ in 0..<10 { found.formUnion(try await store.claimExpired(limit: 10).map(\.id)) }
-            #expect(found == Set([ids[0], ids[2]].flatMap { [$0.rawValue, $0.rawValue + 1] }))
+            let whole = ids.enumerated().filter { $0.offset != damaged }
+            let wanted = whole.flatMap { index, id in (0..<2 + index % 2).map { id.rawValue + Int64($0) } }
+            #expect(found == Set(wanted))
             await store.close()
         }
     }

@@ -37,6 +37,58 @@ struct LockNoteTests {
         }
     }
 
+    @Test(
+        "A start after a kill misses what a damaged, cut or removed log had, and says so until a backup takes the place",
+        arguments: ["whole", "cut", "header", "middle", "removed", "database removed"]
+    )
+    func lostLog(_ how: String) async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, killed) = (ManualTime(), folder + "/killed.db")
+            var options = SQLiteStoreOptions(path: folder + "/store.db")
+            let store = try SQLiteStore(options, time: time)
+            try await store.accept(time, recipients: 1)
+            _ = try StoreBackup(of: options.path, to: folder + "/backup.db").write()
+            for number in 0..<20 {
+                time.advance(by: .seconds(2))
+                try await store.accept(time, recipients: 1, name: "later\(number)-")
+            }
+            // As the files are when the process is gone.
+            for suffix in ["", "-wal", ".lock"] {
+                try FileManager.default.copyItem(atPath: options.path + suffix, toPath: killed + suffix)
+            }
+            await store.close()
+            options.path = killed
+            var log = try Data(contentsOf: URL(filePath: killed + "-wal"))
+            switch how {
+            case "cut": log = log.prefix(log.count / 2)
+            case "header": log.replaceSubrange(0..<32, with: Data(count: 32))
+            case "middle": log.replaceSubrange(log.count / 2..<log.count / 2 + 5_000, with: Data(count: 5_000))
+            default: break
+            }
+            try log.write(to: URL(filePath: killed + "-wal"))
+            if how == "removed" { unlink(killed + "-wal") }
+            if how == "database removed" { unlink(killed) }
+            guard how != "whole" else {
+                let store = try SQLiteStore(options, time: time)
+                #expect(try await store.depths()["apns"]?.waiting == 21)
+                return await store.close()
+            }
+            for _ in 0..<2 {
+                let error = #expect(throws: StoreError.self) { try SQLiteStore(options, time: time) }
+                guard case .damaged(let sentence)? = error else {
+                    Issue.record("\(String(describing: error))")
+                    return
+                }
+                #expect(sentence.contains("-wal was damaged, cut or removed"))
+            }
+            options.durability = .normal
+            await (try SQLiteStore(options, time: time)).close()
+            options.durability = .full
+            _ = try StoreRestore(of: folder + "/backup.db", to: killed).run(now: time.now)
+            await (try SQLiteStore(options, time: time)).close()
+        }
+    }
+
     @Test("A process that was killed counts as ended before its parent has asked for its end")
     func dying() async throws {
         try await TemporaryFolder.use { folder in

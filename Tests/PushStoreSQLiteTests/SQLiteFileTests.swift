@@ -55,6 +55,75 @@ struct SQLiteFileTests {
         }
     }
 
+    @Test("A symbolic link and its file are one store: a second owner is refused", arguments: [true, false])
+    func links(isLinkFirst: Bool) async throws {
+        try await TemporaryFolder.use { folder in
+            try FileManager.default.createDirectory(atPath: folder + "/real", withIntermediateDirectories: true)
+            let (real, link, second) = (folder + "/real/store.db", folder + "/link.db", folder + "/second.db")
+            try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "real/store.db")
+            try FileManager.default.createSymbolicLink(atPath: second, withDestinationPath: link)
+            let paths = isLinkFirst ? [second, real] : [real, link]
+            let store = try SQLiteStore(SQLiteStoreOptions(path: paths[0]), time: ManualTime())
+            let error = #expect(throws: StoreError.self) {
+                try SQLiteStore(SQLiteStoreOptions(path: paths[1]), time: ManualTime())
+            }
+            #expect(error?.description.contains("in use by process \(getpid())") == true)
+            await store.close()
+            _ = try StoreBackup(of: real, to: folder + "/copy.db").write()
+            _ = try StoreRestore(of: folder + "/copy.db", to: link).run(now: .now)
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "real/store.db")
+        }
+    }
+
+    @Test(
+        "New work is refused once the file is gone, empty or another one, and nothing is said to be stored",
+        arguments: ["removed", "emptied", "replaced"]
+    )
+    func lost(_ how: String) async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, path) = (ManualTime(), folder + "/store.db")
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            try await store.accept(time, recipients: 1)
+            switch how {
+            case "removed": for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+            case "emptied": #expect(truncate(path, 0) == 0)
+            default:
+                #expect(rename(path, path + ".old") == 0)
+                try FileManager.default.copyItem(atPath: path + ".old", toPath: path)
+            }
+            time.advance(by: .seconds(2))
+            let error = await #expect(throws: StoreError.self) { try await store.accept(time, recipients: 1) }
+            #expect(error?.description.contains("removed, emptied or replaced") == true, "\(String(describing: error))")
+            #expect(await !store.health().acceptsWork)
+            await store.close()
+            let health = await store.health()
+            #expect(health.isLost)
+            let next = try FileOwnership(of: path)
+            #expect(next.brokenRun?.process == getpid(), "the end was none in order")
+            next.release()
+        }
+    }
+
+    @Test("A loss that no request met before the end shows at the end; an end with its file is in order")
+    func lostAtTheEnd() async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, path) = (ManualTime(), folder + "/store.db")
+            let good = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            try await good.accept(time, recipients: 1)
+            await good.close()
+            let before = await good.health()
+            #expect(!before.isLost)
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+            await store.close()
+            let after = await store.health()
+            #expect(after.isLost)
+            let next = try FileOwnership(of: path)
+            #expect(next.brokenRun != nil)
+            next.release()
+        }
+    }
+
     @Test("A second owner is refused, told who the first one is, and let in when that one is gone")
     func ownership() async throws {
         try await TemporaryFolder.use { folder in
@@ -76,6 +145,19 @@ struct SQLiteFileTests {
             try SQLiteStore(SQLiteStoreOptions(path: "/nonexistent/folder/store.db"), time: ManualTime())
         }
         #expect(error?.description.contains("/nonexistent/folder/store.db") == true)
+    }
+
+    @Test("A folder in the place of the store is named, and gets no lock beside it")
+    func folder() async throws {
+        try await TemporaryFolder.use { folder in
+            let path = folder + "/store"
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+            let error = #expect(throws: StoreError.self) {
+                try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime())
+            }
+            #expect(error?.description.contains("\(path) is a folder") == true)
+            #expect(!FileManager.default.fileExists(atPath: path + ".lock"))
+        }
     }
 
     @Test("A row that cannot be read is passed over and logged once; what is beside it goes on")

@@ -99,7 +99,8 @@ struct StoreBackupTests {
             #expect(throws: StoreFileError.self) { try backup.write() }
             backup.largestLogBytes = 1 << 40
             backup.minimumFreeBytes = .max / 2
-            #expect(throws: StoreFileError.self) { try backup.write() }
+            let full = #expect(throws: StoreFileError.self) { try backup.write() }
+            #expect("\(String(describing: full))".contains(" 0 MiB") == false)
             backup.minimumFreeBytes = 0
             await store.close()
 
@@ -113,6 +114,17 @@ struct StoreBackupTests {
             #expect(throws: StoreFileError.self) { try backup.write() }
             #expect(try Self.names(in: folder).allSatisfy { $0.hasPrefix("store.db") })
         }
+    }
+
+    @Test(
+        "Sizes in sentences never hide a difference as 0 MiB",
+        arguments: [
+            (0, "0 KiB"), (1, "1 KiB"), (900_000, "879 KiB"), (16 << 20, "16 MiB"),
+            (.max, "8796093022207 MiB"), (-1, "0 KiB"),
+        ] as [(Int64, String)]
+    )
+    func sizes(bytes: Int64, words: String) {
+        #expect(StoreFiles.size(bytes) == words)
     }
 
     @Test("A backup takes the store's place, and the old database stays under another name, each whole in one file")

@@ -41,6 +41,29 @@ struct StoreTimeTests {
         }
     }
 
+    @Test(
+        "keeps to the millisecond how far the time of day is ahead over a restart, so that a time to send at is shown alike",
+        arguments: [-3, -1, 0, 1, 3] as [Int64],
+        [0, 400, 600]
+    )
+    func keepsAhead(error: Int64, microseconds: Int) async throws {
+        try await TemporaryFolder.use { folder in
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            var time = MachineTime(boot: 7)
+            time.manual.set(time.manual.now.addingTimeInterval(3_600))
+            let store = try SQLiteStore(options, time: time)
+            try await store.accept(time.manual)
+            let before = store.time.now.timeIntervalSince(store.time.steady)
+            await store.close()
+            time.manual.advance(by: .seconds(90) + .microseconds(microseconds))
+            time.error = error
+            let again = try SQLiteStore(options, time: time)
+            let after = again.time.now.timeIntervalSince(again.time.steady)
+            #expect(abs(after - before) < 0.0005, "\(after - before)")
+            await again.close()
+        }
+    }
+
     @Test("goes by the time of day after the machine was started again")
     func otherBoot() async throws {
         try await TemporaryFolder.use { folder in
@@ -72,10 +95,14 @@ struct StoreTimeTests {
 private struct MachineTime: BootTimeSource {
     let manual = ManualTime()
     let boot: Int64
+    /// By how much a reading of what the machine has counted is wrong, in milliseconds.
+    var error: Int64 = 0
 
     var now: Date { manual.now }
     var steady: Date { manual.steady }
-    var bootTime: BootTime? { BootTime(boot: boot, uptime: manual.steady.millisecondsSince1970 - 1_700_000_000_000) }
+    var bootTime: BootTime? {
+        BootTime(boot: boot, uptime: manual.steady.millisecondsSince1970 - 1_700_000_000_000 + error)
+    }
     func sleep(for duration: Duration) async throws { try await manual.sleep(for: duration) }
     func sleep(until steady: Date) async throws { try await manual.sleep(until: steady) }
 }

@@ -104,10 +104,13 @@ class Key:
 
 
 class Gateway:
-    """`chapar serve` with a configuration of its own beside a sandbox's simulators; the files that it names stand in `box`."""
+    """`chapar serve` with a configuration of its own beside a sandbox's simulators; the files that it names stand in `box`.
 
-    def __init__(self, sandbox, name, keys=(), more="", store=None, edit=lambda text: text):
-        self.name, self.folder = name, sandbox.folder
+    `environment` is put over the variables of this program.
+    """
+
+    def __init__(self, sandbox, name, keys=(), more="", store=None, edit=lambda text: text, environment=None):
+        self.name, self.folder, self.environment = name, sandbox.folder, {**os.environ, **(environment or {})}
         self.config = sandbox.folder / f"box/{name}.yaml"
         self.keys = {key.name: key.secret for key in keys}
         text = sandbox.configuration
@@ -124,7 +127,7 @@ class Gateway:
     def start(self):
         """Starts it; once more at another port, with the store as it is."""
         self.starts += 1
-        self.process = Process(self.folder, f"{self.name}-{self.starts}", "serve", "--config", str(self.config))
+        self.process = Process(self.folder, f"{self.name}-{self.starts}", "serve", "--config", str(self.config), environment=self.environment)
         try:
             self.url = self.process.wait_for(r" listening pid=.*url=(https?://\S+)")
         except BaseException:

@@ -47,6 +47,9 @@ struct HMSPayload: Sendable {
         self.normal = normal
     }
 
+    /// A message that says nothing, for what an answer means whatever was sent.
+    static let empty = HMSPayload(head: [UInt8(ascii: "{")], isDryRun: false, isRepeatHarmless: false)
+
     /// Makes the message of a request, or says what is wrong with it.
     static func make(
         _ request: PushRequest,

@@ -172,29 +172,31 @@ extension HMSRejections {
 
     /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
     static var outcomes: [DeliveryOutcome] {
-        let dead = Refusal.Invalidation(asOf: Date(timeIntervalSince1970: 0), isCertain: false)
-        let codes = known.sorted { $0.key < $1.key }.compactMap { code, rule -> DeliveryOutcome? in
-            let (kind, advice): (Refusal.Kind, Refusal.Advice)
-            switch rule.consequence {
-            // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
-            case .accepted, .partial: return nil
-            case .drop, .split, .halve: (kind, advice) = (.message, .never)
-            case .slowTopics: (kind, advice) = (.account, .slowRecipient(after: .seconds(60)))
-            case .reauthorize, .configuration: (kind, advice) = (.account, .parkBackend)
-            case .deadTokens: (kind, advice) = (.token, .never)
-            case .demote: (kind, advice) = (.account, .never)
-            case .retry: (kind, advice) = (.platform, .retry(after: nil))
-            }
-            let death = rule.consequence == .deadTokens ? dead : nil
-            return .refused(Refusal(kind, reason: code, detail: rule.detail, advice: advice, invalidation: death))
+        // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
+        let ends = known.filter { $0.value.consequence != .accepted && $0.value.consequence != .partial }
+        let codes = ends.keys.sorted().map { code -> HTTPAnswer in
+            let body: JSONValue = ["code": .string(code)]
+            return HTTPAnswer(status: 200, body: body.bytes)
         }
-        let statuses = [400, 401, 403, 404, 413, 429, 502, 503].compactMap { status in
-            outcome(of: status, retryAfter: nil) { HMSFlowControl.firstPause }
+        let statuses = [400, 401, 403, 404, 413, 429, 502, 503].map { HTTPAnswer(status: $0) }
+        let reasons = HMSTokenReasons.known.keys.sorted().map { reason -> HTTPAnswer in
+            let tokens: JSONValue = ["failure": 1, "illegalTokens": [reason: ["t"]]]
+            let body: JSONValue = ["code": "80100000", "msg": tokens]
+            return HTTPAnswer(status: 200, body: body.bytes)
         }
-        return codes + statuses
-            + HMSTokenReasons.known.sorted { $0.key < $1.key }.map { reason, detail in
-                let death = HMSTokenReasons.isDeath(reason) ? dead : nil
-                return .refused(Refusal(.token, reason: reason, detail: detail, advice: .never, invalidation: death))
-            }
+        return (codes + statuses + reasons).compactMap { outcome(on: $0) }
+    }
+
+    /// What ``HMSOutcomes`` makes of an answer to a request with one token, when nothing can be sent again; nil when it would.
+    static func outcome(on answer: HTTPAnswer) -> DeliveryOutcome? {
+        let started = Date(timeIntervalSince1970: 0)
+        let slot = HMSBatchRequest.Slot(request: 0, recipient: 0, token: 0, isReplay: false)
+        let request = HMSBatchRequest(.empty, to: .tokens(["t"]), slots: [slot], awaitsReceipts: false)
+        let outcomes = HMSOutcomes(started: started, batchRequest: request)
+        switch outcomes.verdict(on: HMSAnswer(answer, now: started), flow: HMSFlowControl(random: { 1 })) {
+        case .reports(let reports): return reports.first?.outcome
+        case .reauthorize(code: _, status: _, otherwise: let outcome): return outcome
+        case .again, .suspicious: return nil
+        }
     }
 }

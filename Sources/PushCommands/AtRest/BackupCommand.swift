@@ -70,7 +70,7 @@ extension StoreSummary {
     var sentence: String {
         let parts = [
             Self.count(devices, "device"), Self.count(waiting, "waiting delivery", "waiting deliveries"),
-            "tables \(schema)",
+            "tables as of step \"\(schema)\"",
         ]
         return "\(max(1, bytes >> 10)) KiB, " + parts.joined(separator: ", ")
     }

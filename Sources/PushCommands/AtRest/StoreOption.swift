@@ -1,4 +1,5 @@
 import ArgumentParser
+import PushCore
 import PushGateway
 
 /// The flags that say which store's database a command works on.
@@ -13,7 +14,7 @@ struct StoreOption: ParsableArguments {
 
     /// The database, and how many bytes are to stay free on its disk.
     func find() throws -> (path: String, minimumFreeBytes: Int64) {
-        if let store { return (store, 0) }
+        if let store { return (FileLink.target(of: store), 0) }
         let settings = try file.load().configuration.store
         guard settings.kind == .sqlite else {
             throw CommandFailure(

@@ -148,7 +148,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
     }
 
-    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the first.
+    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the first that has
+    /// one.
     private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration, String?) {
         let begin = number * batch
         let count = min(batch, messages - begin)
@@ -163,8 +164,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
         let taken = batch == 1 ? 1 : Int(count: answer.json["accepted"]?.integerValue ?? 0)
         let accepted = answer.status != 202 ? 0 : min(taken, count)
-        let first = batch == 1 ? answer.json : answer.json["notifications"]?.arrayValue?.first
-        return (accepted, count - accepted, latency, first?["id"]?.stringValue)
+        let answered = batch == 1 ? [answer.json] : answer.json["notifications"]?.arrayValue ?? []
+        return (accepted, count - accepted, latency, answered.lazy.compactMap { $0["id"]?.stringValue }.first)
     }
 
     private static func message(_ number: Int) -> JSONValue {
@@ -194,7 +195,8 @@ struct BenchCommand: AsyncParsableCommand {
             }
     }
 
-    /// Prints the figures; ends with a failure where messages were refused, or not all that were looked at were taken.
+    /// Prints the figures; ends with a failure where messages were refused, none could be looked at, or not all that were looked at
+    /// were taken.
     private func show(_ result: Result, where position: String) throws {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {
@@ -235,6 +237,11 @@ struct BenchCommand: AsyncParsableCommand {
                 "of \(result.sampled.count) messages that were looked at \(result.failed) were not taken by the platform: "
                     + "these are no figures of deliveries",
                 result.taken == 0 ? .failure : .partial
+            )
+        }
+        guard result.accepted == 0 || !result.sampled.isEmpty else {
+            throw CommandFailure(
+                "the gateway's answers name no message, so none could be looked at: these are no figures of deliveries"
             )
         }
         if result.refused > 0 {

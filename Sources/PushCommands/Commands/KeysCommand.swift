@@ -75,7 +75,10 @@ struct KeysCommand: AsyncParsableCommand {
             let configuration = try file.load().configuration
             var keys = configuration.apiKeys
             if FirstKey.isNeeded(configuration), configuration.store.kind == .sqlite,
-                let first = try FirstKey.read(FirstKey.path(of: configuration.store))
+                let first = try FirstKey.read(
+                    FirstKey.path(of: configuration.store),
+                    unreadable: "run the command as the gateway's user"
+                )
             {
                 keys = [FirstKey.entry(first)]
             }

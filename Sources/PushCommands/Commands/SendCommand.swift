@@ -69,7 +69,15 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var base = try message.request(text: text == "-" ? Self.standardInput() : text)
+        let text = try text == "-" ? Self.standardInput() : text
+        if input == nil, message.showsOnlyEmptyText(text) {
+            throw CommandFailure(
+                "the text is empty, and there is nothing else to show: give a text or --title, or --silent for a message "
+                    + "that only wakes the app",
+                .usage
+            )
+        }
+        var base = try message.request(text: text)
         base["to"] = try audience.json(throughGateway: isThroughGateway)
         if let app = gateway.app { base["app"] = .string(app) }
         let sender = try await sender()
@@ -81,6 +89,7 @@ struct SendCommand: AsyncParsableCommand {
             throw error
         }
         await sender.close()
+        if let input, tally.total == 0 { Shell.complain("\(input == "-" ? "stdin" : input) holds no message") }
         if input != nil || tally.total > 1 { Shell.complain(tally.summary) }
         if tally.status != .success { throw tally.status }
     }
@@ -153,6 +162,6 @@ struct SendCommand: AsyncParsableCommand {
         guard data.count <= limit else {
             throw CommandFailure("the text on stdin is longer than \(limit) bytes", .usage)
         }
-        return String(decoding: data, as: UTF8.self).trimmingCharacters(in: .newlines)
+        return try UTF8Text.whole(data, of: "stdin").trimmingCharacters(in: .newlines)
     }
 }

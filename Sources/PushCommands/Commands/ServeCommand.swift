@@ -4,6 +4,7 @@ import Logging
 import PushCore
 import PushGateway
 import PushHTTP
+import PushQueue
 import ServiceLifecycle
 import Synchronization
 import UnixSignals
@@ -66,6 +67,8 @@ struct ServeCommand: AsyncParsableCommand {
             throw CommandFailure(Self.sentence(error, configuration.server))
         }
         await assembly.transport.shutdown(grace: .seconds(1))
+        let store = await assembly.gateway.state.store.health()
+        if store.isLost { throw CommandFailure("the gateway ended without its store: \(store.detail ?? "")") }
         logger.notice("stopped")
     }
 }

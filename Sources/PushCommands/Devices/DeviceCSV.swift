@@ -91,5 +91,7 @@ enum DeviceCSV {
 
 extension InputFile.Rows {
     /// Devices.
-    static var devices: InputFile.Rows { InputFile.Rows(check: DeviceCSV.check, object: DeviceCSV.device) }
+    static var devices: InputFile.Rows {
+        InputFile.Rows(check: DeviceCSV.check, object: DeviceCSV.device, option: "--format csv")
+    }
 }

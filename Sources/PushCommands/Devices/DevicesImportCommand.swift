@@ -61,6 +61,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
             if !batch.lines.isEmpty { try await put(&batch, devices, &tally) }
         }
         bar.update(done: tally.done, fraction: input.size.map { _ in 1 }, isLast: true)
+        if tally.done == 0 { Shell.complain("\(file == "-" ? "stdin" : file) holds no device") }
         Shell.complain("\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused")
         if form.isJSON {
             Shell.print([

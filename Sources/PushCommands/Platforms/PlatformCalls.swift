@@ -51,7 +51,7 @@ enum TokenArguments {
             path == "-"
             ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)
         guard let data else { throw CommandFailure("cannot read \(path)", .usage) }
-        return String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
+        return try UTF8Text.whole(data, of: path == "-" ? "stdin" : path).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
     }
 

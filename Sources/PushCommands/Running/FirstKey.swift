@@ -82,7 +82,8 @@ extension FirstKey {
             }
             return
         }
-        if let key = try read(path) {
+        let fix = "start the gateway as the user whose file it is, or remove it, and the next start makes a new key"
+        if let key = try read(path, unreadable: fix) {
             configuration.apiKeys = [entry(key)]
             logger.notice(
                 "no auth in the configuration: the first API key is needed, which commands on this machine find",
@@ -125,8 +126,12 @@ extension FirstKey {
     /// Reads the key; nil without a file.
     ///
     /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or change. For
-    /// root it may be another user's, whose folder it stands in.
-    static func read(_ path: String) throws(CommandFailure) -> Secret? {
+    /// root it may be another user's, whose folder it stands in. `unreadable` says what to do about one that cannot be read, which
+    /// depends on the command.
+    static func read(
+        _ path: String,
+        unreadable fix: String = "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
+    ) throws(CommandFailure) -> Secret? {
         func wrong(_ problem: String, _ fix: String) -> CommandFailure {
             CommandFailure("the first API key, \(path), \(problem): \(fix)", .configuration)
         }
@@ -136,10 +141,7 @@ extension FirstKey {
             case ENOENT: return nil
             case ELOOP: throw wrong("is a symbolic link", "remove it, and the next start makes a new key")
             default:
-                throw wrong(
-                    "cannot be read (\(String(cString: strerror(errno))))",
-                    "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
-                )
+                throw wrong("cannot be read (\(String(cString: strerror(errno))))", fix)
             }
         }
         defer { close(descriptor) }
@@ -172,13 +174,29 @@ extension FirstKey {
     /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is for another
     /// gateway, or has none yet.
     ///
-    /// It goes nowhere else than to the address of the configuration that the file belongs to.
-    static func find(for endpoint: HTTPEndpoint, configuration path: String) throws -> Secret? {
+    /// It goes nowhere else than to the address of the configuration that the file belongs to, and only while every program that listens
+    /// there is the user's whose file it is: anybody may listen on a free port, and on the other one of 127.0.0.1 and ::1.
+    static func find(
+        for endpoint: HTTPEndpoint,
+        configuration path: String,
+        listeners areAll: (_ user: uid_t, _ port: Int) -> Bool = Listeners.areAll(ownedBy:onPort:)
+    ) throws -> Secret? {
         guard endpoint.isLoopback, let access = try BackendLoader.offline().access(path), access.needsFirstKey,
             access.store.kind == .sqlite, access.server.unixSocket == nil,
             access.server.port == 0 || access.server.port == endpoint.port
         else { return nil }
-        return try read(Self.path(of: access.store))
+        let path = Self.path(of: access.store)
+        guard let key = try read(path) else { return nil }
+        var file = stat()
+        guard stat(path, &file) == 0 else { return nil }
+        guard areAll(file.st_uid, endpoint.port) else {
+            throw CommandFailure(
+                "the first API key was not sent: a program of another user listens on port \(endpoint.port), or none of the gateway's user "
+                    + "does. Start the gateway, or give a key: --key-file or $CHAPAR_KEY",
+                .configuration
+            )
+        }
+        return key
     }
 }
 
@@ -186,11 +204,19 @@ extension FirstKey {
 
 extension FirstKey {
     /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing where there are keys.
-    static func make(in file: ConfigOption, asJSON isJSON: Bool = false) throws {
+    static func make(in file: ConfigOption, asJSON printsJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)
-        guard !text.hasKeys, !text.text.drop(while: \.isWhitespace).hasPrefix("{") else {
+        let isJSON = text.text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }.hasPrefix("{")
+        guard !text.hasKeys, !isJSON else {
             guard try file.load().configuration.apiKeys.isEmpty else { return }
+            if isJSON {
+                throw CommandFailure(
+                    "\(file.path) is JSON, in which no section is added: make a key with \"chapar keys create --name admin --scope admin\" "
+                        + "and write its hash there, as \"auth\": {\"api_keys\": [{\"name\": \"admin\", \"hash\": …, \"scopes\": [\"admin\"]}]}",
+                    .usage
+                )
+            }
             throw CommandFailure(
                 "\(file.path) has a section auth already: make a key with \"chapar keys create\" and write its line there",
                 .usage
@@ -199,7 +225,7 @@ extension FirstKey {
         let (new, name) = (NewAPIKey(), "admin")
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
         try text.write()
-        guard !isJSON else {
+        guard !printsJSON else {
             return Shell.print([
                 "name": .string(name), "key": .string(new.key.reveal()), "scopes": ["admin"],
                 "file": .string(file.path),

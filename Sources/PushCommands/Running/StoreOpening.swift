@@ -17,13 +17,32 @@ enum StoreOpening {
     /// - Throws: ``CommandFailure`` for a mistake of the configuration, else what is wrong with the store.
     static func open(_ store: GatewayConfiguration.Store, logger: Logger) async throws -> any GatewayStore {
         switch store.kind {
-        case .sqlite: return try SQLiteStore(SQLiteStoreOptions(store), logger: logger)
+        case .sqlite:
+            try checkPlace(of: store.path)
+            return try SQLiteStore(SQLiteStoreOptions(store), logger: logger)
         case .postgres:
             #if Postgres
                 return try await PostgresStore.open(PostgresOptions(store), logger: logger)
             #else
                 throw noPostgres
             #endif
+        }
+    }
+
+    /// Names the field of a place at which no store can be, before anything is made there.
+    ///
+    /// A missing folder may be that of a disk that comes later, so it is no mistake of the configuration.
+    private static func checkPlace(of path: String) throws {
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            throw CommandFailure(
+                "store.path: \(path) is a folder: name a file in it, such as \(path)/chapar.db",
+                .configuration
+            )
+        }
+        let folder = (path as NSString).deletingLastPathComponent
+        guard folder.isEmpty || FileManager.default.fileExists(atPath: folder) else {
+            throw StoreError.failed("store.path: there is no folder \(folder): make it, or mount its disk")
         }
     }
 

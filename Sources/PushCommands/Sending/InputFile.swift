@@ -25,11 +25,22 @@ struct InputFile {
         var check: ([String], String) throws(CommandFailure) -> Void
         /// Makes the object of a row with these headings.
         var object: ([String], [String]) throws(CommandFailure) -> JSONObject
+        /// The option of the command that says of a file that it is CSV, for the advice.
+        var option: String
 
         /// Messages.
         ///
         /// `service`, `token`, `title`, `body`, `data.order`, …
-        static var messages: Rows { Rows(check: CSVRow.check, object: CSVRow.request) }
+        static var messages: Rows { Rows(check: CSVRow.check, object: CSVRow.request, option: "--input-format csv") }
+    }
+
+    /// A line of NDJSON, or a record of CSV, whose quoted fields may have line breaks.
+    private struct Record {
+        var text: String
+        /// The number of its first line.
+        var line: Int
+        /// The line of a quotation mark that nothing closes.
+        var openMark: Int?
     }
 
     private static let limit = 4 << 20  // bytes of one line
@@ -79,37 +90,57 @@ struct InputFile {
     mutating func next() throws -> Line? {
         switch format {
         case .ndjson:
-            while let line = try record(quoted: false) {
-                if line.allSatisfy(\.isWhitespace) { continue }
-                return Line(number: number, result: request(json: line))
+            while let record = try record(quoted: false) {
+                if record.text.allSatisfy(\.isWhitespace) { continue }
+                return Line(number: record.line, result: request(json: record.text))
             }
             return nil
         case .csv:
             if headings == nil {
                 guard let first = try record(quoted: true) else { return nil }
-                headings = CSV.fields(first).map { $0.trimmingCharacters(in: .whitespaces) }
-                try rows.check(headings ?? [], name)
+                if let mark = first.openMark { throw CommandFailure("\(name):\(mark): \(Self.openMark)", .usage) }
+                let fields = CSV.fields(first.text).map { $0.trimmingCharacters(in: .whitespaces) }
+                try checkSeparator(fields)
+                headings = fields
+                try rows.check(fields, name)
             }
-            while let line = try record(quoted: true) {
-                if line.allSatisfy(\.isWhitespace) { continue }
-                return Line(number: number, result: request(row: CSV.fields(line)))
+            while let record = try record(quoted: true) {
+                if record.text.allSatisfy(\.isWhitespace) { continue }
+                if let mark = record.openMark {
+                    return Line(number: mark, result: .failure(CommandFailure(Self.openMark, .usage)))
+                }
+                return Line(number: record.line, result: request(row: CSV.fields(record.text), from: record.line))
             }
             return nil
         }
     }
 
+    /// Refuses a table whose columns are not separated by commas, as spreadsheets of many languages write it.
+    private func checkSeparator(_ headings: [String]) throws(CommandFailure) {
+        guard headings.count == 1, let heading = headings.first,
+            let separator = [";": "semicolons", "\t": "tabs"].first(where: { heading.contains($0.key) })?.value
+        else { return }
+        throw CommandFailure(
+            "\(name):1: the columns are separated by \(separator): write them with commas (in a spreadsheet: save as CSV, with the "
+                + "comma as the field separator), and without a line \"sep=\"",
+            .usage
+        )
+    }
+
     private func request(json line: String) -> Result<JSONObject, CommandFailure> {
         guard let value = try? JSONValue(parsing: Array(line.utf8)), let object = value.objectValue else {
-            return .failure(CommandFailure("is not a JSON object", .usage))
+            let advice = line.first == "{" ? "" : ": each line needs one (NDJSON); a table is \(rows.option)"
+            return .failure(CommandFailure("is not a JSON object\(advice)", .usage))
         }
         return .success(base.merging(object))
     }
 
-    private func request(row fields: [String]) -> Result<JSONObject, CommandFailure> {
+    private func request(row fields: [String], from line: Int) -> Result<JSONObject, CommandFailure> {
         let headings = headings ?? []
         guard fields.count == headings.count else {
+            let reach = number > line ? "; its quotation marks reach to line \(number)" : ""
             return .failure(
-                CommandFailure("has \(fields.count) fields, the first line has \(headings.count)", .usage)
+                CommandFailure("has \(fields.count) fields, the first line has \(headings.count)\(reach)", .usage)
             )
         }
         do throws(CommandFailure) {
@@ -119,17 +150,22 @@ struct InputFile {
         }
     }
 
+    private static let openMark =
+        "has a quotation mark that nothing closes (a field with one stands in marks, with that one doubled: \"5\"\" disk\")"
+
     /// A line; with `quoted`, line breaks within quotation marks belong to it.
-    private mutating func record(quoted: Bool) throws -> String? {
-        guard var text = try line() else { return nil }
-        let first = number
-        var marks = Self.quotationMarks(in: text)
-        while quoted, marks % 2 == 1, let more = try line() {
-            text += "\n" + more
-            marks += Self.quotationMarks(in: more)
-            guard text.utf8.count <= Self.limit else { throw tooLong(first) }
+    private mutating func record(quoted: Bool) throws -> Record? {
+        guard let text = try line() else { return nil }
+        var record = Record(text: text, line: number)
+        guard quoted, Self.quotationMarks(in: text) % 2 == 1 else { return record }
+        record.openMark = number
+        while record.openMark != nil, let more = try line() {
+            record.text += "\n" + more
+            let marks = Self.quotationMarks(in: more)
+            if marks > 0 { record.openMark = marks % 2 == 1 ? nil : number }
+            guard record.text.utf8.count <= Self.limit else { throw tooLong(record.line) }
         }
-        return text
+        return record
     }
 
     private static func quotationMarks(in text: String) -> Int { text.utf8.count { $0 == UInt8(ascii: "\"") } }
@@ -149,26 +185,7 @@ struct InputFile {
         var bytes = UnsafeRawBufferPointer(start: buffer, count: count)[...]
         if bytes.last == UInt8(ascii: "\n") { bytes = bytes.dropLast() }
         if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        if number == 1, bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes = bytes.dropFirst(3) }  // A byte order mark.
-        // The first line of UTF-16 begins with a byte order mark, or has zero bytes beside its Latin letters.
-        let isUTF16 =
-            number == 1 && (bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) || bytes.contains(0))
-        guard !isUTF16, let text = String(validating: bytes, as: UTF8.self) else {
-            throw notUTF8(isUTF16: isUTF16)
-        }
-        return text
-    }
-
-    /// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another.
-    private func notUTF8(isUTF16: Bool) -> CommandFailure {
-        let way =
-            isUTF16
-            ? "it looks like UTF-16 (\"Unicode text\"). Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it: "
-                + "iconv -f UTF-16 -t UTF-8"
-            : "so letters would be lost. Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it with the name "
-                + "of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for example WINDOWS-1251 (Russian), "
-                + "WINDOWS-1256 (Persian, Arabic) or WINDOWS-1252 (Western Europe)"
-        return CommandFailure("\(name):\(number): is not text in UTF-8, \(way)", .usage)
+        return try UTF8Text.line(bytes, number, of: name)
     }
 
     private func tooLong(_ line: Int) -> CommandFailure {

@@ -81,6 +81,15 @@ struct MessageOptions: ParsableArguments {
         return request
     }
 
+    /// Whether a text was given, every one is empty, and the message has nothing else that an app shows or takes.
+    ///
+    /// `text` is the body when no flag gives it.
+    func showsOnlyEmptyText(_ text: String?) -> Bool {
+        let texts = [title, subtitle, body ?? text].compactMap(\.self)
+        return !texts.isEmpty && texts.allSatisfy { $0.allSatisfy(\.isWhitespace) } && !silent && image == nil
+            && sound == nil && badge == nil && data.isEmpty && overrides.isEmpty
+    }
+
     private func content(text: String?) throws -> JSONObject {
         var content = JSONObject()
         content["title"] = title.map { .string($0) }

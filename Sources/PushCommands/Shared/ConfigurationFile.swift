@@ -54,10 +54,11 @@ struct ConfigurationFile {
         text.split(whereSeparator: \.isNewline).contains { $0.hasPrefix("auth:") || $0.hasPrefix("\"auth\"") }
     }
 
-    /// Adds a section at the end; the file must be YAML.
+    /// Adds a section at the end, before the mark that ends a document (`...`); the file must be YAML.
     mutating func append(_ section: String) {
         if !text.isEmpty, !text.hasSuffix("\n") { text += "\n" }
-        text += section
+        let end = text.firstRange(of: /(?m)^\.\.\.[ \t]*(#.*)?$/)?.lowerBound ?? text.endIndex
+        text.insert(contentsOf: section, at: end)
     }
 
     /// Replaces the file.

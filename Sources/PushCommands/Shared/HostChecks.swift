@@ -117,6 +117,17 @@ enum HostChecks {
     private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
         let folder = (store.path as NSString).deletingLastPathComponent
         let position = folder.isEmpty ? "." : folder
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: store.path, isDirectory: &isFolder), isFolder.boolValue {
+            return [
+                Diagnosis(
+                    "store",
+                    .failure,
+                    "store.path: \(store.path) is a folder",
+                    fix: "Name a file in it, such as \(store.path)/chapar.db."
+                )
+            ]
+        }
         let target = access(store.path, F_OK) == 0 ? store.path : position
         guard access(position, W_OK | X_OK) == 0, access(target, W_OK) == 0 else {
             let reason = String(cString: strerror(errno))

@@ -15,7 +15,11 @@ enum SecretFile {
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw .system("write \(path)") }
+            guard count > 0 else {
+                let failure = CommandFailure.system("write \(path)")
+                unlink(path)  // Half a key is none, and would keep the next try from the name.
+                throw failure
+            }
             rest = rest.dropFirst(count)
         }
     }

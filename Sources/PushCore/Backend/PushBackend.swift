@@ -59,6 +59,11 @@ public protocol PushBackend: Sendable {
     /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
     var window: Int? { get }
 
+    /// How several messages go in one request; nil when each message is a request of its own.
+    ///
+    /// With it ``window`` is the number of requests that may be under way at once, times the limit of one.
+    var batching: RequestBatching? { get }
+
     /// How fast the platform's quota lets it be used, for the one that paces it; nil when no quota is known.
     ///
     /// A default: an operator's own limit goes before it.
@@ -133,6 +138,8 @@ extension PushBackend {
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
     /// No limit known.
     public var window: Int? { nil }
+    /// Each message is a request of its own.
+    public var batching: RequestBatching? { nil }
     /// No quota known.
     public var pacing: Pacing? { nil }
     /// Nothing known to be wrong.

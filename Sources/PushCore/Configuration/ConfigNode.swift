@@ -35,11 +35,14 @@ public struct ConfigNode: Sendable, Hashable {
     public var value: Value
     /// Where it came from.
     public var origin: ConfigOrigin
+    /// Whether it is a scalar that stands in quotes, and so is a text and no truth value: `"yes"`.
+    public var isQuoted: Bool
 
     /// Makes a value.
-    public init(_ value: Value, origin: ConfigOrigin) {
+    public init(_ value: Value, origin: ConfigOrigin, isQuoted: Bool = false) {
         self.value = value
         self.origin = origin
+        self.isQuoted = isQuoted
     }
 }
 

@@ -174,11 +174,15 @@ public final class ConfigSection {
         return number
     }
 
-    /// `true` or `false`.
+    /// `true` or `false`; a text in quotes is an issue, but for one that a variable or a file gave.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
         record(key, "true or false", standard: String(fallback))
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, String(fallback))
+            return fallback
+        }
+        guard node(key)?.isQuoted != true || origin.via != nil else {
+            reject(key, "\"\(text)\" is a text, not true or false", fix: "Write true or false, without quotes.")
             return fallback
         }
         switch text {

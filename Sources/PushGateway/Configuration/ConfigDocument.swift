@@ -27,7 +27,10 @@ struct ConfigDocument {
     ///
     /// - Throws: What is wrong, when it cannot be read as YAML at all.
     mutating func read(_ text: [UInt8]) throws(UnreadableDocument) -> ConfigNode {
-        guard let text = String(validating: text, as: UTF8.self) else {
+        // A byte order mark, as some editors write it, is no part of the text.
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        guard let text = String(validating: text.dropFirst(text.starts(with: mark) ? mark.count : 0), as: UTF8.self)
+        else {
             throw fault("is not text in UTF-8", nil)
         }
         if let mark = YAMLKeys.firstStructure(in: text) {
@@ -128,7 +131,8 @@ struct ConfigDocument {
                 ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix)
             )
         }
-        return ConfigNode(.scalar(result.text), origin: origin)
+        let isQuoted = scalar.style == .singleQuoted || scalar.style == .doubleQuoted
+        return ConfigNode(.scalar(result.text), origin: origin, isQuoted: isQuoted)
     }
 
     private func origin(of node: Node) -> ConfigOrigin {

@@ -28,7 +28,10 @@ struct ConfigurationReader {
         }
         configuration.limits = limits(section("limits"))
         configuration.store = store(section("store"))
-        configuration.store.path = FolderFiles.resolve(configuration.store.path, in: files.folder)
+        // The lock and the first key stand beside the file: two names of one store have the same.
+        configuration.store.path = FileLink.target(
+            of: FolderFiles.resolve(configuration.store.path, in: files.folder)
+        )
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
         let apps = apps()
@@ -64,7 +67,7 @@ struct ConfigurationReader {
         let auth = section("auth")
         let isKeyless = auth.bool("keyless", default: false)
         var store = store(section("store"))
-        store.path = FolderFiles.resolve(store.path, in: files.folder)
+        store.path = FileLink.target(of: FolderFiles.resolve(store.path, in: files.folder))
         return GatewayAccess(
             server: server(section("server"), hasKeys: true),
             store: store,

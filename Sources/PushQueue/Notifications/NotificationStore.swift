@@ -47,6 +47,12 @@ public protocol NotificationStore: StateStore {
     func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
 
+    /// Whether what was claimed at a moment, or later, is surely still this gateway's. Cheap; asked before each send.
+    ///
+    /// A store that gateways share gives the claims of one that stood still to another: what such a gateway sent after that would be a
+    /// second copy.
+    func holdsClaims(since moment: ContinuousClock.Instant) -> Bool
+
     /// Takes up to `limit` waiting deliveries whose time to live has ended, of any backend, under a lease; never waits.
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
 
@@ -162,6 +168,9 @@ extension NotificationStore {
     public func claim(backend: String, limit: Int, wait: Duration) async throws(StoreError) -> [ClaimedDelivery] {
         try await claim(backend: backend, limit: limit, normal: limit, wait: wait)
     }
+
+    /// Nobody else takes what was claimed from a store that one gateway has for itself.
+    public func holdsClaims(since moment: ContinuousClock.Instant) -> Bool { true }
 
     /// No delivery waits for a receipt in a store that does not keep their addresses.
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {

@@ -576,6 +576,8 @@ public struct StoreHealth: Sendable, Hashable {
     public var oldestSnapshot: Duration?
     /// The run before this one, when it did not end in order; nil when it did, and where that is not known.
     public var brokenRun: BrokenRun?
+    /// Whether the store has ended without what it held: its file was removed, emptied or replaced while it was open.
+    public var isLost = false
 
     /// Makes a state.
     public init(acceptsWork: Bool, detail: String? = nil, freeBytes: Int64? = nil, usedBytes: Int64? = nil) {

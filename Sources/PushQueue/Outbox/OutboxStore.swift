@@ -32,6 +32,8 @@ public protocol OutboxStore: Sendable {
     func record(_ results: [OutboxResult]) async throws(StoreError)
 
     /// Makes the entries of a backend due that wait for another try, and returns their number.
+    ///
+    /// Those whose platform asked to wait (``OutboxResult/asksToWait``) keep their time, also over a restart.
     func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int
 
     /// The entries that wait for a device, in order, the oldest first.
@@ -103,6 +105,10 @@ public struct OutboxResult: Sendable {
     public var ending: Ending
     /// Its event, as JSON.
     public var event: [UInt8]?
+    /// Whether the platform asked for the wait of ``Ending/retry(at:)``.
+    ///
+    /// Then ``OutboxStore/makeRetriesDue(ofEntriesAt:)`` leaves it; other endings have no wait.
+    public var asksToWait = false
 
     /// Makes a result.
     public init(_ claim: ClaimedEntry, _ ending: Ending, event: [UInt8]? = nil) {

@@ -154,13 +154,14 @@ enum OutboxEntryTable {
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         var ended: [ClaimedEntry] = []
-        var returned: [(claim: ClaimedEntry, due: Int64, untried: Int64)] = []
+        var returned: [(claim: ClaimedEntry, due: Int64, untried: Int64, sign: Int64)] = []
         for result in results {
             let claim = result.claim
             switch result.ending {
             case .end: ended.append(claim)
-            case .retry(let moment): returned.append((claim, moment.millisecondsSince1970, 0))
-            case .release: returned.append((claim, now, 1))
+            case .retry(let moment):
+                returned.append((claim, moment.millisecondsSince1970, 0, result.asksToWait ? -1 : 1))
+            case .release: returned.append((claim, now, 1, 1))
             }
         }
         // Of two results of one claim the first counts, since it ends the lease.
@@ -169,13 +170,16 @@ enum OutboxEntryTable {
         if !returned.isEmpty {
             try db.run(
                 """
-                UPDATE chapar.outbox_entries e SET due = r.due, owner = NULL, attempts = e.attempts - r.untried
-                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS r(number, lease, due, untried)
+                UPDATE chapar.outbox_entries e
+                SET due = r.due, owner = NULL, attempts = e.attempts - r.untried, lease = e.lease * r.sign
+                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $6::bigint[])
+                AS r(number, lease, due, untried, sign)
                 WHERE e.number BETWEEN r.number AND r.number AND e.lease = r.lease AND coalesce(e.owner, 0) = ANY ($5)
                 """,
                 [
                     .integers(returned.map(\.claim.number)), .integers(returned.map(\.claim.lease)),
                     .integers(returned.map(\.due)), .integers(returned.map(\.untried)), .integers(nodes),
+                    .integers(returned.map(\.sign)),
                 ]
             )
         }
@@ -217,6 +221,8 @@ enum OutboxEntryTable {
     }
 
     /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may be more.
+    ///
+    /// What waits for as long as the platform asked is left: the number of its last claim is negative.
     static func makeRetriesDue(
         of backend: String,
         now: Int64,
@@ -226,7 +232,7 @@ enum OutboxEntryTable {
             """
             UPDATE chapar.outbox_entries SET due = $2 WHERE ctid = ANY (ARRAY(
                 SELECT ctid FROM chapar.outbox_entries WHERE backend = $1 AND due > $2 AND owner IS NULL
-                ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))
+                AND coalesce(lease, 0) >= 0 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))
             """,
             [.text(backend), .integer(now), .integer(largestRemoval)]
         ).changed

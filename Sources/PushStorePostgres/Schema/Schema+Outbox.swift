@@ -39,6 +39,7 @@ extension Schema {
         """
 
     /// * `outbox_entries.lease`: the number of the last claim, from `leases`; null before the first one. `attempts` say less: a release
-    ///   turns them back, so the next claim has the same.
+    ///   turns them back, so the next claim has the same. Negative while nobody has the entry and it waits for as long as the platform
+    ///   asked.
     static let outboxLeases = "ALTER TABLE chapar.outbox_entries ADD COLUMN lease bigint"
 }

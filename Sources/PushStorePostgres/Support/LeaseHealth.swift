@@ -28,6 +28,11 @@ final class LeaseHealth: Sendable {
     /// The lease could not be renewed, or those of others say nothing before they are renewed.
     func noteGap(at now: ContinuousClock.Instant = .now) { state.withLock { $0.since = now } }
 
+    /// Whether nobody can have taken this node for dead since a moment: it has renewed its lease without a gap, and a moment ago.
+    func isUnbroken(since moment: ContinuousClock.Instant, at now: ContinuousClock.Instant = .now) -> Bool {
+        state.withLock { $0.since <= moment && $0.renewed.duration(to: now) < pause * 2 }
+    }
+
     /// Whether this node may take others for dead: it has renewed its lease for a whole one without a gap, and a moment ago.
     var mayJudge: Bool { mayJudge(at: .now) }
 

@@ -124,9 +124,11 @@ package struct StoreBackup: Sendable {
     private func checkFreeBytes(for bytes: Int64) throws(StoreFileError) {
         guard let free = FileSystemSpace.freeBytes(at: StagedFile.folder(of: target)) else { return }
         guard free.subtracting(clamping: bytes) >= minimumFreeBytes else {
+            let reserve =
+                minimumFreeBytes > 0 ? ", of which \(StoreFiles.size(minimumFreeBytes)) are to stay free" : ""
             throw .failed(
-                "the copy takes \(bytes >> 20) MiB and \(free >> 20) MiB are free there, of which "
-                    + "\(minimumFreeBytes >> 20) MiB are to stay free: name a file on another disk"
+                "the copy takes \(StoreFiles.size(bytes)) and \(StoreFiles.size(free)) are free there\(reserve): name a file on "
+                    + "another disk"
             )
         }
     }
@@ -145,6 +147,11 @@ package struct StoreBackup: Sendable {
 enum StoreFiles {
     /// What follows the database's name in the names of its files.
     static let suffixes = ["", "-wal", "-shm", "-journal", ".lock"]
+
+    /// A number of bytes for people: in KiB, rounded up, where MiB would hide the difference.
+    static func size(_ bytes: Int64) -> String {
+        bytes >= 16 << 20 ? "\(bytes >> 20) MiB" : "\(max(0, bytes).adding(clamping: 1_023) >> 10) KiB"
+    }
 
     /// The path with its folder's links resolved, so that two names of one file compare equal.
     static func canonical(_ path: String) -> String {

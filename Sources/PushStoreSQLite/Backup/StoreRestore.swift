@@ -25,7 +25,7 @@ package struct StoreRestore: Sendable {
     /// Makes a restoration of `backup` to `target`; nothing happens before ``run(now:isCancelled:)``.
     package init(of backup: String, to target: String) {
         self.backup = backup
-        self.target = target
+        self.target = FileLink.target(of: target)
     }
 
     /// Restores; blocks until it is done.
@@ -70,6 +70,7 @@ package struct StoreRestore: Sendable {
             guard let previous else { throw error }
             throw StoreFileError.failed("\(error); the database that was there is \(previous)")
         }
+        ownership.forgetCommitted()
         return Result(summary: summary, previous: previous)
     }
 

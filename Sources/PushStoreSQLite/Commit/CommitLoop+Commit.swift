@@ -23,6 +23,10 @@ extension CommitLoop {
         queueIndex.expiryFloor = min(queueIndex.expiryFloor, pending.newExpiry)
         expiryRound.lowest = min(expiryRound.lowest, pending.newExpiry)
         lastEvent = lastEvent.adding(clamping: Int64(pending.events.count))
+        if !pending.events.isEmpty, now.distance(clamping: committedNotedAt) >= Self.committedInterval {
+            committedNotedAt = now
+            core.noteCommitted(lastEvent)
+        }
         notifyObservers()
         core.feed.append(pending.events)
         for assignment in pending.assignments {

@@ -44,6 +44,10 @@ final class CommitLoop {
     let pageBytes: Int64
     /// The number of the newest committed event.
     var lastEvent: Int64
+    /// How often it is noted outside of the database what is committed, in milliseconds.
+    static let committedInterval: Int64 = 1_000
+    /// When that was last done.
+    var committedNotedAt = Int64.min
     /// Where the search for expired deliveries goes on, and what the current round has found out.
     var expiryRound = ExpiryRound()
     /// The last row that a purge has looked at, in the order in which deliveries became final.

@@ -2,7 +2,8 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the space that the store's files have and take: it looks at most once a second.
+/// Watches the space that the store's files have and take, and that they are still the files that were opened: it looks at most once a
+/// second.
 ///
 /// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
 final class DiskGuard: Sendable {
@@ -14,7 +15,30 @@ final class DiskGuard: Sendable {
         var free: Int64 = 0
     }
 
+    /// Which file a name means.
+    private struct Identity: Equatable {
+        let device: dev_t
+        let number: ino_t
+        let isEmpty: Bool
+
+        /// Nil without a file.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, number, isEmpty) = (status.st_dev, status.st_ino, status.st_size == 0)
+        }
+
+        /// Whether it is still the file that was opened; what is in the database is never taken out to the last page.
+        func isStill(_ opened: Identity) -> Bool {
+            device == opened.device && number == opened.number && (!isEmpty || opened.isEmpty)
+        }
+    }
+
     private struct Reading {
+        /// The database as it was seen first; nil where it is no file.
+        var opened: Identity?
+        /// Whether its name means no file any more, another one, or an emptied one.
+        var isLost = false
         /// The free bytes of the file system.
         var free: Int64?
         /// The bytes of the write-ahead log.
@@ -31,9 +55,13 @@ final class DiskGuard: Sendable {
     private static let interval: Int64 = 1_000
 
     private let options: SQLiteStoreOptions
-    private let last = Mutex(Reading())
+    private let last: Mutex<Reading>
 
-    init(_ options: SQLiteStoreOptions) { self.options = options }
+    /// Begins with the file as it has just been opened.
+    init(_ options: SQLiteStoreOptions) {
+        self.options = options
+        last = Mutex(Reading(opened: Identity(options.path)))
+    }
 
     /// Whether the writer is to say what is in the file.
     func wantsUsage(now: Int64) -> Bool {
@@ -58,15 +86,36 @@ final class DiskGuard: Sendable {
             if now.distance(clamping: last.at) >= Self.interval {
                 last.free = options.freeBytes(options.path)
                 last.log = Self.bytes(of: options.path + "-wal")
+                lookForFile(&last)
                 last.at = now
             }
             return last
         }
     }
 
+    private func lookForFile(_ last: inout Reading) {
+        let identity = Identity(options.path)
+        if let opened = last.opened { last.isLost = !(identity?.isStill(opened) ?? false) }
+        if !last.isLost { last.opened = identity }
+    }
+
+    /// Why what was stored is gone, by a look at this moment; nil while the file is the one that was opened.
+    func loss() -> String? {
+        last.withLock { last in
+            lookForFile(&last)
+            return last.isLost ? lossSentence : nil
+        }
+    }
+
+    private var lossSentence: String {
+        "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
+            + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
+    }
+
     /// Why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
+        if reading.isLost { return lossSentence }
         if options.maximumBytes > 0, reading.used >= options.maximumBytes {
             return
                 "the store uses \(reading.used >> 20) MiB of the \(options.maximumBytes >> 20) MiB "

@@ -10,6 +10,8 @@ import PushQueue
 final class OutboxEntryTable {
     /// So many rows are removed, or made due, in one step.
     static let largestRemoval = 1_000
+    /// The value of `leased` while nobody has the entry and it waits for as long as the platform asked; 1 is that a worker has it.
+    private static let waitsAsAsked: Int64 = 2
 
     private let last: SQLStatement
     private let insert: SQLStatement
@@ -59,7 +61,7 @@ final class OutboxEntryTable {
             "UPDATE outbox_entries SET due = ?2, attempts = attempts + 1, leased = 1 WHERE number = ?1"
         )
         again = try statement(
-            "UPDATE outbox_entries SET due = ?3, leased = 0 WHERE number = ?1 AND attempts = ?2 AND leased = 1"
+            "UPDATE outbox_entries SET due = ?3, leased = ?4 WHERE number = ?1 AND attempts = ?2 AND leased = 1"
         )
         untried = try statement(
             """
@@ -67,7 +69,7 @@ final class OutboxEntryTable {
             WHERE number = ?1 AND attempts = ?2 AND leased = 1
             """
         )
-        end = try statement("DELETE FROM outbox_entries WHERE number = ?1 AND (leased = 0 OR attempts = ?2)")
+        end = try statement("DELETE FROM outbox_entries WHERE number = ?1 AND (leased <> 1 OR attempts = ?2)")
         delete = try statement("DELETE FROM outbox_entries WHERE number = ?1")
         promote = try statement(
             """
@@ -107,7 +109,7 @@ final class OutboxEntryTable {
             last.reset()
             let isSame =
                 operation.kind == .register && kind == OutboxEntry.Kind.register.rawValue && user == operation.user
-                && leased == 0
+                && leased != 1
             if isSame { return }
         }
         insert.bind(1, operation.id.uuidString)
@@ -164,6 +166,7 @@ final class OutboxEntryTable {
             try promote(operation.backend, operation.device, now: now)
             return true
         case .retry(let moment):
+            again.bind(4, result.asksToWait ? Self.waitsAsAsked : 0)
             return try giveBack(again, result.claim, due: moment.millisecondsSince1970)
         case .release:
             return try giveBack(untried, result.claim, due: now)
@@ -171,6 +174,8 @@ final class OutboxEntryTable {
     }
 
     /// Makes some of a backend's entries due that wait for another try; returns their number, ``largestRemoval`` when there may be more.
+    ///
+    /// Those that wait for as long as the platform asked are left.
     func makeRetriesDue(of backend: String, now: Int64) throws(StoreError) -> Int {
         hasten.bind(1, backend)
         hasten.bind(2, now)

@@ -28,6 +28,18 @@ extension OutboxStoreConformance {
             try expect(try await again.claim().map(\.operation.kind), is: [.tags], "what is left")
             await again.close(again.store)
         },
+        OutboxStoreConformanceCase("What a platform asked for counts after a restart as well", needsDisk: true) {
+            fixture in
+            try await fixture.store.enqueue([fixture.operation("a")])
+            let claim = try await fixture.claim()[0]
+            var result = OutboxResult(claim, .retry(at: fixture.time.steady.addingTimeInterval(60)))
+            result.asksToWait = true
+            try await fixture.store.record([result])
+            let again = try await fixture.reopened()
+            try expect(try await again.store.makeRetriesDue(ofEntriesAt: "crm"), is: 0, "entries that became due")
+            try expect(try await again.due(), is: [], "what is due before its time")
+            await again.close(again.store)
+        },
         OutboxStoreConformanceCase("What waits for a device is listed in order, with its tries and its time") {
             fixture in
             try await fixture.store.enqueue([

@@ -64,6 +64,36 @@ extension OutboxStoreConformance {
             )
             try expect(try await fixture.due(), is: ["a", "c"], "what is due")
         },
+        OutboxStoreConformanceCase("What waits for as long as its platform asked does not become due sooner") {
+            fixture in
+            let store = fixture.store
+            try await store.enqueue([fixture.operation("asked"), fixture.operation("own")])
+            let later = fixture.time.steady.addingTimeInterval(60)
+            func refuse(_ claims: [ClaimedEntry]) async throws {
+                let results = claims.map { claim -> OutboxResult in
+                    var result = OutboxResult(claim, .retry(at: later))
+                    result.asksToWait = claim.operation.device == "asked"
+                    return result
+                }
+                try await store.record(results)
+            }
+            let claims = try await fixture.claim()
+            try await refuse(claims)
+            try expect(try await store.makeRetriesDue(ofEntriesAt: "crm"), is: 1, "entries that became due")
+            let own = try await fixture.claim()
+            try expect(own.map(\.operation.device), is: ["own"], "what is due")
+            try await store.record(own.map { OutboxResult($0, .end) })
+            try expect(try await fixture.due(), is: [], "what is due before its time")
+            fixture.time.advance(by: .seconds(61))
+            let again = try await fixture.claim()
+            try expect(again.map(\.operation.device), is: ["asked"], "what comes due by itself")
+            try expect(again.map(\.attempt), is: [2], "the number of its try")
+            // The wish was for that try alone, and its former owner has no say any more.
+            let retry = OutboxResult(again[0], .retry(at: fixture.time.steady.addingTimeInterval(60)))
+            try await store.record([retry])
+            try expect(try await store.makeRetriesDue(ofEntriesAt: "crm"), is: 1, "once nobody asks")
+            try expect(try await fixture.due(), is: ["asked"], "what is due then")
+        },
         OutboxStoreConformanceCase("The longest due comes first, and no more than asked for") { fixture in
             for device in ["a", "b", "c"] {
                 try await fixture.store.enqueue([fixture.operation(device)])

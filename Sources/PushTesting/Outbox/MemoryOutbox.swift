@@ -12,6 +12,8 @@ struct MemoryOutbox {
         var attempts = 0
         var due: Date
         var isLeased = false
+        /// Whether the platform asked for the wait.
+        var asksToWait = false
     }
 
     var entries: [Entry] = []
@@ -80,6 +82,7 @@ struct MemoryOutbox {
             change(entry.number) {
                 $0.attempts = attempt
                 $0.isLeased = true
+                $0.asksToWait = false
                 $0.due = now.addingTimeInterval(lease.inSeconds)
             }
             return ClaimedEntry(number: entry.number, operation: entry.operation, attempt: attempt)
@@ -110,6 +113,7 @@ struct MemoryOutbox {
             change(number) {
                 $0.due = moment
                 $0.isLeased = false
+                $0.asksToWait = result.asksToWait
             }
         case .release:
             change(number) {
@@ -123,7 +127,7 @@ struct MemoryOutbox {
     /// Makes the entries of a backend due that wait for another try; gives their number.
     mutating func makeRetriesDue(of backend: String, now: Date) -> Int {
         let found = entries.filter {
-            $0.operation.backend == backend && !$0.isLeased && $0.due > now && isHead($0)
+            $0.operation.backend == backend && !$0.isLeased && !$0.asksToWait && $0.due > now && isHead($0)
         }
         for entry in found { change(entry.number) { $0.due = now } }
         return found.count

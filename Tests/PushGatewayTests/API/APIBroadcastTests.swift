@@ -199,6 +199,16 @@ struct APIBroadcastTests {
         }
     }
 
+    @Test("A topic needs no backend's name where a route says where it goes", arguments: ["", #","route":"crm""#])
+    func routedTopic(route: String) async throws {
+        let harness = APIHarness(backends: ["first", "second"].map { Self.platform($0, isAllowed: false) }) {
+            $0.routes = [GatewayConfiguration.Route(name: "crm", plan: DeliveryPlan(["second", "first"]))]
+        }
+        let reply = try await harness.post(#"{"to":{"topic":"news"},"content":{"title":"x"}\#(route)}"#)
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(harness.store.accepted.map(\.plan.backends) == [["second", "first"]])
+    }
+
     @Test("is checked by `chapar send` without a gateway, which needs no key")
     func direct() {
         for isAllowed in [false, true] {

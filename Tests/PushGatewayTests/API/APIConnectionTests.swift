@@ -296,6 +296,61 @@ struct APIConnectionTests {
         }
     }
 
+    private static let noRequests: [String] = [
+        "nonsense\r\n\r\n",
+        "GET /healthz HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: \(String(repeating: "x", count: 100_000))\r\n\r\n",
+        // The first bytes of TLS.
+        "\u{16}\u{3}\u{1}\u{0}\u{5}\u{1}\u{0}\u{0}\u{1}\u{3}",
+        "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+    ]
+
+    @Test(
+        "answers what is no request with problem details, after the answers to the requests before it, and is closed",
+        arguments: noRequests,
+        ["", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "POST"]
+    )
+    func malformed(request: String, before: String) async throws {
+        let first = before == "POST" ? post(APIHarness.sample()) : before
+        try await harness().serve { port, _ in
+            try await RawClient.run(port) { client in
+                try await client.send(first + request)
+                if !first.isEmpty {
+                    let good = try await answer(client)
+                    #expect(good.head.hasPrefix("HTTP/1.1 20"), "\(good.head)")
+                }
+                let text = try await client.readToEnd()
+                #expect(text.hasPrefix("HTTP/1.1 400 Bad Request\r\n"), "\(text)")
+                #expect(text.contains("\r\nContent-Type: application/problem+json\r\n"), "\(text)")
+                #expect(text.contains("\r\nConnection: close\r\n"))
+                #expect(text.contains(#""code":"malformed_request""#) && text.hasSuffix("}"), "\(text)")
+            }
+        }
+    }
+
+    @Test(
+        "takes no body with a transfer coding that it does not undo",
+        arguments: [
+            "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        ]
+    )
+    func transferCoding(fields: String) async throws {
+        let harness = harness()
+        try await harness.serve { port, _ in
+            try await RawClient.run(port) { client in
+                let body = APIHarness.sample()
+                try await client.send(
+                    "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\(fields)\r\n"
+                        + "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+                )
+                let text = try await client.readToEnd()
+                #expect(text.hasPrefix("HTTP/1.1 501 "), "\(text)")
+                #expect(text.contains(#""code":"transfer_coding_unknown""#), "\(text)")
+            }
+        }
+        #expect(harness.store.accepted.isEmpty)
+    }
+
     @Test("reads nothing more of a client that asked for another protocol, while its request is in progress")
     func upgradeFlood() async throws {
         let harness = harness()

@@ -20,6 +20,12 @@ final class HeldStore: NotificationStore {
         var parts = 0
         var betweenParts: @Sendable () -> Void = {}
         var isHeld = false
+        /// How often it says yet that claims are not held; afterwards they are, but for those that were lost.
+        var claimsRefused = 0
+        /// Claims from before it are not held any more.
+        var claimsLostAt: ContinuousClock.Instant?
+        /// The next claim is lost at once.
+        var losesClaim = false
         var held: [CheckedContinuation<Void, Never>] = []
         var arrived: [CheckedContinuation<Void, Never>] = []
     }
@@ -61,6 +67,14 @@ final class HeldStore: NotificationStore {
 
     /// How often outcomes were to be written.
     var records: Int { contents.withLock { $0.records } }
+
+    /// Says so often that claims are not held, and loses the next claim that has a delivery as soon as it is made.
+    func loseClaims(afterRefusing count: Int) {
+        contents.withLock { ($0.claimsRefused, $0.losesClaim) = (count, true) }
+    }
+
+    /// Whether a claim was made and lost.
+    var hasLostClaim: Bool { contents.withLock { $0.claimsLostAt != nil } }
 
     /// Holds every acceptance from now on.
     func hold() { contents.withLock { $0.isHeld = true } }
@@ -142,7 +156,22 @@ final class HeldStore: NotificationStore {
     func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
-        try await whole.claim(backend: backend, limit: limit, normal: normal, wait: wait)
+        let claims = try await whole.claim(backend: backend, limit: limit, normal: normal, wait: wait)
+        contents.withLock { contents in
+            guard contents.losesClaim, !claims.isEmpty else { return }
+            (contents.losesClaim, contents.claimsLostAt) = (false, .now)
+        }
+        return claims
+    }
+
+    func holdsClaims(since moment: ContinuousClock.Instant) -> Bool {
+        contents.withLock { contents in
+            guard contents.claimsRefused == 0 else {
+                contents.claimsRefused -= 1
+                return false
+            }
+            return contents.claimsLostAt.map { moment > $0 } ?? true
+        }
     }
 
     func waitingDeliveries(

@@ -203,6 +203,28 @@ struct ConfigurationLoaderTests {
         }
     }
 
+    @Test(
+        "A text in quotes is no truth value, in YAML and in JSON, unless a variable stands in it",
+        arguments: [
+            ("keyless: \"yes\"", false), ("keyless: 'true'", false), ("\"keyless\": \"on\"", false),
+            ("keyless: yes", true), ("keyless: true", true), ("\"keyless\": true", true),
+            ("keyless: \"${KEYLESS}\"", true),
+        ]
+    )
+    func quotedTruth(auth: String, isTaken: Bool) throws {
+        let registry = try BackendRegistry([SampleBackend.factory])
+        let loader = ConfigurationLoader(registry: registry, environment: ["KEYLESS": "true"])
+        let text = "{ backends: { ios: { kind: sample, token: x } }, auth: { \(auth) } }"
+        guard !isTaken else {
+            let loaded = try loader.load(text)
+            #expect(loaded.configuration.isKeyless)
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["auth.keyless"])
+        #expect(error?.description.contains("without quotes") == true)
+    }
+
     @Test("A key may have several hashes, an end and backends of its own")
     func keys() throws {
         let (new, old) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))

@@ -128,10 +128,12 @@ struct DispatcherTests {
         arguments: [Refusal.Advice.slowBackend(after: nil), .parkBackend]
     )
     func strayAnswer(advice: Refusal.Advice) async throws {
+        let odd = Refusal(.account, reason: "Odd", detail: "What the operator is to do.", status: 429, advice: advice)
         let backend = ScriptedBackend { addressee, attempt in
-            addressee.recipient == .topic("t7") && attempt == 1 ? Self.refused(advice, .account) : Self.accepted
+            addressee.recipient == .topic("t7") && attempt == 1 ? .refused(odd) : Self.accepted
         }
-        let rig = try await DispatcherRig()
+        let log = RecordedLog()
+        let rig = try await DispatcherRig(logger: log.logger)
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         let narrow = BackendRegistry.ConfiguredBackend(name: "a", backend: backend, maximumInFlight: 8)
         try await rig.run(GatewaySnapshot(configuration: .keyless, backends: [narrow])) {
@@ -149,6 +151,15 @@ struct DispatcherTests {
             try await rig.until { try await rig.store.notification(id)?.counts[.acceptedByPlatform] ?? 0 >= 999 }
         }
         await rig.store.close()
+        // It stands in the log once, with the advice.
+        let said = log.lines.filter {
+            $0.contains("the platform slows the backend") || $0.contains("backend is parked, an operator must act")
+        }
+        #expect(said.count == 1, "\(said)")
+        let isParked = advice == .parkBackend
+        #expect(said.first?.contains(isParked ? "backend is parked" : "the platform slows the backend") == true)
+        #expect(said.first?.contains("Odd") == true)
+        #expect(said.first?.contains("What the operator is to do.") == true)
     }
 
     /// A backend whose credential has ended by its dates.

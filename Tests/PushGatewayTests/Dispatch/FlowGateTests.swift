@@ -140,6 +140,28 @@ struct FlowGateTests {
         }
     }
 
+    @Test("What is told is the pause that holds now, not a park before it, and not that all is well")
+    func pauseThatHolds() {
+        let state = Box(FlowGate.State())
+        _ = state { $0.apply(.park(reason: "foreign_answer", detail: "A wrong base_url."), at: now) }
+        #expect(!state.value.isPauseInForce)
+        _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
+        _ = state { $0.apply(.pause(.seconds(5), reason: "busy"), at: now) }
+        #expect(state.value.isPauseInForce)
+        #expect(state.value.blockDetail.reason == "quota")
+        #expect(state.value.blockDetail.sentence == nil)
+        _ = state { $0.step(window: 10, at: now.addingTimeInterval(60)) }
+        #expect(!state.value.isPauseInForce)
+        #expect(state.value.blockDetail.reason == "foreign_answer")
+        #expect(state.value.blockDetail.sentence == "A wrong base_url.")
+        let paused = WorkerStatus(backend: "a", pauseReason: "quota", isPaused: true).health(BackendHealth())
+        #expect(paused.status == .degraded)
+        #expect(paused.detail == "paused by the platform, quota")
+        let parked = WorkerStatus(backend: "a", pauseReason: "quota", isParked: true, isPaused: true)
+        #expect(parked.health(BackendHealth()).status == .down)
+        #expect(parked.health(BackendHealth()).detail == "paused by the platform, quota")
+    }
+
     @Test("A probe goes at once when an operator says so, but not before the time that the platform asked for")
     func retryNow() {
         let state = Box(FlowGate.State())

@@ -66,6 +66,30 @@ struct RoutingTableTests {
         }
     }
 
+    @Test("A route for everybody says where topics go, in its order; without one, several backends are a question")
+    func topics() throws {
+        let huawei = BackendRegistry.ConfiguredBackend(
+            name: "hms",
+            backend: Stand(audience: BackendAudience(services: [.androidHuawei], forms: [.topic]))
+        )
+        func make(_ routes: GatewayConfiguration.Route...) -> RoutingTable {
+            RoutingTable(routes: routes, backends: Self.backends + [huawei])
+        }
+        let topic = Recipient.topic("news")
+        let question = RoutingTable.Failure.ambiguous(backends: ["fcm", "hms"])
+        #expect(throws: question) { try make().plan(for: topic, .automatic) }
+        // A route for devices of a platform says nothing about topics, nor does one without a backend that has any.
+        let phones = make(GatewayConfiguration.Route(platform: "android", plan: DeliveryPlan(["hms", "fcm"])))
+        #expect(throws: question) { try phones.plan(for: topic, .automatic) }
+        let without = make(GatewayConfiguration.Route(plan: DeliveryPlan(["ios"])))
+        #expect(throws: question) { try without.plan(for: topic, .automatic) }
+        // The plan is the operator's word: its order is meant, as for tokens.
+        let everybody = make(GatewayConfiguration.Route(plan: DeliveryPlan(["ios", "hms", "fcm"])))
+        #expect(try everybody.plan(for: topic, .automatic) == DeliveryPlan(["hms", "fcm"]))
+        let named = make(GatewayConfiguration.Route(name: "phones", platform: "android", plan: DeliveryPlan(["fcm"])))
+        #expect(try named.plan(for: topic, .route("phones")) == DeliveryPlan(["fcm"]))
+    }
+
     @Test("Without a route, a device goes through one backend for each of its services, those of one's own last")
     func devices() throws {
         let own = TokenService(rawValue: "x-pager")

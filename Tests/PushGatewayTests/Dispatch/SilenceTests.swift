@@ -18,13 +18,16 @@ struct SilenceTests {
     private final class SilentBackend: PushBackend {
         let kind: BackendKind = "silent"
         let audience = BackendAudience(forms: [.topic])
-        let window: Int? = 1
+        let window: Int?
         private struct State {
             var reports: [@Sendable ([DeliveryReport]) -> Void] = []
             var cancelled = 0
         }
 
         private let state = Mutex(State())
+
+        init(window: Int = 1) { self.window = window }
+
         var calls: Int { state.withLock { $0.reports.count } }
         var cancelled: Int { state.withLock { $0.cancelled } }
 
@@ -117,7 +120,7 @@ struct SilenceTests {
 
     @Test("has its span begun anew by each report")
     func progress() async throws {
-        let backend = SilentBackend()
+        let backend = SilentBackend(window: 3)
         try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
             let id = try await rig.accept(["x", "y", "z"], plan: DeliveryPlan(["a"], onUnknown: .stop))
             try await rig.until { backend.calls == 1 }

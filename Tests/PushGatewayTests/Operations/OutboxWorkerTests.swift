@@ -202,7 +202,7 @@ struct OperationLaneTests {
                 if !isAsked { try await rig.until("the third refusal") { platform.calls.count == 3 } }
                 try await rig.until("its record") { try await rig.events().count == (isAsked ? 1 : 3) }
                 let due = try await rig.store.makeRetriesDue(ofEntriesAt: "crm")
-                #expect(due == 1)
+                #expect(due == (isAsked ? 0 : 1))
                 let pauses = desk.endOwnPause(of: "crm", at: WallClock(rig.time).reading)
                 #expect(pauses.ended.map(\.kind) == (isAsked ? [] : [.operations]))
                 #expect(pauses.kept.map(\.kind) == (isAsked ? [.operations] : []))
@@ -214,6 +214,37 @@ struct OperationLaneTests {
                     try await rig.settled()
                     #expect(rig.time.now.timeIntervalSince(now) < 2)
                 }
+            }
+        }
+    }
+
+    @Test("A reload keeps a pause that the platform asked for, and ends one that it did not", arguments: [false, true])
+    func reloadedDuringPause(isAsked: Bool) async throws {
+        try await OperationRig.run { rig in
+            let platform = ScriptedPlatform { call, earlier throws(PushError) in
+                guard call.device.id == "a", earlier < 3 else { return }
+                throw PushError(.rateLimited, "slow down", retryAfter: isAsked ? .seconds(3_000) : nil)
+            }
+            _ = try await rig.store.put([rig.device("a"), rig.device("b")])
+            try await rig.run(["crm": platform], registers: false) { state, desk in
+                try await rig.store.enqueue([rig.subscription("a")])
+                if !isAsked { try await rig.until("the third refusal") { platform.calls.count == 3 } }
+                try await rig.until("its record") { try await rig.events().count == (isAsked ? 1 : 3) }
+                let now = rig.time.now
+                state.replace(rig.snapshot(["crm": platform], registers: false))
+                desk.install()
+                // Nothing but the pause of the backend holds up this one. Without a pause it needs no time.
+                try await rig.store.enqueue([rig.subscription("b")])
+                let health = Mutex<Set<BackendHealth.Status>>([])
+                try await rig.until(by: isAsked ? .seconds(20) : .zero, "the entry of the other device") {
+                    let status = state.outcomes.troubles.health(of: "crm", BackendHealth()).status
+                    if platform.words.contains("subscription b") { return true }
+                    _ = health.withLock { $0.insert(status) }
+                    return false
+                }
+                guard isAsked else { return }
+                #expect(rig.time.now.timeIntervalSince(now) > 2_900)
+                #expect(health.withLock { $0 } == [.degraded], "what an operator sees meanwhile")
             }
         }
     }

@@ -35,6 +35,12 @@ struct Run {
         case unavailableErasures
         /// At rest no event of an erasure comes.
         case silentEvents
+        /// At rest what settles invalidations is answered with 503.
+        case unavailableInvalidations
+        /// At rest the second reader lacks the last event.
+        case readerBehind
+        /// At rest the gateway is not told to end.
+        case deafEnd
     }
 
     let world: World

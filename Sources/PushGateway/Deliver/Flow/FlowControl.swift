@@ -241,7 +241,7 @@ extension FlowGate.State {
 
     fileprivate func write(to memory: inout FlowMemory, at now: Date) {
         memory.pausedUntil = waitsUntil.flatMap { $0 > now || isProbing ? $0 : nil }
-        memory.pauseReason = memory.pausedUntil == nil ? nil : blockDetail.reason
+        memory.pauseReason = memory.pausedUntil == nil ? nil : isProbing ? probeReason : pauseReason
         (memory.isParked, memory.isSlowed) = (isParked, isSlowed)
         memory.nextProbe = nextProbe == BackendSignal.firstWait ? nil : nextProbe
         memory.troubleSince = isHeld ? nil : troubleSince

@@ -15,6 +15,8 @@ extension FlowGate {
         var reserved = 0
         /// The most that may be with it; brought up to date with every look.
         var window = 0
+        /// How the backend takes several messages in a request, and what is known of its requests; nil where each message is one.
+        var requests: OpenRequests?
         /// The end of the pause that the platform asked for.
         var pausedUntil: Date?
         var pauseReason: String?
@@ -65,8 +67,9 @@ extension FlowGate {
         /// A claim smaller than this is not worth a trip to the store while plenty is under way.
         var leastClaim: Int { max(1, min(256, window / 4)) }
 
-        mutating func step(window: Int, at now: Date) -> Step {
+        mutating func step(window: Int, requests limit: OpenRequests.Limit? = nil, at now: Date) -> Step {
             self.window = window
+            requests = limit.map { requests ?? OpenRequests($0) }
             if isHeld { return standStill(until: nil, at: now) }
             if let until = waitsUntil {
                 if now < until { return standStill(until: until, at: now) }
@@ -81,6 +84,10 @@ extension FlowGate {
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
             let capacity = (isProbing ? 1 : window) - inFlight - reserved
+            if let limit, !isProbing, let room = requests?.room(limit, messages: capacity) {
+                return room.requests > 0
+                    ? .claim(room.messages, requests: room.requests, mayWait: room.mayWait) : .wait(until: nil)
+            }
             return capacity > 0 && (capacity >= leastClaim || isProbing || inFlight == 0)
                 ? .claim(capacity) : .wait(until: nil)
         }
@@ -121,9 +128,15 @@ extension FlowGate {
             return false
         }
 
-        /// Why it is paused, slowed or parked, in the platform's word and in a sentence; nil when it flows.
+        /// Whether the pause that the platform asked for is what holds now: it ends after the time of the next probe.
+        var isPauseInForce: Bool {
+            guard let pausedUntil else { return false }
+            return probeAt.map { pausedUntil > $0 } ?? true
+        }
+
+        /// Why it is paused, slowed or parked, whichever holds now, in the platform's word and in a sentence; nil when it flows.
         var blockDetail: (reason: String?, sentence: String?) {
-            isProbing ? (probeReason, probeDetail) : (pauseReason, nil)
+            isProbing && !isPauseInForce ? (probeReason, probeDetail) : (pauseReason, nil)
         }
 
         /// Why the worker stands still, as a reason of bounded variety.
@@ -150,7 +163,7 @@ extension FlowGate {
         mutating func finish(_ count: Int) -> Bool {
             inFlight -= count
             if inFlight == 0 { breaker?.abandonProbe() }
-            if isProbing { return inFlight == 0 }
+            if isProbing || requests != nil { return inFlight == 0 }
             return window - inFlight >= leastClaim || inFlight == 0
         }
 
@@ -244,8 +257,9 @@ extension FlowGate {
         mutating func pause(until: Date, reason: String) -> Bool {
             let isNew = pausedUntil == nil
             move(.pause) { state in
-                state.pausedUntil = max(state.pausedUntil ?? until, until)
-                state.pauseReason = reason
+                // The longer one holds, with its reason.
+                guard state.pausedUntil.map({ until >= $0 }) ?? true else { return }
+                (state.pausedUntil, state.pauseReason) = (until, reason)
             }
             return isNew
         }

@@ -13,8 +13,9 @@ internal import Synchronization
 final class FlowGate: Sendable {
     /// What the loop does next.
     enum Step: Equatable {
-        /// Claim up to so many.
-        case claim(Int)
+        /// Claim up to so many messages; those of a backend that takes several in a request, up to so many requests. The look must not
+        /// wait where only the request that is kept ready is missing.
+        case claim(Int, requests: Int = 0, mayWait: Bool = true)
         /// Send on to other backends the deliveries whose fallback delay has ended.
         case passOn
         /// Wait for a change, at most until then.
@@ -64,24 +65,37 @@ final class FlowGate: Sendable {
 
     /// What the loop does next, and the mark after which a change makes it look again.
     ///
-    /// The capacity of a ``Step/claim(_:)`` is reserved until ``release(reserved:claimed:isLast:)``: another worker of the
+    /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until ``release(reserved:claimed:in:isLast:)``: another worker of the
     /// backend does not claim for it as well.
-    func step(window: Int, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
+    func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
         let mark = changed.mark
         return guarded.withLock { state in
-            let step = state.step(window: window, at: now)
-            if case .claim(let capacity) = step { state.reserved += capacity }
+            let step = state.step(window: window, requests: requests, at: now)
+            if case .claim(let capacity, let requests, _) = step {
+                state.reserved += capacity
+                state.requests?.reserve(requests)
+            }
             return (step, mark)
         }
     }
 
-    /// Ends the reservation of a claim that found so many deliveries; `isLast` wakes the worker that follows.
-    func release(reserved: Int, claimed: Int, isLast: Bool) {
+    /// Ends the reservation of a claim that found so many deliveries, in requests where the backend takes several in one; `isLast` wakes the
+    /// worker that follows.
+    func release(reserved: Int, claimed: Int, in requests: OpenRequests.Look? = nil, isLast: Bool) {
         update { state in
             state.reserved -= reserved
             state.inFlight += claimed
+            if let requests { state.requests?.end(requests) }
             if claimed == 0 { state.breaker?.abandonProbe() }  // The next look may be the probe.
             return ((), wakes: isLast)
+        }
+    }
+
+    /// A request of several messages is over: another one may follow.
+    func endRequest() {
+        update { state in
+            state.requests?.end()
+            return ((), wakes: true)
         }
     }
 

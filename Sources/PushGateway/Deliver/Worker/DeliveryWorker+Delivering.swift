@@ -8,22 +8,37 @@ internal import Synchronization
 
 /// What happens to a claimed batch: addressed, handed to the backend, recorded.
 extension DeliveryWorker {
-    func deliver(_ claimed: [ClaimedDelivery]) async {
-        let (claims, silent, late) = parted(claimed, isClaimed: true)
+    func deliver(_ claimed: Claimed) async {
+        let (claims, silent, late) = parted(claimed.deliveries, isClaimed: true)
         if !late.isEmpty {
             let later = dependencies.time.steady.addingTimeInterval(1)
             record(late.map { Resolution(of: $0, .retry(at: later, step: $0.step)) })
         }
-        guard !silent.isEmpty else { return await send(claims) }
+        var due = claimed
+        due.deliveries = claims
+        guard !silent.isEmpty else { return await send(due) }
         // The platform is asked beside the sending, which must not wait for that.
         async let queried: Void = query(silent, isClaimed: true)
-        await send(claims)
+        await send(due)
         await queried
     }
 
-    private func send(_ claims: [ClaimedDelivery]) async {
-        guard !claims.isEmpty else { return }
-        guard let addresses = await addresses(of: claims) else { return }
+    private func send(_ claimed: Claimed) async {
+        let unregistered = await handOver(claimed)
+        if claimed.isRequest { gate.endRequest() }
+        guard let (batch, outcomes) = unregistered else { return }
+        finish(await awaitingRegistration(outcomes, of: batch), of: batch)
+    }
+
+    /// Hands deliveries to the backend until it has answered; returns what it refused for want of a registration, nil when none was sent.
+    private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
+        let claims = claimed.deliveries
+        guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
+        guard dependencies.store.holdsClaims(since: claimed.since) else {
+            // What another gateway has taken meanwhile stays its own.
+            giveBack(claims, at: dependencies.clock.reading)
+            return nil
+        }
         let batch = WorkerBatch(
             claims,
             number: open.nextNumber(),
@@ -38,7 +53,7 @@ extension DeliveryWorker {
         } skip: {
             self.skip($0, reason: $1, at: $2)
         }
-        guard !due.isEmpty else { return }
+        guard !due.isEmpty else { return nil }
         let started = ContinuousClock.now
         let unregistered = Mutex<[WorkerBatch.Outcome]>([])
         batch.handOver(at: dependencies.time.steady)
@@ -74,7 +89,7 @@ extension DeliveryWorker {
         }
         open.remove(batch)
         finish(batch.unreported(reason: "not_reported", isRepeatHarmful: backend.isRepeatHarmful), of: batch)
-        finish(await awaitingRegistration(unregistered.withLock { $0 }, of: batch), of: batch)
+        return (batch, unregistered.withLock { $0 })
     }
 
     /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.

@@ -36,6 +36,8 @@ final class DeliveryWorker: Sendable {
 
     /// The most deliveries in one claim: large enough to share the cost, small enough to keep latency low.
     static let largestClaim = 512
+    /// The most messages that wait in the process for one of their backend to be answered.
+    static let largestReserve = 512
     /// The window of a backend that knows no limit of its own.
     static let defaultWindow = 1_000
     /// With so much not yet recorded the worker waits for the store.
@@ -127,6 +129,7 @@ final class DeliveryWorker: Sendable {
             pauseDetail: state.blockDetail.sentence,
             isParked: state.isParked,
             isSlowed: state.isSlowed,
+            isPaused: state.isPauseInForce,
             breaker: breaker,
             areInvalidationsHeld: state.isHeld
         )
@@ -141,11 +144,10 @@ final class DeliveryWorker: Sendable {
             group.addTask { await self.giveUpHangingBatches() }
             await withDiscardingTaskGroup { deliveries in
                 while let work = await next() {
-                    deliveries.addTask {
-                        switch work {
-                        case .deliver(let claims): await self.deliver(claims)
-                        case .query(let silent): await self.query(silent, isClaimed: false)
-                        }
+                    switch work {
+                    case .deliver(let claimed): for part in claimed { deliveries.addTask { await self.deliver(part) } }
+                    case .query(let silent): deliveries.addTask { await self.query(silent, isClaimed: false) }
+                    case .nothing: break
                     }
                 }
             }
@@ -167,10 +169,21 @@ final class DeliveryWorker: Sendable {
 
     /// What the loop starts.
     enum Work {
-        /// Send.
-        case deliver([ClaimedDelivery])
+        /// Send each of them.
+        case deliver([Claimed])
+        /// Look again.
+        case nothing
         /// Ask the platform a last time for the outcome of messages that are not claimed.
         case query([Silence])
+    }
+
+    /// Deliveries that go to the backend together.
+    struct Claimed {
+        var deliveries: [ClaimedDelivery]
+        /// Whether they were counted as a request, which ends when the backend has answered.
+        var isRequest = false
+        /// When they were asked for.
+        var since: ContinuousClock.Instant
     }
 
     /// Whether the worker claims nothing more.
@@ -228,29 +241,31 @@ final class DeliveryWorker: Sendable {
         var isIdle = false
         while !isStopped {
             let now = dependencies.time.steady
-            let (step, mark) = gate.step(window: window(), at: now)
+            let (window, limit) = window()
+            let (step, mark) = gate.step(window: window, requests: limit, at: now)
             switch step {
             case _ where isStopped:  // It came before the step, whose mark does not show it.
-                if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: true) }
+                release(step, limit)
             case .wait(until: let time):
                 await wait(until: reached(by: time, at: now), orChangeAfter: mark, at: now)
             case .passOn where isOutrunning, .claim where isOutrunning:
-                if case .claim(let capacity) = step { gate.release(reserved: capacity, claimed: 0, isLast: isStopped) }
+                release(step, limit)
                 await pause(until: now.addingTimeInterval(0.05), orChangeAfter: mark)
             case .passOn:
                 let silent = await passOn()
                 if !silent.isEmpty { return .query(silent) }
-            case .claim(let capacity) where isIdle && flow.isShared:
-                if let claims = await lookWithoutSlice(capacity) {
+            case .claim(_, _, mayWait: true) where isIdle && flow.isShared:
+                if let work = await lookWithoutSlice(step, limit, mark) {
                     isIdle = false
-                    if !claims.isEmpty { return .deliver(claims) }
+                    if case .nothing = work { continue }
+                    return work
                 }
-            case .claim(let capacity):
+            case .claim(let capacity, _, let mayWait):
                 let wanted = min(capacity, Self.largestClaim)
                 var allowance = flow.reserve(wanted, at: now)
                 if allowance.needsSlice { allowance = await flow.reserveSlice(wanted, dependencies.time) }
                 guard allowance.granted > 0 else {
-                    gate.release(reserved: capacity, claimed: 0, isLast: isStopped)
+                    release(step, limit)
                     quotaSpentAt = quotaSpentAt ?? .now
                     await pause(until: allowance.retryAt, orChangeAfter: mark)
                     continue
@@ -259,20 +274,22 @@ final class DeliveryWorker: Sendable {
                     dependencies.observer.waitedForQuota(backend: name, since.duration(to: .now))
                     quotaSpentAt = nil
                 }
+                let since = ContinuousClock.now
                 let claims = await look(
                     allowance.granted,
                     normal: allowance.normal,
-                    wait: longestWait(allowance, at: now)
+                    wait: mayWait ? longestWait(allowance, at: now) : .zero,
+                    mark
                 )
                 let end = dependencies.clock.reading
                 let mayGo = !gate.state.standsStill(at: end.steady)
                 flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: end.steady)
-                gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
+                let work = release(step, limit, claims, asked: allowance.granted, sends: mayGo, since: since)
                 if claims.isEmpty {
-                    isIdle = allowance.normal > 0
+                    isIdle = mayWait && allowance.normal > 0
                     continue
                 }
-                if mayGo { return .deliver(claims) }
+                if mayGo { return work }
                 giveBack(claims, at: end)
             }
         }
@@ -284,25 +301,56 @@ final class DeliveryWorker: Sendable {
     ///
     /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
     ///
-    /// - Returns: The delivery, or none when it is given back; nil when there was none.
-    private func lookWithoutSlice(_ capacity: Int) async -> [ClaimedDelivery]? {
+    /// - Returns: The delivery, or nothing when it is given back; nil when there was none.
+    private func lookWithoutSlice(
+        _ step: FlowGate.Step,
+        _ limit: OpenRequests.Limit?,
+        _ mark: AsyncSignal.Mark
+    ) async -> Work? {
         await flow.giveBack(dependencies.time)
-        let claims = await look(1, normal: 1, wait: Self.longestWait)
-        gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
-        guard !claims.isEmpty else { return nil }
+        let since = ContinuousClock.now
+        let claims = await look(1, normal: 1, wait: Self.longestWait, mark)
+        guard !claims.isEmpty else {
+            release(step, limit)
+            return nil
+        }
         var allowance = flow.reserve(claims.count, at: dependencies.time.steady)
         if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
         // Whether it is urgent is not known here: the next look asks for what may go.
         let now = dependencies.clock.reading
         let mayGo = allowance.normal >= claims.count && !gate.state.standsStill(at: now.steady)
         flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: now.steady)
-        if mayGo { return claims }
+        let work = release(step, limit, claims, asked: claims.count, sends: mayGo, since: since)
+        if mayGo { return work }
         giveBack(claims, at: now)
-        return []
+        return .nothing
     }
 
-    /// Gives back claims that may not be sent now: the quota is used up, or the backend came to a standstill while they were claimed.
-    private func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
+    /// Ends what a step has reserved, and makes work of what was claimed for it.
+    @discardableResult
+    private func release(
+        _ step: FlowGate.Step,
+        _ limit: OpenRequests.Limit?,
+        _ claims: [ClaimedDelivery] = [],
+        asked: Int = 0,
+        sends: Bool = false,
+        since: ContinuousClock.Instant = .now
+    ) -> Work {
+        guard case .claim(let capacity, let requests, _) = step else { return .nothing }
+        guard let limit else {
+            gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
+            return .deliver([Claimed(deliveries: claims, since: since)])
+        }
+        let parts = sends ? limit.batching.parts(claims) : []
+        var look = OpenRequests.Look(limit: limit, reserved: requests, asked: asked)
+        (look.messages, look.requests) = (sends ? claims.count : 0, parts.count)
+        gate.release(reserved: capacity, claimed: claims.count, in: look, isLast: isStopped)
+        return .deliver(parts.map { Claimed(deliveries: $0, isRequest: true, since: since) })
+    }
+
+    /// Gives back claims that may not be sent now: the quota is used up, the backend came to a standstill while they were claimed, or they
+    /// may be another gateway's by now.
+    func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
         record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
     }
 
@@ -330,17 +378,33 @@ final class DeliveryWorker: Sendable {
         return min(Self.longestWait, max(.milliseconds(5), span))
     }
 
-    /// The most deliveries that may be with the backend: twice what its peers take at once, so that an answered one is
-    /// replaced without a trip to the store, within the configured bound.
-    private func window() -> Int {
-        let own = backend.window.map { max(64, $0 * 2) } ?? Self.defaultWindow
-        return min(own, configured.maximumInFlight ?? own)
+    /// The most deliveries that may be with the backend, within the configured bound, and the requests that they make.
+    ///
+    /// It is what its peers take at once and a reserve, so that an answered one is replaced without a trip to the store: what is claimed
+    /// and not sent cannot be taken by another gateway, and may have been sent when this one dies.
+    private func window() -> (messages: Int, requests: OpenRequests.Limit?) {
+        let (window, batching) = (backend.window, backend.batching)
+        let own: Int
+        var limit: OpenRequests.Limit?
+        if let window, let batching {
+            let requests = OpenRequests.Limit(window: window, batching)
+            (own, limit) = (requests.messages, requests)
+        } else {
+            own = window.map { $0.adding(clamping: min($0, Self.largestReserve)) } ?? Self.defaultWindow
+        }
+        return (min(own, configured.maximumInFlight ?? own), limit)
     }
 
     /// Asks the store.
     ///
     /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
-    func look(_ limit: Int, normal: Int, wait: Duration) async -> [ClaimedDelivery] {
+    func look(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
+        guard dependencies.store.holdsClaims(since: .now) else {
+            // They would not be sent. A stop after the gate's step ends the wait, one before it is read here.
+            let later = dependencies.time.steady.addingTimeInterval(0.1)
+            if !isStopped { await pause(until: later, orChangeAfter: mark) }
+            return []
+        }
         let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in
             try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }

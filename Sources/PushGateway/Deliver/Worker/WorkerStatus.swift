@@ -20,6 +20,8 @@ package struct WorkerStatus: Sendable, Hashable {
     package var isParked: Bool
     /// Whether the platform asks for a pause and names no time, so that one message at a time is tried.
     package var isSlowed: Bool
+    /// Whether a pause of the length that the platform asked for is what holds now.
+    package var isPaused: Bool
     /// Whether too many failures keep messages away from the backend.
     package var breaker: Breaker
     /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
@@ -35,6 +37,7 @@ package struct WorkerStatus: Sendable, Hashable {
         pauseDetail: String? = nil,
         isParked: Bool = false,
         isSlowed: Bool = false,
+        isPaused: Bool = false,
         breaker: Breaker = Breaker(.closed),
         areInvalidationsHeld: Bool = false
     ) {
@@ -46,17 +49,19 @@ package struct WorkerStatus: Sendable, Hashable {
         self.pauseDetail = pauseDetail
         self.isParked = isParked
         self.isSlowed = isSlowed
+        self.isPaused = isPaused
         self.breaker = breaker
         self.areInvalidationsHeld = areInvalidationsHeld
     }
 
     /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is refused.
     package func health(_ own: BackendHealth) -> BackendHealth {
-        guard isParked || isSlowed else { return own }
+        guard isParked || isSlowed || isPaused else { return own }
         var health = own
         if health.status != .down { health.status = isParked ? .down : .degraded }
         let words = [pauseReason, pauseDetail].compactMap(\.self).joined(separator: ": ")
-        health.detail = own.detail ?? "\(isParked ? "parked" : "slowed")\(words.isEmpty ? "" : ", ")\(words)"
+        let state = isPaused ? "paused by the platform" : isParked ? "parked" : "slowed"
+        health.detail = own.detail ?? "\(state)\(words.isEmpty ? "" : ", ")\(words)"
         return health
     }
 

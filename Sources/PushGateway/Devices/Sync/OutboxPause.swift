@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushCore
+internal import Synchronization
 
 /// When a backend gets no outbox entries after failures, and how many it gets at a time: a plain value.
 ///
@@ -70,4 +71,16 @@ struct OutboxPause: Sendable {
         until = asked
         return (asked != former, asked)
     }
+}
+
+/// The ``OutboxPause`` of a backend, which outlives its workers.
+///
+/// A reload that leaves the backend as it is hands it to the new worker, so that a pause that the platform asked for stays;
+/// the worker before, which may have calls under way, has it as well.
+final class OutboxFlow: Sendable {
+    /// What the backend is, so that another one under its name begins anew.
+    let identity: String
+    let pause = Mutex(OutboxPause())
+
+    init(_ identity: String) { self.identity = identity }
 }

@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// Runs an outbox worker for each backend that keeps devices.
 ///
-/// A reload replaces every worker. What waits for a backend that is not configured any more waits until it is again, or
-/// until an operator removes it.
+/// A reload replaces every worker; a pause that a platform asked for stays. What waits for a backend that is not configured any
+/// more waits until it is again, or until an operator removes it.
 package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install
@@ -124,13 +124,21 @@ package final class OutboxRelay: Sendable {
     private func install(_ group: inout TaskGroup<Void>) async {
         let snapshot = state.snapshot
         let needed = snapshot.backends.filter { OutboxWorker.isNeeded(for: $0.backend) }
-        let new = needed.map { OutboxWorker($0, priority: snapshot.configuration.tokenPriority, dependencies) }
-        let old = workers.withLock { workers in
-            defer { workers.current = new }
-            return workers.current
+        let old = workers.withLock { $0.current }
+        let new = needed.map { configured in
+            let former = old.first { $0.name == configured.name && $0.flow.identity == configured.identity }
+            return OutboxWorker(
+                configured,
+                flow: former?.flow ?? OutboxFlow(configured.identity),
+                priority: snapshot.configuration.tokenPriority,
+                dependencies
+            )
         }
+        workers.withLock { $0.current = new }
         for worker in old { worker.stop() }
-        state.outcomes.troubles.beginAnew()
+        // The pauses that no platform asked for end.
+        let paused = new.filter { $0.endOwnPause().kept != nil }
+        state.outcomes.troubles.beginAnew(keeping: Set(paused.map(\.name)))
         let registrars = needed.filter { $0.registersDevices && $0.backend.devices != nil }
         await backfill.keep(Set(registrars.map(\.name)))
         for worker in new {

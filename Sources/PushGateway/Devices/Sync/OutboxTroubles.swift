@@ -41,8 +41,10 @@ final class OutboxTroubles: Sendable {
         contents.withLock { if !$0.backends.isEmpty { $0.backends[backend] = nil } }
     }
 
-    /// All backends begin anew, after a reload.
-    func beginAnew() { contents.withLock { $0.backends = [:] } }
+    /// All backends begin anew, after a reload, but those whose pause goes on.
+    func beginAnew(keeping paused: Set<String>) {
+        contents.withLock { contents in contents.backends = contents.backends.filter { paused.contains($0.key) } }
+    }
 
     /// Why an entry waits; nil when nothing is known.
     func reason(of entry: OutboxEntry) -> PushError? {

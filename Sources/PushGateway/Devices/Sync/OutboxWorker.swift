@@ -37,19 +37,26 @@ final class OutboxWorker: Sendable {
     private struct State {
         var isStopped = false
         var inFlight = 0
-        var pause = OutboxPause()
         var look: Task<[ClaimedEntry], any Error>?
     }
 
     let name: String
+    /// The pause of the backend, also that of the worker before.
+    let flow: OutboxFlow
     private let backend: any PushBackend
     private let call: OutboxCall
     private let dependencies: Dependencies
     private let state = Mutex(State())
     private let changed = AsyncSignal()
 
-    init(_ configured: BackendRegistry.ConfiguredBackend, priority: [TokenService], _ dependencies: Dependencies) {
+    init(
+        _ configured: BackendRegistry.ConfiguredBackend,
+        flow: OutboxFlow,
+        priority: [TokenService],
+        _ dependencies: Dependencies
+    ) {
         name = configured.name
+        self.flow = flow
         backend = configured.backend
         call = OutboxCall(backend: configured.backend, priority: priority, time: dependencies.time)
         self.dependencies = dependencies
@@ -94,7 +101,7 @@ final class OutboxWorker: Sendable {
     /// Ends a pause that no platform asked for; says what it ended and what stays, until a steady time.
     func endOwnPause() -> (hasEnded: Bool, kept: Date?) {
         let now = dependencies.time.steady
-        let result = state.withLock { $0.pause.endOwn(at: now) }
+        let result = flow.pause.withLock { $0.endOwn(at: now) }
         changed.signal()
         return result
     }
@@ -123,12 +130,13 @@ final class OutboxWorker: Sendable {
 
     private func step() -> Step {
         let now = dependencies.time.steady
+        let pause = flow.pause.withLock { $0 }
         return state.withLock { state in
             if state.isStopped || Task.isCancelled { return .stop }
-            if let until = state.pause.until, until > now {
+            if let until = pause.until, until > now {
                 return .wait(.seconds(clamping: until.timeIntervalSince(now)))
             }
-            let capacity = state.pause.width - state.inFlight
+            let capacity = pause.width - state.inFlight
             return capacity > 0 ? .claim(capacity) : .wait(Self.longestWait)
         }
     }
@@ -136,7 +144,7 @@ final class OutboxWorker: Sendable {
     /// Whether the backend gets nothing now.
     private var isPaused: Bool {
         let now = dependencies.time.steady
-        return state.withLock { $0.pause.until.map { $0 > now } ?? false }
+        return flow.pause.withLock { $0.until.map { $0 > now } ?? false }
     }
 
     private func look(_ capacity: Int) async -> [ClaimedEntry] {
@@ -226,14 +234,15 @@ final class OutboxWorker: Sendable {
         let report: OperationReport
         switch answer {
         case .success(.done(let detail)):
-            state.withLock { $0.pause.recordAnswer() }
+            flow.pause.withLock { $0.recordAnswer() }
             dependencies.outcomes.troubles.works(name)
             report = OperationReport(.done, detail: detail)
         case .success(.moot(let reason)):
             report = OperationReport(.done, reason: reason)
         case .failure(let error):
             let isStopped = state.withLock { $0.isStopped }
-            if Task.isCancelled || isStopped && error.isPassing {
+            // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the next start.
+            if Task.isCancelled || isStopped && error.isPassing && error.retryAfter == nil {
                 return await write([OutboxResult(claim, .release)])
             }
             recordFailure(error)
@@ -245,7 +254,9 @@ final class OutboxWorker: Sendable {
         if case .failure(let error) = answer, error.code == .credentialsRefused, claim.operation.kind == .register {
             await dependencies.markIncomplete(name)
         }
-        await write([OutboxResult(claim, ending, event: event)])
+        var result = OutboxResult(claim, ending, event: event)
+        result.asksToWait = report.asksToWait
+        await write([result])
         dependencies.count(name, claim.operation.kind, report.outcome.rawValue)
         switch (report.outcome, answer) {
         case (.retry, .failure(let error)): dependencies.outcomes.troubles.waits(claim.operation.id, for: error)
@@ -264,15 +275,15 @@ final class OutboxWorker: Sendable {
         report.code = error.code.rawValue
         report.message = error.message
         report.pause = pause
+        report.asksToWait = policy.honoursRetryAfter && error.retryAfter ?? .zero > .zero
         return report
     }
 
     private func recordFailure(_ error: PushError) {
         let now = dependencies.time.steady
-        let (isPaused, look) = state.withLock { state in (state.pause.recordFailure(error, at: now), state.look) }
-        guard isPaused else { return }
+        guard flow.pause.withLock({ $0.recordFailure(error, at: now) }) else { return }
         dependencies.outcomes.troubles.pauses(name, for: error)
-        look?.cancel()
+        state.withLock { $0.look }?.cancel()
         if error.code == .credentialsRefused {
             dependencies.logger.warning(
                 "a platform refuses the gateway's credentials",
@@ -302,6 +313,8 @@ struct OperationReport: Sendable {
     var message: String?
     /// How long it waits for the next attempt; nil when there is none.
     var pause: Duration?
+    /// Whether the platform asked for that.
+    var asksToWait = false
     var detail: JSONObject
 
     init(_ outcome: Outcome, reason: String? = nil, detail: JSONObject = JSONObject()) {

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import NIOHTTP1
 internal import PushCore
 internal import PushQueue
 
@@ -134,6 +135,26 @@ extension Problem {
         "unsafe_head",
         "The request's head cannot be read",
         detail: "Its target holds %00, a NUL: no path and no parameter may have one."
+    )
+
+    /// What came is no request of HTTP/1.1.
+    static func malformed(_ error: HTTPParserError) -> Problem {
+        let detail =
+            switch error {
+            case .headerOverflow: "Its fields are longer, or more, than the gateway takes."
+            case .unexpectedContentLength, .invalidContentLength: "Its Content-Length is no number, or stands twice."
+            case .invalidVersion: "The gateway speaks HTTP/1.1."
+            default: "The gateway speaks HTTP/1.1; where it has no server.tls its address begins with http://."
+            }
+        return Problem(.badRequest, "malformed_request", "What came is no request of HTTP/1.1", detail: detail)
+    }
+
+    /// The body is coded in a way that the gateway does not undo (RFC 9112, 6.1).
+    static let unknownTransferCoding = Problem(
+        .notImplemented,
+        "transfer_coding_unknown",
+        "The transfer coding of the body is not known",
+        detail: "Transfer-Encoding is chunked alone: send the body without another coding, or with Content-Length."
     )
 
     /// A query parameter or header field is wrong.

@@ -68,8 +68,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
-    /// Whether the decoder reads no request after the one in progress, since that asks for another protocol: without an end of the
-    /// connection a client would wait for its next answer, and what it sends would be kept without bound.
+    /// Whether the decoder reads no request after the one in progress, since that ends the connection or asks for another protocol:
+    /// without an end of the connection a client would wait for its next answer, and what it sends would be kept without bound.
     private var isLast = false
     /// When the connection is closed unless the request that it waits for is there.
     private var deadline = NIODeadline.now()
@@ -157,8 +157,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            // The end of the connection is the end of the answer for a client of HTTP/1.0.
-            isLast = head.version != .http1_1
+            // The end of the connection is the end of the answer for a client of HTTP/1.0. What follows a request that ends the
+            // connection is no request (RFC 9112, 9.6).
+            isLast = head.version != .http1_1 || !head.isKeepAlive
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
                 write(refusal, context)
@@ -227,7 +228,25 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
         if case .waiting = phase { return held.append(.error(error)) }
-        if held.isEmpty { context.fireErrorCaught(error) } else { held.append(.error(error)) }
+        // What is no request has its answer after those to the requests before it.
+        if case .passing(isRead: true, _) = phase, error is HTTPParserError { return held.append(.error(error)) }
+        if held.isEmpty { process(error, context) } else { held.append(.error(error)) }
+    }
+
+    /// Answers bytes that are no request, and passes every other error on.
+    private func process(_ error: any Error, _ context: ChannelHandlerContext) {
+        switch (phase, error as? HTTPParserError) {
+        case (.idle, let error?):
+            phase = .closed
+            let answer = intake.refuseBytes(error, from: address, date: fastRequests.date)
+            encoder.writeAndFlush(NIOAny(IOData.byteBuffer(answer)), promise: nil)
+            // The client may be sending still, and an end of both directions at once could cost it the answer.
+            context.close(mode: .output, promise: nil)
+            timer?.cancel()
+            timer = close(context, in: limits.refusedBody)
+        case (.closed, _?): break
+        default: context.fireErrorCaught(error)
+        }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -326,7 +345,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             switch held[next] {
             case .part(let part): process(part, context)
             case .event(let event): context.fireUserInboundEventTriggered(event)
-            case .error(let error): context.fireErrorCaught(error)
+            case .error(let error): process(error, context)
             }
             next += 1
         }

@@ -119,7 +119,16 @@ struct FastIntake: Sendable {
         isLocal: Bool,
         date: String
     ) -> ByteBuffer? {
-        guard let problem = problem(of: head, isLocal: isLocal) else { return nil }
+        problem(of: head, isLocal: isLocal).map { refusal($0, from: peer, date: date) }
+    }
+
+    /// The answer to bytes that are no request of HTTP/1.1, after which the connection ends.
+    func refuseBytes(_ error: HTTPParserError, from peer: PeerAddress, date: String) -> ByteBuffer {
+        refusal(.malformed(error), from: peer, date: date)
+    }
+
+    /// The answer to a request of which no endpoint is known, on record as any other.
+    private func refusal(_ problem: Problem, from peer: PeerAddress, date: String) -> ByteBuffer {
         let id = Problem.newRequestID()
         let (fields, body) = problem.answer(path: "/", requestID: id, logger)
         let entry = AuditLog.Entry(
@@ -139,7 +148,12 @@ struct FastIntake: Sendable {
 
     private func problem(of head: HTTPRequestHead, isLocal: Bool) -> Problem? {
         if head.uri.utf8.contains(UInt8(ascii: "%")), head.uri.contains("%00") { return .nulInTarget }
-        if Self.isUnsafe(head.uri) || head.headers.contains(where: { Self.isUnsafe($0.value) }) { return .unsafeHead }
+        if Self.isUnsafe(head.uri) { return .unsafeHead }
+        for (name, value) in head.headers {
+            if Self.isUnsafe(value) { return .unsafeHead }
+            // The parser has taken the chunks apart; what another coding left in them would be taken for the body.
+            if name.isField("transfer-encoding"), !value.isField("chunked") { return .unknownTransferCoding }
+        }
         guard !isLocal || head.version != .http1_1 else { return nil }
         // What is left depends on whether keys are needed, now and not when the connection came.
         guard snapshots.current.keyring.isKeyless else { return nil }

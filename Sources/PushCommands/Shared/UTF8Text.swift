@@ -1,0 +1,44 @@
+import Foundation
+
+/// Text of a file or of stdin, which must be UTF-8.
+///
+/// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another. So other text is
+/// refused, with the way to convert it, and never read with its letters lost.
+enum UTF8Text {
+    /// The text of a whole file, or of stdin, that `name` says; a byte order mark at its beginning is no part of it.
+    static func whole(_ bytes: Data, of name: String) throws(CommandFailure) -> String {
+        guard !isUTF16(bytes) else { throw refusal(name, 1, isUTF16: true) }
+        var lines: [String] = []
+        for line in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+            lines.append(try self.line(line, lines.count + 1, of: name))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    /// The text of one line of it, without its line break; `number` begins with 1.
+    static func line(_ bytes: some Collection<UInt8>, _ number: Int, of name: String) throws(CommandFailure) -> String {
+        let hasMark = number == 1 && bytes.starts(with: [0xEF, 0xBB, 0xBF])
+        let rest = bytes.dropFirst(hasMark ? 3 : 0)
+        let looksForeign = number == 1 && isUTF16(rest)
+        guard !looksForeign, let text = String(validating: rest, as: UTF8.self) else {
+            throw refusal(name, number, isUTF16: looksForeign)
+        }
+        return text
+    }
+
+    /// Whether text that begins so is UTF-16: by its byte order mark, or by the zero bytes beside its Latin letters.
+    private static func isUTF16(_ beginning: some Collection<UInt8>) -> Bool {
+        beginning.starts(with: [0xFF, 0xFE]) || beginning.starts(with: [0xFE, 0xFF]) || beginning.contains(0)
+    }
+
+    private static func refusal(_ name: String, _ line: Int, isUTF16: Bool) -> CommandFailure {
+        let way =
+            isUTF16
+            ? "it looks like UTF-16 (\"Unicode text\"). Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it: "
+                + "iconv -f UTF-16 -t UTF-8"
+            : "so letters would be lost. Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it with the name "
+                + "of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for example WINDOWS-1251 (Russian), "
+                + "WINDOWS-1256 (Persian, Arabic) or WINDOWS-1252 (Western Europe)"
+        return CommandFailure("\(name):\(line): is not text in UTF-8, \(way)", .usage)
+    }
+}

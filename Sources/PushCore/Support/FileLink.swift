@@ -1,0 +1,20 @@
+internal import Foundation
+
+/// Symbolic links to files of which only one program may have one.
+package enum FileLink {
+    /// So many links lead to a file at most, as for the kernel (path_resolution(7)).
+    private static let longest = 40
+
+    /// The file that a path means: what its links lead to, whether it is there or not.
+    ///
+    /// Links of its folders stay as they are: what is made beside the file is made in the same folder then.
+    package static func target(of path: String) -> String {
+        var path = path
+        for _ in 0..<longest {
+            guard let next = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { return path }
+            let folder = (path as NSString).deletingLastPathComponent
+            path = next.hasPrefix("/") || folder.isEmpty ? next : (folder as NSString).appendingPathComponent(next)
+        }
+        return path
+    }
+}

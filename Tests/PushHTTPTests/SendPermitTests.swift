@@ -19,7 +19,7 @@ struct SendPermitTests {
 
         /// What a pool has to say of calls that are sent under these claims.
         func replies(to calls: [HTTPCall], through pool: any HTTPPool) async -> Replies {
-            await SendPermit.$mayWrite.withValue({ self.count < self.last }) { await pool.replies(to: calls) }
+            await SendPermit.$current.withValue(SendPermit { self.count < self.last }) { await pool.replies(to: calls) }
         }
     }
 
@@ -60,7 +60,7 @@ struct SendPermitTests {
         configuration.maximumConnections = 1
         let transport = NIOTransport(logger: quiet)
         let pool = try transport.pool(configuration)
-        let replies = await SendPermit.$mayWrite.withValue({ server.requests < 1 }) {
+        let replies = await SendPermit.$current.withValue(SendPermit { server.requests < 1 }) {
             await pool.replies(to: .posts(4))
         }
         Self.expectFirstAlone(replies)

@@ -14,7 +14,7 @@ final class Batch: @unchecked Sendable {
     let start: NIODeadline
     let report: @Sendable ([HTTPReply]) -> Void
     private let cancelled = Atomic(false)
-    private let permit: (@Sendable () -> Bool)?
+    private let permit: SendPermit?
 
     /// Resumed after the last report.
     var continuation: CheckedContinuation<Void, Never>?
@@ -28,14 +28,14 @@ final class Batch: @unchecked Sendable {
         self.start = .now()
         self.report = report
         self.unreported = calls.count
-        permit = SendPermit.mayWrite
+        permit = SendPermit.current
     }
 
     /// Whether the caller gave up; calls that are not written yet then fail.
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
     /// Whether its calls may be written at this moment (``SendPermit``).
-    var mayWrite: Bool { permit?() ?? true }
+    var mayWrite: Bool { permit?.mayWrite ?? true }
 
     /// The failure of a call that may not.
     static let withdrawn = HTTPFailure(.notProcessed, .cancelled, "its sender has lost what it had claimed")

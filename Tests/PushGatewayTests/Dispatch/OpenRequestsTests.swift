@@ -236,7 +236,7 @@ private final class BatchingBackend: PushBackend {
     func open() { state.withLock { $0.isOpen = true } }
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        let permit = SendPermit.mayWrite?()
+        let permit = SendPermit.current?.mayWrite
         state.withLock { state in
             state.permits.append(permit)
             state.sizes.append(requests.reduce(0) { $0 + $1.recipients.count })

@@ -137,7 +137,7 @@ extension Problem {
         detail: "Its target holds %00, a NUL: no path and no parameter may have one."
     )
 
-    /// What came is no request of HTTP/1.1.
+    /// The bytes of the client are no request of HTTP/1.1.
     static func malformed(_ error: HTTPParserError) -> Problem {
         let detail =
             switch error {

@@ -228,7 +228,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
         if case .waiting = phase { return held.append(.error(error)) }
-        // What is no request has its answer after those to the requests before it.
+        // Bytes that are no request are answered after the requests before them.
         if case .passing(isRead: true, _) = phase, error is HTTPParserError { return held.append(.error(error)) }
         if held.isEmpty { process(error, context) } else { held.append(.error(error)) }
     }

@@ -75,7 +75,8 @@ extension DeliveryWorker {
             self.finish(answered, of: batch)
         }
         // A task, so that it can be given up when it reports nothing; its end is awaited here.
-        let permit = SendPermit { [store = dependencies.store, since = claimed.since] in store.holdsClaims(since: since)
+        let permit = SendPermit { [store = dependencies.store, since = claimed.since] in
+            store.holdsClaims(since: since)
         }
         let sending = Task { [backend, open, name] in
             // Asked once more before each write: the process may stand still in between, until others have sent the same.

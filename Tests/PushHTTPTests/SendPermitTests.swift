@@ -69,4 +69,52 @@ struct SendPermitTests {
         await transport.shutdown(grace: .zero)
         try await server.stop()
     }
+
+    /// A permit that is lost after the first look, as when the process stands still between that look and the socket.
+    private static func lostAfterTheFirstLook() -> SendPermit {
+        let looks = Looks()
+        return SendPermit { looks.count.wrappingAdd(1, ordering: .relaxed).oldValue == 0 }
+    }
+
+    private final class Looks: Sendable {
+        let count = Atomic(0)
+    }
+
+    @Test("Over HTTP/2 a call that is framed does not reach the socket")
+    func framed() async throws {
+        let requests = Looks()
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            guard case .request(let id) = event else { return }
+            requests.count.wrappingAdd(1, ordering: .relaxed)
+            connection.answer(id)
+        }
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port) { pool in
+                #expect(await pool.status(of: .post(bytes: 10)) == 200)
+                let replies = await SendPermit.$current.withValue(Self.lostAfterTheFirstLook()) {
+                    await pool.replies(to: .posts(1))
+                }
+                #expect(replies.failures.map(\.cause) == [.cancelled], "an open breaker would be wrong")
+                #expect(requests.count.load(ordering: .relaxed) == 1)
+                #expect(await pool.status(of: .post(bytes: 10)) == 200, "another sender's call")
+            }
+        }
+    }
+
+    @Test("Over HTTP/1.1 a call whose connection is only made does not reach the socket")
+    func connecting() async throws {
+        let server = try await HTTP1Server.start()
+        let endpoint = try #require(HTTPEndpoint(url: server.url))
+        let transport = NIOTransport(logger: quiet)
+        let pool = try transport.pool(HTTPPoolConfiguration(endpoint: endpoint, version: .http1))
+        let replies = await SendPermit.$current.withValue(Self.lostAfterTheFirstLook()) {
+            await pool.replies(to: .posts(1))
+        }
+        #expect(replies.failures.map(\.stage) == [.notProcessed])
+        #expect(replies.failures.map(\.cause) == [.cancelled])
+        #expect(server.requests == 0)
+        #expect(await pool.status(of: .post(bytes: 10)) == 200, "another sender's call")
+        await transport.shutdown(grace: .zero)
+        try await server.stop()
+    }
 }

@@ -16,6 +16,9 @@
         let call: QueuedCall
         private let maximumBytes: Int
         private(set) var isHeadSent = false
+        private(set) var isSent = false
+        /// Whether its first bytes were withheld, since its sender had lost what it had claimed.
+        private var isWithdrawn = false
         private var status = 0
         private var headers: [HTTPHeader] = []
         private var body: [UInt8] = []
@@ -55,6 +58,15 @@
 
         func didSendRequestHead(task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPRequestHead) { isHeadSent = true }
 
+        func didSendRequest(task: HTTPClient.Task<HTTPAnswer>) { isSent = true }
+
+        /// Whether what is left of it may be written.
+        func mayWrite() -> Bool {
+            if isSent || call.batch.mayWrite { return true }
+            isWithdrawn = !isHeadSent
+            return false
+        }
+
         func didReceiveHead(
             task: HTTPClient.Task<HTTPAnswer>,
             _ head: HTTPResponseHead
@@ -78,6 +90,7 @@
 
         /// What an error means, given what was sent.
         func failure(_ error: any Error, endpoint: HTTPEndpoint, maximumBytes: Int) -> HTTPFailure {
+            if isWithdrawn { return Batch.withdrawn }
             let stage: HTTPFailure.Stage = isHeadSent ? .unknown : .notProcessed
             switch error {
             case let failure as HTTPFailure:

@@ -16,7 +16,10 @@
         let call: QueuedCall
         private let maximumBytes: Int
         private(set) var isHeadSent = false
-        private(set) var isSent = false
+        /// Whether AsyncHTTPClient has written all of it, which may be flushed later.
+        private var isSent = false
+        /// Whether bytes of it may have been handed to the socket.
+        private var isFlushed = false
         /// Whether its first bytes were withheld, since its sender had lost what it had claimed.
         private var isWithdrawn = false
         private var status = 0
@@ -60,11 +63,14 @@
 
         func didSendRequest(task: HTTPClient.Task<HTTPAnswer>) { isSent = true }
 
-        /// Whether what is left of it may be written.
+        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool.
         func mayWrite() -> Bool {
-            if isSent || call.batch.mayWrite { return true }
-            isWithdrawn = !isHeadSent
-            return false
+            guard isSent && isFlushed || call.batch.mayWrite else {
+                isWithdrawn = !isFlushed
+                return false
+            }
+            isFlushed = isFlushed || isHeadSent
+            return true
         }
 
         func didReceiveHead(

@@ -231,6 +231,72 @@ struct UserErasureTests {
         }
     }
 
+    @Test("What backends announced about the user is found at any place, and nobody else's is")
+    func notices() async throws {
+        try await run { rig in
+            let notices = [
+                #""backend":"chabok","detail":{"installation":"i125","user":"ada-lovelace"}"#,
+                #""backend":"chabok","detail":{"parts":[{"ids":["tablet-a"]}]}"#,
+                #""backend":"ios","device":"phone-a""#,
+                #""backend":"chabok","detail":{"installation":"i126","user":"eve"}"#,
+            ]
+            try await rig.store.publish(notices.map { Array(#"{"type":"backend.notice",\#($0)}"#.utf8) })
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 200)
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+            #expect(events.filter { $0.contains("backend.notice") }.count == 4)
+            #expect(events.contains { $0.contains("i126") } && !events.contains { $0.contains("i125") })
+        }
+    }
+
+    @Test("A user of another app with the same name keeps what that app's backends announced")
+    func noticesOfApps() {
+        var traces = UserTraces(user: "shop/ada")
+        traces.devices = ["shop/phone"]
+        let (shop, forum) = (AppName(rawValue: "shop"), AppName(rawValue: "forum"))
+        let redaction = EventRedaction(traces, ["ours": shop, "theirs": forum])
+        func isRedacted(_ about: String) -> Bool {
+            redaction.redacted(Array(#"{"type":"backend.notice",\#(about)}"#.utf8), number: 1) != nil
+        }
+        #expect(isRedacted(#""backend":"ours","detail":{"user":"ada"}"#))
+        #expect(isRedacted(#""backend":"ours","device":"phone""#))
+        #expect(isRedacted(#""backend":"gone","detail":{"user":"ada"}"#), "of no known app")
+        #expect(!isRedacted(#""backend":"theirs","detail":{"user":"ada"}"#))
+        #expect(!isRedacted(#""backend":"ours","reason":"ada""#))
+    }
+
+    @Test("Events of the calls that tell platforms of the removal are redacted, those of a new owner not")
+    func told() async throws {
+        try await run { rig in
+            let erasure = UserErasure(
+                store: rig.store,
+                devices: rig.store,
+                outbox: rig.time.now,
+                time: rig.time,
+                apps: [:]
+            )
+            let report = try await erasure.run("ada-lovelace", hash: "h")
+            #expect(report.isComplete && !report.isFinished && report.pendingEntries == 2)
+            #expect(try await !erasure.resume(hash: "h"), "the platforms were not told")
+            let changes = try await rig.store.unplannedChanges(limit: 10, wait: .zero)
+            try await rig.store.record(changes.map { OutboxPlan(change: $0.number, []) })
+            let body = #"{"user":"eve","tokens":{"ios-apns":"\#(String(repeating: "caca", count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/tablet-a", body).status == 201)
+            try await rig.store.publish(
+                [
+                    #"{"type":"operation.done","device":"phone-a","user":"ada-lovelace","kind":"unregister"}"#,
+                    #"{"type":"backend.notice","backend":"chabok","detail":{"user":"ada-lovelace"}}"#,
+                    #"{"type":"operation.done","device":"tablet-a","user":"eve","kind":"register"}"#,
+                ].map { Array($0.utf8) }
+            )
+            #expect(try await erasure.resume(hash: "h"))
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            let events = try await rig.events()
+            #expect(!events.contains { $0.contains("ada-lovelace") || $0.contains("phone-a") })
+            #expect(events.contains { $0.contains("tablet-a") && $0.contains("eve") })
+        }
+    }
+
     @Test("A user who registered again keeps what is new, when the rest of an erasure is made up for")
     func registeredAgain() async throws {
         try await run { rig in

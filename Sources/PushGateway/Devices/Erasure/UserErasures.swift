@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.
 ///
-/// A delivery that is being sent cannot be erased before its end is known, and a store can fail in the middle. What is left then is
-/// tried again every half minute, after a restart too.
+/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle, and the calls that tell
+/// platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
 final class UserErasures: Sendable {
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
@@ -22,7 +22,7 @@ final class UserErasures: Sendable {
         let hash = try await keyedHash(state.store)("user", user)
         do throws(StoreError) {
             let report = try await Self.erasure(state, traces).run(user, hash: hash)
-            if !report.isComplete { unfinished.withLock { _ = $0.insert(hash) } }
+            if !report.isFinished { unfinished.withLock { _ = $0.insert(hash) } }
             return (hash, report)
         } catch {
             // Its devices may be removed already, and nobody may call again.
@@ -56,7 +56,13 @@ final class UserErasures: Sendable {
         _ state: GatewayState,
         _ traces: any NotificationStore & TraceStore
     ) -> UserErasure {
-        UserErasure(store: traces, devices: state.devices, outbox: state.outbox, time: state.time)
+        UserErasure(
+            store: traces,
+            devices: state.devices,
+            outbox: state.outbox,
+            time: state.time,
+            apps: Dictionary(state.snapshot.backends.map { ($0.name, $0.app) }, uniquingKeysWith: { first, _ in first })
+        )
     }
 
     private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {

@@ -501,6 +501,7 @@ let package = Package(
                 "PushStoreSQLite", "PushSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),

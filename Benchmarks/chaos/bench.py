@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 """Three gateways on one PostgreSQL under load, while gateways and the database are killed at random: is anything lost or doubled?
 
-usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--crashes N] [--cuts N] [--cut-seconds N] [--skew N] [--rate N] [--seed N] [--json FILE]
+usage: bench.py [--chapar BINARY] [--seconds N] [--kills N] [--freezes N] [--crashes N] [--cuts N] [--cut-seconds N] [--skew N] [--rate N]
+                [--backlog N] [--bursts N] [--seed N] [--json FILE]
 
 Clients post with an Idempotency-Key and repeat what was not answered, at whichever gateway, through a backend for every platform of the
-sandbox by turns (`platforms.py`). Half of the messages have a collapse id.
-Gateways are killed with SIGKILL and started again; the database is ended as by a crash of its machine and started again; a cut takes the network
-between one gateway and the database away (as root: the database has a network namespace of its own, and a link for each gateway). The
+sandbox by turns (`platforms.py`). Half of the messages have a collapse id. Beside them two backends get --backlog messages a second each, nine
+tenths of what their platform can take, so that something always waits; one of them must not repeat (`repeats_harm`). All of it is posted at one
+gateway, and --bursts times after a silence of 5 s at once (`backlog.py`).
+
+Gateways are killed with SIGKILL and started again, or stand still (SIGSTOP) for a third of their lease to twice that; the database is ended as by a
+crash of its machine and started again; a cut takes the network between one gateway and the database away (as root: the database has a network
+namespace of its own, and a link for each gateway). The
 wall clocks of two gateways are wrong by --skew seconds, one ahead and one behind: by a small preload of our own (skew.c; needs a C compiler), since
 a gateway never starts under Debian's faketime, which looks for libc's functions while jemalloc asks for the time. At the end everything accepted
 must have ended, nothing may be claimed or wait, every platform must have got what is on record as taken by it, and no device may have been shown a
-message twice; an attempt has the id of the one before. What a platform got again is counted.
+message twice; an attempt has the id of the one before. What a platform got again is counted. Of the backlog nothing may be lost, or come again without
+saying so; of what must not be repeated at most 0.5 % may never have been sent; and where no fault was near, the gateway that sent least must have sent
+0.7 of what the busiest one did.
 
-Without options it is the run that docs/Scaling.md reports, which takes five minutes and root; with --cuts 0 it needs no root.
+Without options it is the run that docs/Scaling.md reports, which takes ten minutes and root; with --cuts 0 it needs no root.
 """
 import argparse
 import contextlib
@@ -31,6 +38,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
+import backlog  # noqa: E402
 import platforms  # noqa: E402
 from postgres import postgres  # noqa: E402
 
@@ -93,6 +101,13 @@ class Node:
     def start(self):
         self.child = subprocess.Popen([self.chapar, "serve", "--config", str(self.config)], stdout=subprocess.DEVNULL, stderr=self.log,
                                       env=self.environment)
+
+    def freeze(self, seconds):
+        """Lets it stand still for a while; it may be killed meanwhile."""
+        child = self.child
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        child.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.child.send_signal(signal.SIGKILL)
@@ -163,19 +178,23 @@ def wait_until(claim, seconds, what):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chapar", default=str(Path(__file__).resolve().parents[2] / ".build/release/chapar"))
-    parser.add_argument("--seconds", type=float, default=300, help="over which the faults are spread")
+    parser.add_argument("--seconds", type=float, default=600, help="over which the faults are spread")
     parser.add_argument("--kills", type=int, default=50, help="of gateways")
+    parser.add_argument("--freezes", type=int, default=20, help="of gateways")
     parser.add_argument("--crashes", type=int, default=5, help="of the database")
     parser.add_argument("--cuts", type=int, default=5, help="of the network between a gateway and the database; needs root")
     parser.add_argument("--cut-seconds", type=float, default=20)
     parser.add_argument("--skew", type=float, default=60, help="seconds by which the clocks of two gateways are wrong")
-    parser.add_argument("--rate", type=float, default=200, help="messages a second, about")
+    parser.add_argument("--rate", type=float, default=200, help="messages a second to the simulators, about")
+    parser.add_argument("--backlog", type=float, default=300, help="messages a second to each of two backends near their platform's limit; 0 for none")
+    parser.add_argument("--bursts", type=int, default=10, help="of these, each after a silence")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="write the figures there as well")
     arguments = parser.parse_args()
     if arguments.cuts and os.geteuid() != 0:
         parser.error("cuts of the network need root; --cuts 0 does without")
     platforms.prove()
+    backlog.prove()
     chance = random.Random(arguments.seed)
     folder = Path(tempfile.mkdtemp(prefix="chapar-chaos-"))
     folder.chmod(0o755)  # The server may run as another user.
@@ -192,7 +211,8 @@ def main():
     print(json.dumps(figures))
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2))
-    wrong = [name for name in ("lost", "left", "refused") if figures[name]] + platforms.complaints(figures["platforms"])
+    wrong = [name for name in ("lost", "left", "refused") if figures[name]] + platforms.complaints(figures["platforms"]) \
+        + backlog.complaints(figures["backlog"])
     if wrong:
         print(f"not as promised: {', '.join(wrong)}; see {folder}", file=sys.stderr)
         sys.exit(1)
@@ -207,7 +227,9 @@ def run(arguments, chance, folder, database, children):
     template = platforms.configuration((folder / "sandbox/chapar.yaml").read_text())
     if arguments.skew:
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", folder / "sandbox/skew.so", Path(__file__).parent / "skew.c"], check=True)
-    nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template, arguments.skew) for number in range(1, 4)]
+    waiting = backlog.Backlog(arguments.backlog, arguments.bursts, arguments.seconds)
+    nodes = [Node(arguments.chapar, folder / "sandbox", number, database, template.replace("backends:\n", "backends:\n" + waiting.sections(number), 1),
+                  arguments.skew) for number in range(1, 4)]
     for node in nodes:
         node.start()
         children.append(node.child)
@@ -218,43 +240,27 @@ def run(arguments, chance, folder, database, children):
     clients = [Client(person, nodes, len(people) / arguments.rate, stop) for person in people]
     for client in clients:
         client.start()
-    faults = ["kill"] * arguments.kills + ["crash"] * arguments.crashes + ["cut"] * arguments.cuts
-    cuts = []
-    chance.shuffle(faults)
+    waiting.start(nodes, stop)
     started = time.monotonic()
-    for place, fault in enumerate(faults):
-        due = started + arguments.seconds * (place + 1) / (len(faults) + 1)
-        time.sleep(max(0, due - time.monotonic()))
-        if fault == "kill":
-            node = chance.choice(nodes)
-            node.kill()
-            time.sleep(chance.uniform(0, 0.5))
-            node.start()
-            children.append(node.child)
-        elif fault == "cut":
-            cuts.append(threading.Thread(target=cut, args=(chance.randint(1, 3), arguments.cut_seconds)))
-            cuts[-1].start()
-        else:
-            database.crash()
-            time.sleep(chance.uniform(0.2, 2))
-            database.start()
-    time.sleep(max(0, started + arguments.seconds - time.monotonic()))
-    for one in cuts:
-        one.join()
+    harm(arguments, chance, nodes, database, children, waiting)
     stop.set()
     for client in clients:
         client.join(150)
+    waiting.join()
     span = time.monotonic() - started
     try:
-        wait_until(lambda: database.ask("SELECT count(*) FROM chapar.waiting") == "0", 60, "everything has ended")
+        wait_until(lambda: database.ask("SELECT count(*) FROM chapar.waiting") == "0", 180, "everything has ended")
     except SystemExit:
         print(database.ask("SELECT id, owner, lease, due, attempts, flags, clock_timestamp() FROM chapar.waiting LIMIT 5"),
               database.ask("SELECT * FROM chapar.nodes"), *(node.ask("GET", "/readyz") for node in nodes), folder,
               sep="\n", file=sys.stderr)
         raise
     accepted = [pair for client in clients for pair in client.accepted]
-    rows = database.ask("SELECT notification, state FROM chapar.results").splitlines()
-    states = {int(number): int(state) for number, state in (row.split("|") for row in rows)}
+    ends = [row.rsplit("|", 1) for row in database.ask("SELECT notification, recipient, state FROM chapar.results").splitlines()]
+    ends = [(*place.split("|", 1), state) for place, state in ends]
+    of_backlog = waiting.figures([(recipient, int(state)) for _, recipient, state in ends])
+    rows = [(notification, state) for notification, recipient, state in ends if not backlog.TOKEN.search(recipient)]
+    states = {int(number): int(state) for number, state in rows}
     known = {int(number) for number in database.ask("SELECT id FROM chapar.notifications").splitlines()}
     repeats = {way.backend: platforms.call(control, "GET", way.repeats[0])[way.repeats[1]] for way in platforms.WAYS if way.repeats}
     figures = platforms.tally(dict(accepted), states, platforms.copies(control), repeats)
@@ -263,17 +269,51 @@ def run(arguments, chance, folder, database, children):
     for node in nodes:
         node.child.wait(60)
     left = int(database.ask("SELECT count(*) FROM chapar.waiting"))
-    refused = [refusal for client in clients for refusal in client.refused]
+    refused = [refusal for client in clients for refusal in client.refused] + waiting.refused
     for refusal in refused[:5]:
         print(f"refused: {refusal}", file=sys.stderr)
     return {
-        "benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "crashes": arguments.crashes, "cuts": arguments.cuts,
+        "benchmark": "chaos", "seconds": round(span), "kills": arguments.kills, "freezes": arguments.freezes, "crashes": arguments.crashes, "cuts": arguments.cuts,
         "skew": arguments.skew, "accepted": len(accepted), "repeated_requests": sum(client.repeats for client in clients),
         "refused": len(refused), "ended": len(rows), "lost": max(len(dict(accepted).keys() - known), len(accepted) - len(rows)), "left": left,
         **{name: sum(one[name] for one in figures.values())
            for name in ("platform_got", "again_with_the_same_id", "again_with_another_id", "again_with_the_same_content",
                         "doubled_on_device")},
-        "platforms": figures}
+        "platforms": figures, "backlog": of_backlog}
+
+
+def harm(arguments, chance, nodes, database, children, waiting):
+    """Lets the faults happen, spread over the time; returns when it is over."""
+    faults = ["kill"] * arguments.kills + ["freeze"] * arguments.freezes + ["crash"] * arguments.crashes + ["cut"] * arguments.cuts
+    chance.shuffle(faults)
+    started, lasting = time.monotonic(), []
+    for place, fault in enumerate(faults):
+        due = started + arguments.seconds * (place + 1) / (len(faults) + 1)
+        time.sleep(max(0, due - time.monotonic()))
+        node = chance.choice(nodes)
+        if fault == "kill":
+            waiting.note_fault(2 * LEASE)
+            node.kill()
+            time.sleep(chance.uniform(0, 0.5))
+            node.start()
+            children.append(node.child)
+        elif fault == "freeze":
+            span = chance.uniform(LEASE / 3, 2 * LEASE)
+            waiting.note_fault(span + LEASE)
+            lasting.append(threading.Thread(target=node.freeze, args=(span,)))
+            lasting[-1].start()
+        elif fault == "cut":
+            waiting.note_fault(arguments.cut_seconds + 2 * LEASE)
+            lasting.append(threading.Thread(target=cut, args=(nodes.index(node) + 1, arguments.cut_seconds)))
+            lasting[-1].start()
+        else:
+            waiting.note_fault(2 * LEASE)
+            database.crash()
+            time.sleep(chance.uniform(0.2, 2))
+            database.start()
+    time.sleep(max(0, started + arguments.seconds - time.monotonic()))
+    for one in lasting:
+        one.join()
 
 
 def number_of(text):

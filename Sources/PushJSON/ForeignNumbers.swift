@@ -2,32 +2,35 @@
 ///
 /// Such numbers are `Int64`: ids, milliseconds, bytes, numbers of events. Swift's own conversions and sums end the process where
 /// the result does not fit. `.ci/conversions` forbids them, for `Int64` everywhere but in this file.
+///
+/// They are inlinable, since every notification needs several of them: without that, other modules call them unspecialized, through
+/// witness tables.
 extension FixedWidthInteger {
     /// The number without its fraction; beyond this type's range the nearest value within, 0 for what is no number.
-    package init(clamping value: Double) {
+    @inlinable package init(clamping value: Double) {
         self = Self(exactly: value.rounded(.towardZero)) ?? (value.isNaN ? 0 : value < 0 ? .min : .max)
     }
 
     /// The sum; beyond this type's range the nearest value within.
-    package func adding(clamping other: Self) -> Self {
+    @inlinable package func adding(clamping other: Self) -> Self {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? (other < 0 ? .min : .max) : sum
     }
 
     /// The difference; beyond this type's range the nearest value within.
-    package func subtracting(clamping other: Self) -> Self {
+    @inlinable package func subtracting(clamping other: Self) -> Self {
         let (difference, overflow) = subtractingReportingOverflow(other)
         return overflow ? (other < 0 ? .max : .min) : difference
     }
 
     /// The product; beyond this type's range the nearest value within.
-    package func multiplied(clamping other: Self) -> Self {
+    @inlinable package func multiplied(clamping other: Self) -> Self {
         let (product, overflow) = multipliedReportingOverflow(by: other)
         return overflow ? ((self < 0) == (other < 0) ? .max : .min) : product
     }
 
     /// How far two numbers are apart, never negative; beyond this type's range its highest value.
-    package func distance(clamping other: Self) -> Self {
+    @inlinable package func distance(clamping other: Self) -> Self {
         Swift.max(self, other).subtracting(clamping: Swift.min(self, other))
     }
 }

@@ -47,12 +47,13 @@ final class StoreCore: Sendable {
         var own: [Int64] = []
         var numbers = NodeNumbers(slot: 0, above: 0)
         var ahead: Int64 = 0
-        var waiting: Int64 = 0
     }
 
     /// How deliveries are looked for whose time to live has ended.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
+    /// How many deliveries have not ended, for `max_waiting`.
+    let waitingCount = Mutex(WaitingCount())
     /// The last count of what waits.
     let counts = Mutex(DepthCount.Counts())
     /// How much waits of each caller, where that may be too much.
@@ -138,11 +139,8 @@ final class StoreCore: Sendable {
         declared.withLock { declared in if declared?.backends == backends { declared?.node = number } }
     }
 
-    /// About how many deliveries wait or are claimed, as ``Keeper`` last looked, with what this node has changed since.
-    var waiting: Int64 {
-        get { node.withLock { $0.waiting } }
-        set { node.withLock { $0.waiting = newValue } }
-    }
+    /// About how many deliveries wait or are claimed, as was last looked, with what this node has changed since.
+    var waiting: Int64 { waitingCount.withLock { $0.known } }
 
     // MARK: Clocks
 
@@ -237,7 +235,7 @@ final class StoreCore: Sendable {
     func tell(_ change: StoreChange) {
         guard change != StoreChange() else { return }
         let difference = Int64(change.accepted - change.ended.values.reduce(0, +))
-        node.withLock { $0.waiting = max(0, $0.waiting.adding(clamping: difference)) }
+        waitingCount.withLock { $0.add(difference) }
         for observer in observers.withLock({ $0 }) { observer(change) }
     }
 

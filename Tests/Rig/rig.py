@@ -94,6 +94,15 @@ class Sandbox:
         self.process.end()
 
 
+class Bare:
+    """In the place of a sandbox, for gateways that send to no simulator: a folder, and a configuration without backends."""
+    configuration = "server:\n  host: 127.0.0.1\n  port: 0\nstore:\n  kind: sqlite\nauth:\n  keyless: true\nbackends:\n"
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "box").mkdir()
+
+
 class Key:
     """An API key as `chapar keys create` makes one: its secret, and its line for `auth.api_keys`."""
 

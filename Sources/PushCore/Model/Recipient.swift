@@ -66,7 +66,11 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
     }
 
     /// Whether it is nothing but white space, which is the token of no service.
-    package var isBlank: Bool { value.allSatisfy(\.isWhitespace) }
+    package var isBlank: Bool {
+        // Nearly every token begins with a letter or a digit, which is cheaper to see than a character.
+        if let first = value.utf8.first, (0x21..<0x7F).contains(first) { return false }
+        return value.allSatisfy(\.isWhitespace)
+    }
 
     /// The service and the token's first six and last four characters; of a token of under 20 only its length.
     public var description: String { "\(service) \(Fingerprint.of(value))" }

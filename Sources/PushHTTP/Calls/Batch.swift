@@ -7,13 +7,14 @@ import Synchronization
 /// A call is at any time in exactly one place: the pool's submissions, its waiting queue, a connection's stream table,
 /// or reported. That is what makes "each exactly once" true.
 ///
-/// Sendable without the compiler's proof: `calls`, `start` and `report` never change, `cancelled` is atomic, and the
+/// Sendable without the compiler's proof: `calls`, `start`, `permit` and `report` never change, `cancelled` is atomic, and the
 /// rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop only.
 final class Batch: @unchecked Sendable {
     let calls: [HTTPCall]
     let start: NIODeadline
     let report: @Sendable ([HTTPReply]) -> Void
     private let cancelled = Atomic(false)
+    private let permit: SendPermit?
 
     /// Resumed after the last report.
     var continuation: CheckedContinuation<Void, Never>?
@@ -27,10 +28,17 @@ final class Batch: @unchecked Sendable {
         self.start = .now()
         self.report = report
         self.unreported = calls.count
+        permit = SendPermit.current
     }
 
     /// Whether the caller gave up; calls that are not written yet then fail.
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+
+    /// Whether its calls may be written at this moment (``SendPermit``).
+    var mayWrite: Bool { permit?.mayWrite ?? true }
+
+    /// The failure of a call that may not.
+    static let withdrawn = HTTPFailure(.notProcessed, .cancelled, "its sender has lost what it had claimed")
 
     func cancel() { cancelled.store(true, ordering: .relaxed) }
 

@@ -32,7 +32,13 @@
         private var fields: Result<[HTTPHeader], HTTPFailure> = .success([])
         private var requestedAt: NIODeadline?
 
-        init(_ configuration: HTTPPoolConfiguration, tls: TLSConfiguration, loop: any EventLoop, count: Count) {
+        init(
+            _ configuration: HTTPPoolConfiguration,
+            tls: TLSConfiguration,
+            loop: any EventLoop,
+            count: Count,
+            mayWrite: @escaping @Sendable () -> Bool
+        ) {
             info = HTTPConnectionInfo(
                 id: Self.nextID.wrappingAdd(1, ordering: .relaxed).oldValue,
                 openedAt: .now
@@ -52,7 +58,7 @@
             settings.http1_1ConnectionDebugInitializer = { channel in
                 count.add()
                 channel.closeFuture.whenComplete { _ in count.remove() }
-                HTTP1AnswerGuard.add(to: channel)
+                HTTP1AnswerGuard.add(to: channel, mayWrite: mayWrite)
                 return channel.eventLoop.makeSucceededVoidFuture()
             }
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: settings)

@@ -127,12 +127,21 @@
                     fail([call], lateFailure)
                     continue
                 }
+                guard call.batch.mayWrite else {
+                    fail([call], Batch.withdrawn)
+                    continue
+                }
                 start(call, deadline: deadline, now)
             }
         }
 
         private func start(_ call: QueuedCall, deadline: NIODeadline, _ now: NIODeadline) {
-            let client = current ?? HTTP1Client(configuration, tls: tls, loop: loop, count: count)
+            let client =
+                current
+                ?? HTTP1Client(configuration, tls: tls, loop: loop, count: count) { [weak self] in
+                    // Each is asked, so that each knows it.
+                    self?.exchanges.values.reduce(true) { $1.mayWrite() && $0 } ?? true
+                }
             current = client
             let fields: [HTTPHeader]
             switch client.fields(configuration.policy, now) {

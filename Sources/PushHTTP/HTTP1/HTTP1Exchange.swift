@@ -16,6 +16,12 @@
         let call: QueuedCall
         private let maximumBytes: Int
         private(set) var isHeadSent = false
+        /// Whether AsyncHTTPClient has written all of it, which may be flushed later.
+        private var isSent = false
+        /// Whether bytes of it may have been handed to the socket.
+        private var isFlushed = false
+        /// Whether its first bytes were withheld, since its sender had lost what it had claimed.
+        private var isWithdrawn = false
         private var status = 0
         private var headers: [HTTPHeader] = []
         private var body: [UInt8] = []
@@ -55,6 +61,18 @@
 
         func didSendRequestHead(task: HTTPClient.Task<HTTPAnswer>, _ head: HTTPRequestHead) { isHeadSent = true }
 
+        func didSendRequest(task: HTTPClient.Task<HTTPAnswer>) { isSent = true }
+
+        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool.
+        func mayWrite() -> Bool {
+            guard isSent && isFlushed || call.batch.mayWrite else {
+                isWithdrawn = !isFlushed
+                return false
+            }
+            isFlushed = isFlushed || isHeadSent
+            return true
+        }
+
         func didReceiveHead(
             task: HTTPClient.Task<HTTPAnswer>,
             _ head: HTTPResponseHead
@@ -78,6 +96,7 @@
 
         /// What an error means, given what was sent.
         func failure(_ error: any Error, endpoint: HTTPEndpoint, maximumBytes: Int) -> HTTPFailure {
+            if isWithdrawn { return Batch.withdrawn }
             let stage: HTTPFailure.Stage = isHeadSent ? .unknown : .notProcessed
             switch error {
             case let failure as HTTPFailure:

@@ -40,6 +40,7 @@ struct Connector: Sendable {
         guard let connection else {
             throw HTTPFailure(.notProcessed, .connect, "there is no memory for an HTTP/2 session")
         }
+        try pipeline.addHandler(WriteGuard(connection.mayWrite))
         guard configuration.proxy != nil else {
             try pipeline.addHandler(try tlsHandler())
             return try pipeline.addHandler(connection)

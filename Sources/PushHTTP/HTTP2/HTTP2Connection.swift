@@ -40,6 +40,8 @@ final class HTTP2Connection: ChannelInboundHandler {
     private(set) var phase = Phase.connecting
     private var context: ChannelHandlerContext?
     private var output = ByteBuffer()
+    /// The batches of calls that are framed and not yet handed to the socket.
+    private var unwritten: [Batch] = []
     private var reason: HTTPFailure?
     private var isClosing = false
 
@@ -101,7 +103,10 @@ final class HTTP2Connection: ChannelInboundHandler {
                 count += 1
                 if session.openStreams == 0 { lastSign = now }
                 let deadline = engine.deadline(of: call)
-                guard let failure = session.open(call, deadline: deadline) else { continue }
+                guard let failure = session.open(call, deadline: deadline) else {
+                    if unwritten.last !== call.batch { unwritten.append(call.batch) }
+                    continue
+                }
                 if session.isExhausted {
                     engine.waiting.putBack(call)
                 } else {
@@ -119,6 +124,14 @@ final class HTTP2Connection: ChannelInboundHandler {
         if phase != .closed, session.wantsWrite { frame() }
         collect()  // Framing a RST_STREAM ends a stream, too.
         writeOutput()
+        if !session.wantsWrite, output.readableBytes == 0 { unwritten.removeAll(keepingCapacity: true) }
+    }
+
+    /// Whether the calls that are framed may still be written; when one may not, the connection ends with an error that says so.
+    func mayWrite() -> Bool {
+        if unwritten.allSatisfy(\.mayWrite) { return true }
+        reason = reason ?? Batch.withdrawn
+        return false
     }
 
     /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none.

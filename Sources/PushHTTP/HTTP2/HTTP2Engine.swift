@@ -102,11 +102,16 @@ final class HTTP2Engine: @unchecked Sendable {
         advance(.now())
     }
 
-    /// The next call that is not too late.
+    /// The next call that is not too late and may be written.
     func nextCall(_ now: NIODeadline) -> QueuedCall? {
         while let call = waiting.popFirst() {
-            if deadline(of: call) > now { return call }
-            fail([call], lateFailure)
+            if deadline(of: call) <= now {
+                fail([call], lateFailure)
+            } else if call.batch.mayWrite {
+                return call
+            } else {
+                fail([call], Batch.withdrawn)
+            }
         }
         return nil
     }

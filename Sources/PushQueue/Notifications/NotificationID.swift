@@ -34,7 +34,10 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
     }
 
     /// The number of the notification's delivery at a place, of which the first is 0.
-    package func delivery(at place: some BinaryInteger) -> Int64 { rawValue.adding(clamping: Int64(clamping: place)) }
+    package func delivery(at place: Int64) -> Int64 { rawValue.adding(clamping: place) }
+
+    /// The same for a count in memory.
+    package func delivery(at place: Int) -> Int64 { delivery(at: Int64(clamping: place)) }
 
     /// The place of a delivery in the notification.
     package func place(of delivery: Int64) -> Int64 { delivery.subtracting(clamping: rawValue) }

@@ -30,14 +30,7 @@ struct EnqueueLoop {
 
     private mutating func commit(_ all: [EnqueueRequest]) async {
         var answers = EnqueueAnswers()
-        let (waiting, bound) = (Int(clamping: core.waiting), core.options.maximumWaiting)
-        var requests: [EnqueueRequest] = []
-        requests.reserveCapacity(all.count)
-        for request in all {
-            core.callerCounts.note(bound: request.batch.ownBound(of: bound))
-            let refusal = request.batch.refusal(waiting: waiting, bound: bound, waitingOfCaller: core.callerCounts.of)
-            if let refusal { answers.add(request, .failure(refusal)) } else { requests.append(request) }
-        }
+        let requests = await admitted(all, &answers)
         // A request that cannot be stored must not take the others with it.
         if requests.count > 1, let refused = await tryCommit(requests, &answers) {
             if refused.isOfOneRequest, refused != EnqueueRows.lostPlace {
@@ -53,6 +46,45 @@ struct EnqueueLoop {
             answers.add(requests[0], .failure(error.storeError))
         }
         answers.send()
+    }
+
+    /// Those for which there is room beside what waits and beside each other; adds the answers of the others.
+    private func admitted(_ all: [EnqueueRequest], _ answers: inout EnqueueAnswers) async -> [EnqueueRequest] {
+        let bound = core.options.maximumWaiting
+        await lookForRoom(of: all.reduce(0) { $0 + $1.batch.deliveries })
+        let (most, nodes) = core.waitingCount.withLock { (Int(clamping: $0.most), Int(clamping: $0.nodes)) }
+        var waiting = most
+        var ofCallers: [String: Int] = [:]
+        var requests: [EnqueueRequest] = []
+        requests.reserveCapacity(all.count)
+        for request in all {
+            let (batch, callerCounts) = (request.batch, core.callerCounts)
+            callerCounts.note(bound: batch.ownBound(of: bound))
+            let refusal = batch.refusal(waiting: waiting, bound: bound) {
+                callerCounts.of($0).adding(clamping: ofCallers[$0] ?? 0)
+            }
+            if let refusal {
+                answers.add(request, .failure(refusal))
+            } else {
+                requests.append(request)
+                // Other nodes may take as much at this moment.
+                waiting = waiting.adding(clamping: batch.deliveries.multiplied(clamping: nodes))
+                if batch.share < 1, let caller = batch.notifications.first?.caller {
+                    ofCallers[caller, default: 0] += batch.deliveries
+                }
+            }
+        }
+        return requests
+    }
+
+    /// Looks anew how much waits, where more may be refused only because it is not known what the other nodes have accepted.
+    private func lookForRoom(of more: Int) async {
+        let bound = Int64(core.options.maximumWaiting)
+        let (known, most) = core.waitingCount.withLock { ($0.known, $0.most) }
+        guard most > known, known < bound, most.adding(clamping: Int64(more)) > bound else { return }
+        // After a new connection the look would take long. One that fails leaves the count as it is; the keeper tells of an outage.
+        guard !core.keeper.isNew.load(ordering: .acquiring) else { return }
+        try? await WaitingEstimate(core).look()
     }
 
     /// Commits requests and adds their answers; the error when nothing was stored, or when that is not known.

@@ -10,8 +10,6 @@ struct Keeper {
     private static let daysAhead: Int64 = 2
     /// How often claims are looked for whose answers were lost a while ago, and who holds snapshots.
     private static let lookInterval = Duration.seconds(60)
-    /// So long the server may take for an estimate of how much waits.
-    private static let longestEstimate = Duration.seconds(5)
 
     let core: StoreCore
     private var strays = StrayClaims()
@@ -43,19 +41,21 @@ struct Keeper {
 
     /// Reads what other nodes have made, and until when they have their leases.
     private mutating func lookAround() async throws(PostgresError) {
-        let waiting = try await waiting()
+        try await WaitingEstimate(core).look()
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
-            core.waiting = waiting
             let nodes = try db.run(
                 """
-                SELECT count(*) > 1, (extract(epoch FROM min(lease_until) FILTER (WHERE number <> $1) - clock_timestamp()) * 1000)::bigint
+                SELECT count(*) > 1, (extract(epoch FROM min(lease_until) FILTER (WHERE number <> $1) - clock_timestamp()) * 1000)::bigint,
+                    count(*) FILTER (WHERE lease_until > clock_timestamp())
                 FROM chapar.nodes
                 """,
                 [.integer(core.nodeNumber)]
             )
             core.announcer.hasPeers = nodes.bool(0, 0)
+            let alive = max(1, nodes.integer(0, 2) ?? 1)
+            core.waitingCount.withLock { $0.nodes = alive }
             db.isNew.store(false, ordering: .releasing)
             return nodes.integer(0, 1)
         }
@@ -68,7 +68,8 @@ struct Keeper {
         var looked: ContinuousClock.Instant?
         var isBusy = false
         while true {
-            let span = Self.pause(isNearBound ? min(pause, .milliseconds(250)) : pause, until: nextEnd)
+            let third = WaitingEstimate(core).isNearBound ? min(pause, .milliseconds(250)) : pause
+            let span = Self.pause(third, until: nextEnd)
             do { try await Task.sleep(for: isBusy ? .zero : span) } catch { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
@@ -93,55 +94,6 @@ struct Keeper {
                 isBusy = false
             }
         }
-    }
-
-    /// Whether so much waits that it has to be known soon how much: other nodes accept as well.
-    private var isNearBound: Bool { core.waiting > Int64(core.options.maximumWaiting) / 2 }
-
-    /// How many deliveries have not ended: counted up to a small bound, else as the server counts what its sessions add and remove.
-    ///
-    /// A session tells that once a second at most, so near the bound those of this node are asked to do it now; what they change between
-    /// two looks ``StoreCore/tell(_:)`` adds. A server that was started again or took over has forgotten it: after a new connection the
-    /// table is estimated anew. Where that takes too long the old estimate must do.
-    private func waiting() async throws(PostgresError) -> Int64 {
-        let (bound, isStale) = (core.options.maximumWaiting, core.keeper.isNew.load(ordering: .acquiring))
-        guard bound > 100_000 else {
-            return try await core.keeper.session { (db) throws(PostgresError) in
-                try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(bound + 1)) AS w").integer(0, 0)
-                    ?? 0
-            }
-        }
-        func number(_ what: String) async throws(PostgresError) -> Int64 {
-            try await core.keeper.session { (db) throws(PostgresError) in
-                max(
-                    0,
-                    try db.run("SELECT \(what) FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(0, 0) ?? 0
-                )
-            }
-        }
-        if !isStale {
-            for connection in isNearBound ? [core.writer, core.recorder] : [] {
-                // One that is away changes nothing at this moment.
-                _ = try? await connection.session { (db) throws(PostgresError) in
-                    try db.run("SELECT pg_stat_force_next_flush()").count
-                }
-            }
-            return try await number("pg_stat_get_live_tuples(oid)")
-        }
-        do throws(PostgresError) {
-            try await core.keeper.transaction { (db) throws(PostgresError) in
-                try db.perform(
-                    """
-                    SET LOCAL statement_timeout = \(Self.longestEstimate.inMilliseconds);
-                    ANALYZE (SKIP_LOCKED) chapar.waiting
-                    """
-                )
-            }
-        } catch {
-            guard error.isTimeout else { throw error }
-            return try await number("greatest(reltuples::bigint, pg_stat_get_live_tuples(oid))")
-        }
-        return try await number("pg_stat_get_live_tuples(oid)")
     }
 
     /// Looks for how long somebody has kept dead rows from being removed.

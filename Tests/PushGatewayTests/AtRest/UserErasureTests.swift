@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import HTTPTypes
 import PushCore
 import PushQueue
@@ -189,6 +190,42 @@ struct UserErasureTests {
                 state.erasures.finish()
                 try await group.waitForAll()
             }
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+        }
+    }
+
+    @Test("An erasure that a failing store has interrupted is finished by the gateway itself")
+    func interrupted() async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let database = try DatabaseQueue(path: rig.path)
+            try await database.write { db in
+                try db.execute(
+                    sql: """
+                        CREATE TRIGGER refuse BEFORE UPDATE ON events
+                        BEGIN SELECT RAISE(ABORT, 'refused by the test'); END
+                        """
+                )
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // It looks for what an earlier process has left at its start, which is not how it is to find this one.
+                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                while rig.time.sleeping == 0 { try await Task.sleep(for: .milliseconds(5)) }
+                #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 503)
+                #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "the way to the rest is gone")
+                try await database.write { db in try db.execute(sql: "DROP TRIGGER refuse") }
+                try database.close()
+                for _ in 0..<300 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
+                    rig.time.advance(by: .seconds(1))
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+                rig.state.erasures.finish()
+                try await group.waitForAll()
+            }
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
             let events = try await rig.events()
             #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
         }

@@ -187,6 +187,7 @@ struct OpenRequestsTests {
             }
             #expect(try await store.notification(id)?.counts == [.acceptedByPlatform: 1])
             #expect(backend.sizes == [1])
+            #expect(backend.permits == [true], "the transport can ask again")
             #expect(store.records == 2, "the lost claim went back, and the message was recorded")
             dispatcher.stop()
             try await group.waitForAll()
@@ -219,7 +220,7 @@ private final class BatchingBackend: PushBackend {
     let audience = BackendAudience(forms: [.topic])
     let window: Int?
     let batching: RequestBatching?
-    private let state = Mutex((sizes: [Int](), underWay: 0, most: 0, isOpen: false))
+    private let state = Mutex((sizes: [Int](), permits: [Bool?](), underWay: 0, most: 0, isOpen: false))
 
     init(connections: Int, _ batching: RequestBatching) {
         window = connections * batching.limit
@@ -228,12 +229,16 @@ private final class BatchingBackend: PushBackend {
 
     /// The sizes of the requests, in order.
     var sizes: [Int] { state.withLock { $0.sizes } }
+    /// What a transport would read as to whether each may be written.
+    var permits: [Bool?] { state.withLock { $0.permits } }
     var mostAtOnce: Int { state.withLock { $0.most } }
 
     func open() { state.withLock { $0.isOpen = true } }
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let permit = SendPermit.current?.mayWrite
         state.withLock { state in
+            state.permits.append(permit)
             state.sizes.append(requests.reduce(0) { $0 + $1.recipients.count })
             state.underWay += 1
             state.most = max(state.most, state.underWay)

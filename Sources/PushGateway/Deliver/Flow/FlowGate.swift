@@ -102,6 +102,9 @@ final class FlowGate: Sendable {
     /// The state now.
     var state: State { guarded.withLock { $0 } }
 
+    /// Whether nothing may be sent now; without the copy of ``state``.
+    func standsStill(at now: Date) -> Bool { guarded.withLock { $0.standsStill(at: now) } }
+
     /// Waits for a change after a mark of ``step(window:at:)``; ends early when the task is cancelled.
     func waitForChange(after mark: AsyncSignal.Mark) async { await changed.wait(after: mark) }
 

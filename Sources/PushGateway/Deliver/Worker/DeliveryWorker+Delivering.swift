@@ -75,10 +75,17 @@ extension DeliveryWorker {
             self.finish(answered, of: batch)
         }
         // A task, so that it can be given up when it reports nothing; its end is awaited here.
+        let permit = SendPermit { [store = dependencies.store, since = claimed.since] in
+            store.holdsClaims(since: since)
+        }
         let sending = Task { [backend, open, name] in
-            await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
-                await backend.send(due, report: report)
+            // Asked once more before each write: the process may stand still in between, until others have sent the same.
+            await SendPermit.$current.withValue(permit) {
+                await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
+                    await backend.send(due, report: report)
+                }
             }
+            permit.end()
             open.end(batch)
         }
         open.add(batch, sending)

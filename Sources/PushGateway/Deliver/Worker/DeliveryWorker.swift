@@ -282,7 +282,7 @@ final class DeliveryWorker: Sendable {
                     mark
                 )
                 let end = dependencies.clock.reading
-                let mayGo = !gate.state.standsStill(at: end.steady)
+                let mayGo = !gate.standsStill(at: end.steady)
                 flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: end.steady)
                 let work = release(step, limit, claims, asked: allowance.granted, sends: mayGo, since: since)
                 if claims.isEmpty {
@@ -318,7 +318,7 @@ final class DeliveryWorker: Sendable {
         if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
         // Whether it is urgent is not known here: the next look asks for what may go.
         let now = dependencies.clock.reading
-        let mayGo = allowance.normal >= claims.count && !gate.state.standsStill(at: now.steady)
+        let mayGo = allowance.normal >= claims.count && !gate.standsStill(at: now.steady)
         flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: now.steady)
         let work = release(step, limit, claims, asked: claims.count, sends: mayGo, since: since)
         if mayGo { return work }
@@ -412,7 +412,7 @@ final class DeliveryWorker: Sendable {
         defer { gate.forgetLook(of: self) }
         // What stopped the worker between the gate's step and now did not find this look.
         let now = dependencies.time.steady
-        if isStopped || wait > .zero && gate.state.standsStill(at: now) { task.cancel() }
+        if isStopped || wait > .zero && gate.standsStill(at: now) { task.cancel() }
         do {
             return try await withTaskCancellationHandler {
                 try await task.value

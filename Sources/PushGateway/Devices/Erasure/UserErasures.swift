@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.
 ///
-/// A delivery that is being sent cannot be erased before its end is known. What is left then is tried again every half
-/// minute, after a restart too.
+/// A delivery that is being sent cannot be erased before its end is known, and a store can fail in the middle. What is left then is
+/// tried again every half minute, after a restart too.
 final class UserErasures: Sendable {
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
@@ -20,9 +20,15 @@ final class UserErasures: Sendable {
         _ traces: any NotificationStore & TraceStore
     ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
         let hash = try await keyedHash(state.store)("user", user)
-        let report = try await Self.erasure(state, traces).run(user, hash: hash)
-        if !report.isComplete { unfinished.withLock { _ = $0.insert(hash) } }
-        return (hash, report)
+        do throws(StoreError) {
+            let report = try await Self.erasure(state, traces).run(user, hash: hash)
+            if !report.isComplete { unfinished.withLock { _ = $0.insert(hash) } }
+            return (hash, report)
+        } catch {
+            // Its devices may be removed already, and nobody may call again.
+            unfinished.withLock { _ = $0.insert(hash) }
+            throw error
+        }
     }
 
     /// Goes on with what is not finished, until ``finish()``.

@@ -1,0 +1,105 @@
+internal import PushCore
+internal import PushQueue
+internal import Synchronization
+
+/// About how many deliveries have not ended: those of all nodes as of the last look, and what this node has changed since.
+struct WaitingCount: Sendable {
+    private var seen: Int64 = 0
+    /// What this node has accepted, less what has ended on it.
+    private var own: Int64 = 0
+    private var ownWhenSeen: Int64 = 0
+    /// The nodes that are alive, this one among them.
+    var nodes: Int64 = 1
+
+    private var since: Int64 { own.subtracting(clamping: ownWhenSeen) }
+
+    /// As far as it is known.
+    var known: Int64 { seen.adding(clamping: since) }
+
+    /// What it can be when each other node has accepted as much since the last look as this one has.
+    ///
+    /// A node that keeps to a bound by this takes no more than its part of the room that it has seen, however long ago that was. So all of
+    /// them together keep to the bound.
+    var most: Int64 { known.adding(clamping: max(0, since).multiplied(clamping: nodes.subtracting(clamping: 1))) }
+
+    /// Adds what this node has accepted, less what has ended on it.
+    mutating func add(_ difference: Int64) {
+        own = own.adding(clamping: difference)
+        // What ends here may have been accepted elsewhere since.
+        if known < 0 { seen = Int64.zero.subtracting(clamping: since) }
+    }
+
+    /// Where this node stands when a look begins, for ``note(_:since:)``.
+    var mark: Int64 { own }
+
+    /// Notes what a look found; what this node has changed since the look began counts beside it, though the look may have seen it.
+    mutating func note(_ waiting: Int64, since mark: Int64) { (seen, ownWhenSeen) = (max(0, waiting), mark) }
+}
+
+/// Looks how many deliveries have not ended, of all nodes.
+///
+/// They are counted up to a small bound; else as the server counts what its sessions add and remove.
+struct WaitingEstimate {
+    /// So many are counted.
+    private static let mostCounted = 100_000
+    /// So long the server may take for an estimate of its own.
+    private static let longestEstimate = Duration.seconds(5)
+
+    let core: StoreCore
+
+    init(_ core: StoreCore) { self.core = core }
+
+    /// Looks, and notes what it finds.
+    func look() async throws(PostgresError) {
+        let mark = core.waitingCount.withLock { $0.mark }
+        let found = core.options.maximumWaiting > Self.mostCounted ? try await estimate() : try await count()
+        core.waitingCount.withLock { $0.note(found, since: mark) }
+    }
+
+    /// Whether so much waits that it has to be known soon how much.
+    var isNearBound: Bool { core.waitingCount.withLock { $0.most } > Int64(core.options.maximumWaiting) / 2 }
+
+    private func count() async throws(PostgresError) -> Int64 {
+        let most = core.options.maximumWaiting + 1
+        return try await core.keeper.session { (db) throws(PostgresError) in
+            try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(most)) AS w").integer(0, 0) ?? 0
+        }
+    }
+
+    /// How many there are by what the server's sessions say.
+    ///
+    /// A session tells what it added once a second at most, so near the bound those of this node are asked to do it now. A server that
+    /// was started again or took over has forgotten all: after a new connection the table is estimated anew. Where that takes too long
+    /// the old estimate must do.
+    private func estimate() async throws(PostgresError) -> Int64 {
+        if !core.keeper.isNew.load(ordering: .acquiring) {
+            for connection in isNearBound ? [core.writer, core.recorder] : [] {
+                // One that is away changes nothing at this moment.
+                _ = try? await connection.session { (db) throws(PostgresError) in
+                    try db.run("SELECT pg_stat_force_next_flush()").count
+                }
+            }
+            return try await number("pg_stat_get_live_tuples(oid)")
+        }
+        do throws(PostgresError) {
+            try await core.keeper.transaction { (db) throws(PostgresError) in
+                try db.perform(
+                    """
+                    SET LOCAL statement_timeout = \(Self.longestEstimate.inMilliseconds);
+                    ANALYZE (SKIP_LOCKED) chapar.waiting
+                    """
+                )
+            }
+        } catch {
+            guard error.isTimeout else { throw error }
+            return try await number("greatest(reltuples::bigint, pg_stat_get_live_tuples(oid))")
+        }
+        return try await number("pg_stat_get_live_tuples(oid)")
+    }
+
+    private func number(_ what: String) async throws(PostgresError) -> Int64 {
+        try await core.keeper.session { (db) throws(PostgresError) in
+            try db.run("SELECT \(what) FROM pg_class WHERE oid = 'chapar.waiting'::regclass").integer(0, 0) ?? 0
+        }
+    }
+}

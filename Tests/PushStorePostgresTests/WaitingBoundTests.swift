@@ -1,0 +1,54 @@
+import PushCore
+import PushQueue
+import PushTesting
+import Testing
+
+@testable import PushStorePostgres
+
+@Suite("The bound of what waits on PostgreSQL", .serialized, .timeLimit(.minutes(2)))
+struct WaitingBoundTests {
+    @Test("A node takes its part of the room that it has seen, and counts what it changes while it looks")
+    func count() {
+        var count = WaitingCount()
+        count.nodes = 3
+        count.note(100, since: count.mark)
+        count.add(10)
+        #expect(count.known == 110)
+        #expect(count.most == 130, "each of two others may have accepted as much")
+        let mark = count.mark
+        count.add(5)
+        count.note(112, since: mark)
+        #expect(count.known == 117)
+        #expect(count.most == 127)
+        count.add(-200)
+        #expect(count.known == 0, "what ended here was accepted elsewhere")
+        #expect(count.most == 0)
+        count.add(3)
+        #expect(count.known == 3)
+        #expect(count.most == 3)
+    }
+
+    @Test("Requests that share a transaction count beside each other", arguments: [(1.0, 10...10), (0.5, 5...6)])
+    func group(_ share: Double, _ expected: ClosedRange<Int>) async throws {
+        try await Nodes.use(1, { $0.maximumWaiting = 10 }) { nodes in
+            let store = nodes[0]
+            // They wait for the same transaction, but for the first one.
+            let busy = Task {
+                try await store.core.writer.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(1)")
+                }
+            }
+            try await Task.sleep(for: .milliseconds(200))
+            let taken = await withTaskGroup(of: Bool.self) { group in
+                for number in 0..<20 {
+                    group.addTask {
+                        let new = store.sample(to: [.user("\(number)")], caller: "shop")
+                        return (try? await store.enqueue(EnqueueBatch([new], share: share))) == .accepted
+                    }
+                }
+                return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+            }
+            try await busy.value
+            #expect(expected.contains(taken), "\(taken)")
+        }
+    }
+}

@@ -63,6 +63,15 @@ struct UserErasureTests {
             )
         }
 
+        /// Moves the clock until no erasure is unfinished.
+        func waitUntilFinished() async throws {
+            for _ in 0..<1_000 where try await !UserErasure.unfinished(in: store).isEmpty {
+                time.advance(by: .seconds(1))
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(try await UserErasure.unfinished(in: store).isEmpty)
+        }
+
         func events() async throws -> [String] {
             try await store.events(after: 0, limit: 10_000, wait: .zero).map {
                 String(decoding: $0.json, as: UTF8.self)
@@ -181,11 +190,7 @@ struct UserErasureTests {
                         return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
                     }
                 )
-                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
-                #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+                try await rig.waitUntilFinished()
                 #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
                 state.erasures.finish()
                 try await group.waitForAll()
@@ -217,14 +222,10 @@ struct UserErasureTests {
                 #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "the way to the rest is gone")
                 try await database.write { db in try db.execute(sql: "DROP TRIGGER refuse") }
                 try database.close()
-                for _ in 0..<300 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await rig.waitUntilFinished()
                 rig.state.erasures.finish()
                 try await group.waitForAll()
             }
-            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
             let events = try await rig.events()
             #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
@@ -317,14 +318,10 @@ struct UserErasureTests {
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await rig.state.erasures.run(rig.state, quiet) }
-                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await rig.waitUntilFinished()
                 rig.state.erasures.finish()
                 try await group.waitForAll()
             }
-            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             #expect(try await rig.call(.get, "/v1/notifications/\(old)").status == 404)
             #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
             #expect(try await rig.store.claim(backend: "ios", limit: 10, wait: .zero).count == 1)

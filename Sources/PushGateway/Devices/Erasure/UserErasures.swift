@@ -20,15 +20,12 @@ final class UserErasures: Sendable {
         _ traces: any NotificationStore & TraceStore
     ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
         let hash = try await keyedHash(state.store)("user", user)
-        do throws(StoreError) {
-            let report = try await Self.erasure(state, traces).run(user, hash: hash)
-            if !report.isFinished { unfinished.withLock { _ = $0.insert(hash) } }
-            return (hash, report)
-        } catch {
-            // Its devices may be removed already, and nobody may call again.
-            unfinished.withLock { _ = $0.insert(hash) }
-            throw error
-        }
+        // After an error, too: the user's devices may be removed already, and nobody may call again.
+        var isFinished = false
+        defer { if !isFinished { unfinished.withLock { _ = $0.insert(hash) } } }
+        let report = try await Self.erasure(state, traces).run(user, hash: hash)
+        isFinished = report.isFinished
+        return (hash, report)
     }
 
     /// Goes on with what is not finished, until ``finish()``.

@@ -21,6 +21,11 @@ actor PostgresConnection {
     /// When the network is cut between two of them, or the process stands still, the server would keep its locks for hours. Other nodes
     /// wait for these, so it is a third of a lease at most.
     private let idleLimit: String
+    /// How long the server waits over TCP for the process to take the next part of an answer.
+    ///
+    /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
+    /// are not ours.
+    private let readLimit: String?
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
@@ -69,6 +74,7 @@ actor PostgresConnection {
         self.settings = [timeout] + plans + settings
         let idle = Self.milliseconds(min(options.statementTimeout, options.nodeLease / 3).inSeconds * 1_000)
         idleLimit = "SET LOCAL idle_in_transaction_session_timeout = \(idle)"
+        readLimit = options.preparesStatements ? "SET tcp_user_timeout = \(idle)" : nil
         thread = PostgresThread(name: name)
     }
 
@@ -229,6 +235,12 @@ actor PostgresConnection {
     /// Lets the next single transaction take place and its answer get lost; for tests.
     func loseNextAnswer() { losesNextAnswer = true }
 
+    /// Sends statements and reads no answer, as a process that was stopped; for tests.
+    func sendUnread(_ statements: String) throws(PostgresError) {
+        try connect()
+        guard let connection, PQsendQuery(connection, statements) == 1 else { throw lost() }
+    }
+
     /// Closes it for good.
     func close() {
         isClosed = true
@@ -295,6 +307,7 @@ actor PostgresConnection {
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
         backOff = PostgresBackOff()
+        if let readLimit { try perform(readLimit) }
     }
 
     private func disconnect() {

@@ -232,6 +232,35 @@ struct UserErasureTests {
         }
     }
 
+    @Test("A search that takes longer than a caller waits goes on after the answer, which says so")
+    func manyEvents() async throws {
+        try await run { rig in
+            _ = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let others = Array(#"{"type":"device.seen","user":"eve","device":"phone-e"}"#.utf8)
+            for _ in 0..<100 { try await rig.store.publish(Array(repeating: others, count: 500)) }
+            try await rig.store.publish([Array(#"{"type":"device.seen","user":"ada-lovelace"}"#.utf8)])
+            async let answer = rig.call(.delete, "/v1/users/ada-lovelace")
+            while rig.time.sleeping == 0 { await Task.yield() }
+            rig.time.advance(by: .seconds(10))
+            let reply = try await answer
+            #expect(reply.status == 202, "\(reply.text)")
+            #expect(reply.json["complete"]?.boolValue == false)
+            #expect(reply.json["stays"]?.arrayValue?.first?.stringValue?.contains("the gateway goes on") == true)
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "nothing is sent there any more")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                try await rig.waitUntilFinished()
+                rig.state.erasures.finish()
+                try await group.waitForAll()
+            }
+            let events = try await rig.store.events(after: 0, limit: 60_000, wait: .zero)
+            #expect(events.count > 50_000)
+            let texts = events.map { String(decoding: $0.json, as: UTF8.self) }
+            #expect(!texts.contains { text in Self.traces.contains { text.contains($0) } })
+        }
+    }
+
     @Test("What backends announced about the user is found at any place, and nobody else's is")
     func notices() async throws {
         try await run { rig in

@@ -18,8 +18,10 @@ struct UserErasure: Sendable {
         var events = 0
         /// Changes of the user's devices that wait in the outbox.
         var pendingEntries = 0
-        /// Whether nothing is being sent any more that has to be erased.
-        var isComplete: Bool { deliveries.inFlight == 0 }
+        /// Whether the gateway goes on with the search for the rest: the figures are those of the part that is done.
+        var isSearching = false
+        /// Whether everything was looked at, and nothing is being sent any more that has to be erased.
+        var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
         /// Whether nothing of the user can come up any more: the platforms were told of the removals, too.
         var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
@@ -47,13 +49,28 @@ struct UserErasure: Sendable {
     }
 
     /// Erases a user; repeating it does no harm, and erases what has come up since.
-    func run(_ user: String, hash: String) async throws(StoreError) -> Report {
+    ///
+    /// - Parameters:
+    ///   - user: The key of the user.
+    ///   - hash: The name under which the erasure is kept until it is finished.
+    ///   - progress: Gets what is done so far, after each part.
+    /// - Returns: What was done.
+    /// - Throws: When the store fails or the task is cancelled; what was done before stays so.
+    func run(
+        _ user: String,
+        hash: String,
+        progress: (Report) -> Void = { _ in }
+    ) async throws(StoreError) -> Report {
         var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
         traces.end = nil
-        return try await run(traces, hash)
+        return try await run(traces, hash, progress)
     }
 
-    private func run(_ begun: UserTraces, _ hash: String) async throws(StoreError) -> Report {
+    private func run(
+        _ begun: UserTraces,
+        _ hash: String,
+        _ progress: (Report) -> Void = { _ in }
+    ) async throws(StoreError) -> Report {
         var report = Report()
         var traces = begun
         if traces.end == nil {
@@ -61,6 +78,7 @@ struct UserErasure: Sendable {
             traces.end = try await store.tracesEnd()
             try await keep(traces, hash)
         }
+        progress(report)
         let known = traces
         let clock = time
         try await store.eraseDeliveries(of: known) { claim, state in
@@ -71,6 +89,7 @@ struct UserErasure: Sendable {
             return (Self.prefix + hash, Self.stored(traces))
         } progress: { (part) async throws(StoreError) in
             report.deliveries += part
+            progress(report)
         }
         traces.notifications.formUnion(report.deliveries.notifications)
         (report.pendingEntries, report.events) = try await redactEvents(of: traces)

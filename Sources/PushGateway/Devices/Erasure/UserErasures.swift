@@ -6,14 +6,17 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.
 ///
-/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle, and the calls that tell
-/// platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
+/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too large for a call,
+/// and the calls that tell platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
 final class UserErasures: Sendable {
+    /// How long a call waits for the search through the store.
+    static let longestSearch = Duration.seconds(10)
+
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
     private let timer = PeriodicTimer(every: .seconds(30))
 
-    /// Erases a user; gives the hash that stands for the user in logs, and what was done.
+    /// Erases a user; gives the hash that stands for the user in logs, and what was done within ``longestSearch``.
     func erase(
         _ user: String,
         _ state: GatewayState,
@@ -23,8 +26,9 @@ final class UserErasures: Sendable {
         // After an error, too: the user's devices may be removed already, and nobody may call again.
         var isFinished = false
         defer { if !isFinished { unfinished.withLock { _ = $0.insert(hash) } } }
-        let report = try await Self.erasure(state, traces).run(user, hash: hash)
+        let report = try await Self.search(Self.erasure(state, traces), user, hash)
         isFinished = report.isFinished
+        if report.isSearching { timer.wake() }
         return (hash, report)
     }
 
@@ -36,7 +40,7 @@ final class UserErasures: Sendable {
             unfinished.withLock { $0.formUnion(names) }
         }
         repeat {
-            for hash in unfinished.withLock({ $0 }) {
+            for hash in unfinished.withLock({ $0 }) where !timer.isStopped {
                 await logFailure(logger) { () throws(StoreError) in
                     guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
                     unfinished.withLock { _ = $0.remove(hash) }
@@ -48,6 +52,38 @@ final class UserErasures: Sendable {
 
     /// Ends ``run(_:_:)``.
     func finish() { timer.stop() }
+
+    /// Erases what can be within ``longestSearch``; the search is cancelled then, which it ends upon after its next step.
+    private static func search(
+        _ erasure: UserErasure,
+        _ user: String,
+        _ hash: String
+    ) async throws(StoreError) -> UserErasure.Report {
+        let known = Mutex(UserErasure.Report())
+        let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
+            group.addTask {
+                do throws(StoreError) {
+                    return .success(
+                        try await erasure.run(user, hash: hash) { report in known.withLock { $0 = report } }
+                    )
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask {
+                try? await erasure.time.sleep(for: longestSearch)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            guard first == nil, case .success(let report)?? = await group.next() else { return first }
+            return .success(report)
+        }
+        if let result { return try result.get() }
+        var report = known.withLock { $0 }
+        report.isSearching = true
+        return report
+    }
 
     private static func erasure(
         _ state: GatewayState,

@@ -60,12 +60,11 @@ final class UserErasures: Sendable {
         _ hash: String
     ) async throws(StoreError) -> UserErasure.Report {
         let known = Mutex(UserErasure.Report())
+        let progress: @Sendable (UserErasure.Report) -> Void = { report in known.withLock { $0 = report } }
         let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
             group.addTask {
                 do throws(StoreError) {
-                    return .success(
-                        try await erasure.run(user, hash: hash) { report in known.withLock { $0 = report } }
-                    )
+                    return .success(try await erasure.run(user, hash: hash, progress: progress))
                 } catch {
                     return .failure(error)
                 }

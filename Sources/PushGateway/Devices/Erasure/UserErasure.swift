@@ -49,35 +49,41 @@ struct UserErasure: Sendable {
     }
 
     /// Erases a user; repeating it does no harm, and erases what has come up since.
+    func run(_ user: String, hash: String) async throws(StoreError) -> Report {
+        let (traces, report) = try await begin(user, hash: hash)
+        return try await run(traces, hash, report)
+    }
+
+    /// Puts the erasure of a user on record under a hash, from where ``resume(hash:)`` can do all of it, and removes the user's devices.
+    ///
+    /// Returns what to search for, and what is done.
+    func begin(_ user: String, hash: String) async throws(StoreError) -> (UserTraces, Report) {
+        var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
+        var report = Report()
+        traces.end = nil
+        try await keep(traces, hash)
+        try await removeDevices(&traces, hash, &report)
+        return (traces, report)
+    }
+
+    /// Erases what was begun.
     ///
     /// - Parameters:
-    ///   - user: The key of the user.
+    ///   - begun: What to search for.
     ///   - hash: The name under which the erasure is kept until it is finished.
+    ///   - done: What is done already.
     ///   - progress: Gets what is done so far, after each part.
     /// - Returns: What was done.
     /// - Throws: When the store fails or the task is cancelled; what was done before stays so.
     func run(
-        _ user: String,
-        hash: String,
-        progress: (Report) -> Void = { _ in }
-    ) async throws(StoreError) -> Report {
-        var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
-        traces.end = nil
-        return try await run(traces, hash, progress)
-    }
-
-    private func run(
         _ begun: UserTraces,
         _ hash: String,
-        _ progress: (Report) -> Void = { _ in }
+        _ done: Report = Report(),
+        progress: (Report) -> Void = { _ in }
     ) async throws(StoreError) -> Report {
-        var report = Report()
+        var report = done
         var traces = begun
-        if traces.end == nil {
-            try await removeDevices(&traces, hash, &report)
-            traces.end = try await store.tracesEnd()
-            try await keep(traces, hash)
-        }
+        if traces.end == nil { try await removeDevices(&traces, hash, &report) }
         progress(report)
         let known = traces
         let clock = time
@@ -139,6 +145,7 @@ struct UserErasure: Sendable {
         return count
     }
 
+    /// Removes the user's devices; what is accepted or registered after that stays.
     private func removeDevices(
         _ traces: inout UserTraces,
         _ hash: String,
@@ -155,6 +162,8 @@ struct UserErasure: Sendable {
                 report.tokens += device.tokens.count
             }
         } while page.count == Self.devicesAtOnce
+        traces.end = try await store.tracesEnd()
+        try await keep(traces, hash)
     }
 
     /// What is kept of an erasure that was begun, and whether it waits for nothing but platforms.

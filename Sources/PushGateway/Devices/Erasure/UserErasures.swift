@@ -23,12 +23,16 @@ final class UserErasures: Sendable {
         _ traces: any NotificationStore & TraceStore
     ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
         let hash = try await keyedHash(state.store)("user", user)
-        // After an error, too: the user's devices may be removed already, and nobody may call again.
-        var isFinished = false
-        defer { if !isFinished { unfinished.withLock { _ = $0.insert(hash) } } }
-        let report = try await Self.search(Self.erasure(state, traces), user, hash)
-        isFinished = report.isFinished
-        if report.isSearching { timer.wake() }
+        var end: UserErasure.Report?
+        defer {
+            // After an error, too: the user's devices may be removed already, and nobody may call again.
+            if end?.isFinished != true { unfinished.withLock { _ = $0.insert(hash) } }
+            if end?.isSearching == true { timer.wake() }
+        }
+        let erasure = Self.erasure(state, traces)
+        let (begun, done) = try await erasure.begin(user, hash: hash)
+        let report = try await Self.search(erasure, begun, hash, done)
+        end = report
         return (hash, report)
     }
 
@@ -53,18 +57,19 @@ final class UserErasures: Sendable {
     /// Ends ``run(_:_:)``.
     func finish() { timer.stop() }
 
-    /// Erases what can be within ``longestSearch``; the search is cancelled then, which it ends upon after its next step.
+    /// Erases what it can within ``longestSearch``; the search is cancelled then, which it ends upon after its next step.
     private static func search(
         _ erasure: UserErasure,
-        _ user: String,
-        _ hash: String
+        _ begun: UserTraces,
+        _ hash: String,
+        _ done: UserErasure.Report
     ) async throws(StoreError) -> UserErasure.Report {
-        let known = Mutex(UserErasure.Report())
+        let known = Mutex(done)
         let progress: @Sendable (UserErasure.Report) -> Void = { report in known.withLock { $0 = report } }
         let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
             group.addTask {
                 do throws(StoreError) {
-                    return .success(try await erasure.run(user, hash: hash, progress: progress))
+                    return .success(try await erasure.run(begun, hash, done, progress: progress))
                 } catch {
                     return .failure(error)
                 }

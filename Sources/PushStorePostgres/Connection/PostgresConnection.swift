@@ -278,7 +278,7 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK, refusal == nil { return }
+            if PQstatus(connection) == CONNECTION_OK, refusal == nil, !hasEnded(connection) { return }
             if let refusal { backOff.fail(refusal) }
             disconnect()
         }
@@ -308,6 +308,18 @@ actor PostgresConnection {
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
         backOff = PostgresBackOff()
         if let readLimit { try perform(readLimit) }
+    }
+
+    /// Whether the server has ended a connection on which nothing is under way, as a restart does.
+    ///
+    /// Else the first statement after it would fail, although the server is back.
+    private func hasEnded(_ connection: OpaquePointer) -> Bool {
+        while true {
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
+            // What the server says of itself, or its end: the end makes the next look fail.
+            guard poll(&descriptor, 1, 0) > 0 else { return false }
+            guard PQconsumeInput(connection) == 1 else { return true }
+        }
     }
 
     private func disconnect() {

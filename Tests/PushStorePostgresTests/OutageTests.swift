@@ -61,11 +61,11 @@ struct OutageTests {
         try await server.end()
     }
 
-    @Test("The first statement after a restart of the server, or after the end of its session, takes place")
+    @Test("What only reads takes place with its first statement after a restart of the server")
     func firstStatement() async throws {
         let server = TestServer()
         let options = try await server.options()
-        let connection = PostgresConnection(options, name: "test")
+        let connection = PostgresConnection(options, name: "test", reopens: true)
         let other = PostgresConnection(options, name: "other")
         func number() async throws -> Int64? {
             try await connection.session { (db) throws(PostgresError) in try db.run("SELECT 7::bigint").integer(0, 0) }

@@ -26,6 +26,7 @@ actor PostgresConnection {
     /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
     /// are not ours.
     private let readLimit: String?
+    private let reopens: Bool
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
@@ -58,15 +59,18 @@ actor PostgresConnection {
     /// `GrowthTests` has the plan of each statement made on empty tables.
     ///
     /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can find.
+    /// With `reopens`, for what only reads, a connection that the server has ended is opened anew before the next statement.
     /// `settings` are further statements that each transaction begins with.
     init(
         _ options: PostgresOptions,
         name: String,
         walksIndexes: Bool = false,
         keepsPlans: Bool = false,
+        reopens: Bool = false,
         settings: [String] = []
     ) {
         self.options = options
+        self.reopens = reopens
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
         var plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
@@ -278,7 +282,7 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK, refusal == nil, !hasEnded(connection) { return }
+            if PQstatus(connection) == CONNECTION_OK, refusal == nil, !(reopens && hasEnded(connection)) { return }
             if let refusal { backOff.fail(refusal) }
             disconnect()
         }
@@ -312,7 +316,8 @@ actor PostgresConnection {
 
     /// Whether the server has ended a connection on which nothing is under way, as a restart does.
     ///
-    /// Else the first statement after it would fail, although the server is back.
+    /// Else the first statement after it would fail, although the server is back. Of a connection that writes it has to: its failure tells
+    /// that the server may be another one, or the node may have been taken for dead.
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)

@@ -29,11 +29,11 @@ def load(rig, gateway, path, body, posts, connections):
          "content-type: application/json", gateway.url + path], stdout=subprocess.PIPE, text=True)
 
 
-def throughput(rig, reference, name, per_post, posts, connections, chapar=None, **settings):
-    """Posts as fast as the gateway takes them; follows the responder's counter until everything is answered."""
+def throughput(rig, reference, name, per_post, posts, connections, chapar=None, delay_ms=0, **settings):
+    """Posts as fast as the gateway takes them; follows the responder's counter until everything is answered, each after a delay."""
     body = notification(1) if per_post == 1 else {"notifications": [notification(n) for n in range(per_post)]}
     path = "/v1/notifications" if per_post == 1 else "/v1/notifications/batch"
-    with rig.responder() as responder, rig.gateway(responder.port, chapar=chapar, **settings) as gateway:
+    with rig.responder(delay_ms=delay_ms) as responder, rig.gateway(responder.port, chapar=chapar, **settings) as gateway:
         gateway.post("/v1/notifications", notification(0))  # Opens the connection.
         wait_until(lambda: responder.answered >= 1)
         before, cpu, started = responder.answered, gateway.cpu, time.perf_counter()

@@ -41,9 +41,13 @@ def run(*command, **options):
 
 
 class Rig:
-    """A folder with everything in it; a context manager that ends what it started."""
+    """A folder with everything in it; a context manager that ends what it started.
 
-    def __init__(self, folder, chapar):
+    A gateway gets `slowness` times as long for its start.
+    """
+
+    def __init__(self, folder, chapar, slowness=1):
+        self.slowness = slowness
         self.folder = Path(folder)
         self.chapar = chapar
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +146,7 @@ class Rig:
         started = time.perf_counter()
         with self.process("taskset", "-c", GATEWAY_CPU, chapar or self.chapar, "serve", "--config", config,
                           stdout=subprocess.DEVNULL, stderr=open(self.path("gateway.log"), "a")) as child:
-            wait_for_answer(f"http://127.0.0.1:{port}/readyz", child, self.folder / "gateway.log")
+            wait_for_answer(f"http://127.0.0.1:{port}/readyz", child, self.folder / "gateway.log", self.slowness)
             yield Gateway(port, child.pid, time.perf_counter() - started, database, key)
 
     @staticmethod
@@ -263,10 +267,10 @@ def wait_for_port(port, seconds=10):
     raise TimeoutError(f"nothing listens on port {port}")
 
 
-def wait_for_answer(url, child, log, seconds=20):
-    end = time.monotonic() + seconds
+def wait_for_answer(url, child, log, slowness=1):
+    end = time.monotonic() + 20 * slowness
     while time.monotonic() < end:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=slowness):
             return
         if child.poll() is not None:
             raise RuntimeError(f"the gateway ended with code {child.returncode}: {log.read_text()[-2000:]}")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares two binaries: CPU for each notification, in alternating pairs of runs.
 
-usage: bench.py --against BINARY [--chapar BINARY] [--pairs N] [--only NAME ...] [--postgres] [--quick] [--json FILE]
+usage: bench.py --against BINARY [--chapar BINARY] [--pairs N] [--only NAME ...] [--postgres] [--delay-ms N] [--quick] [--json FILE]
 
 The parts `single` and `hundred` of `Benchmarks/run gateway`, each with both binaries one after the other, so often (default 5) and in
 either order. The figure is the median of the pairs' ratios, new to old; the goal is at most 1.05 of CPU, and
 nothing lost; when it is missed the exit code is 1. With `--postgres` each run has a private
-PostgreSQL server as its store, whose own CPU is not counted; else the embedded store. A binary against itself shows the noise.
+PostgreSQL server as its store, whose own CPU is not counted; else the embedded store. With `--delay-ms` the platform answers so long
+after each message. A binary against itself shows the noise.
 """
 import argparse
 import functools
@@ -26,10 +27,10 @@ PARTS = {"single": (1, 100_000, 64), "hundred": (100, 6_000, 16)}  # Notificatio
 GOAL = 1.05
 
 
-def measure(rig, reference, name, scale, binary, on_postgres):
+def measure(rig, reference, name, scale, binary, on_postgres, delay_ms):
     """One run of a part with a binary."""
     per_post, posts, connections = PARTS[name]
-    run = functools.partial(throughput, rig, reference, name, per_post, posts // scale, connections, binary)
+    run = functools.partial(throughput, rig, reference, name, per_post, posts // scale, connections, binary, delay_ms)
     if not on_postgres:
         return run()
     # Not below the rig's folder, which is closed to the user whom the server runs as.
@@ -44,6 +45,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL server as the store")
+    parser.add_argument("--delay-ms", type=int, default=0, metavar="N", help="how long the platform takes for an answer")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     parser.add_argument("--json", help="write every figure there as well")
     arguments = parser.parse_args()
@@ -56,7 +58,8 @@ def main():
             for number in range(arguments.pairs):
                 pair = {}
                 for binary in ("chapar", "against") if number % 2 == 0 else ("against", "chapar"):
-                    pair[binary] = measure(rig, reference, name, scale, getattr(arguments, binary), arguments.postgres)
+                    pair[binary] = measure(rig, reference, name, scale, getattr(arguments, binary), arguments.postgres,
+                                           arguments.delay_ms)
                 ratios = {key: round(pair["chapar"][key] / pair["against"][key], 3) for key in ("cpu_us", "delivered_per_s")}
                 figures.append({"part": name, "ratios": ratios, **pair})
                 print(json.dumps({"pair": number + 1, "part": name, "cpu_us": [pair[b]["cpu_us"] for b in ("chapar", "against")],

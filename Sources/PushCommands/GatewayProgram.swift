@@ -88,6 +88,7 @@ public struct GatewayProgram: Sendable {
         do {
             // A kind that is there twice is a mistake of the program, whatever it is to do.
             _ = try BackendRegistry(backends)
+            try Self.checkArguments()
             var command = try RootCommand.parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
@@ -97,6 +98,17 @@ public struct GatewayProgram: Sendable {
             return .success
         } catch {
             return ending(of: error)
+        }
+    }
+
+    /// Refuses arguments that are not UTF-8: Swift's library would put other letters in the place of theirs.
+    private static func checkArguments() throws {
+        for (place, argument) in Array(UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)))
+            .enumerated()
+        {
+            guard let argument, String(validatingCString: argument) == nil else { continue }
+            let fix = "set the terminal and LANG to UTF-8, or convert a script with iconv -f ENCODING -t UTF-8"
+            throw CommandFailure("argument \(place): is not text in UTF-8: \(fix)", .usage)
         }
     }
 

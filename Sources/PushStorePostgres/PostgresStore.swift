@@ -120,7 +120,7 @@ public final class PostgresStore: NotificationStore {
         registry = PostgresConnection(options, name: "registry", walksIndexes: true, keepsPlans: true)
         listener = PostgresConnection(options, name: "listener")
         outbox = PostgresConnection(options, name: "outbox", walksIndexes: true, keepsPlans: true)
-        registryReader = PostgresConnection(options, name: "registry-reader", walksIndexes: true)
+        registryReader = PostgresConnection(options, name: "registry-reader", walksIndexes: true, reopens: true)
         var hasty = options
         hasty.statementTimeout = min(options.statementTimeout, QuotaTable.timeout)
         quotas = PostgresConnection(hasty, name: "quotas", settings: QuotaTable.settings)

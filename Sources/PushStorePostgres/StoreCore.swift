@@ -78,7 +78,7 @@ final class StoreCore: Sendable {
         writer = PostgresConnection(options, name: "writer", walksIndexes: true, keepsPlans: true)
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true, keepsPlans: true)
         recorder = PostgresConnection(options, name: "recorder", walksIndexes: true, keepsPlans: true)
-        reader = PostgresConnection(options, name: "reader", walksIndexes: true)
+        reader = PostgresConnection(options, name: "reader", walksIndexes: true, reopens: true)
         counter = PostgresConnection(options, name: "counter")
         sessions.add(connections)
     }

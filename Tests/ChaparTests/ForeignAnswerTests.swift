@@ -120,4 +120,22 @@ struct ForeignAnswerTests {
         #expect(result.errors.contains("FORGED"), "\(result)")
         #expect(!result.errors.contains("\u{1B}") && !result.errors.contains("\nFORGED"), "\(result)")
     }
+
+    @Test("An export shows a terminal no control of a device's text, and a pipe all of it")
+    func shownExport() async throws {
+        let server = try await ControlServer.start(port: 0) { request in
+            let device: JSONValue = ["id": "phone-1", "user": "x\u{1B}[31mred", "tokens": [:]]
+            return ControlAnswer(status: 200, body: request.path == "/healthz" ? ["status": "ok"] : ["items": [device]])
+        }
+        let command = ["devices", "export", "--format", "csv", "--url", "http://127.0.0.1:\(server.port)"]
+        let piped = try await Program.run(command)
+        // script gives the program a terminal of its own.
+        let words = ([Program.url.path] + command).map { "'\($0)'" }.joined(separator: " ")
+        let child = try Child(["-qec", words, "/dev/null"], executable: URL(filePath: "/usr/bin/script"))
+        defer { child.kill() }
+        let shown = try await child.end()
+        await server.shutdown()
+        #expect(piped.output.contains("x\u{1B}[31mred"), "\(piped)")
+        #expect(shown.output.contains("red") && !shown.output.contains("\u{1B}[31m"), "\(shown)")
+    }
 }

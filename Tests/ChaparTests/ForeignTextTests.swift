@@ -91,6 +91,22 @@ struct ForeignTextTests {
         }
     }
 
+    @Test("send refuses a title of the command line, and sends nothing")
+    func arguments() async throws {
+        try await SandboxRig.run { rig in
+            let script = #"exec "$0" send --config "$1" --to "ios-apns:$2" --title "$(printf 'Gr\374\337e')" Hello"#
+            let child = try Child(
+                ["-c", script, Program.url.path, rig.config, SandboxRig.token(1)],
+                executable: URL(filePath: "/bin/sh")
+            )
+            defer { child.kill() }
+            let result = try await child.end()
+            #expect(result.status == 2, "\(result)")
+            #expect(result.errors.contains("argument 7: is not text in UTF-8"), "\(result)")
+            #expect(rig.sandbox.apns.counters.requests == 0)
+        }
+    }
+
     @Test("devices import refuses a pipe and a file, and registers none of it")
     func devices() async throws {
         try await SandboxRig.run { rig in

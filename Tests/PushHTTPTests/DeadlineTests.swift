@@ -45,6 +45,27 @@ struct DeadlineTests {
         }
     }
 
+    @Test("A connection that is alive and answers nothing gets no more calls, another one takes over")
+    func stalled() async throws {
+        let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
+            if connection.number > 1, case .request(let id) = event { connection.answer(id) }
+        }
+        var tuning = HTTP2Tuning.quick
+        tuning.stalledAfter = .milliseconds(200)
+        try await withServer(script: script) { server in
+            try await withPool(port: server.port, tuning: tuning) { pool in
+                let stuck = HTTPCall(.post(deadline: .seconds(3)), path: "/", body: [1])
+                async let first = pool.failure(of: stuck)
+                try await eventually("it has no place among the open connections") {
+                    pool.status.connectionsOpened == 1 && pool.status.connections == 0
+                }
+                #expect(await pool.status(of: .post(bytes: 10)) == 200)
+                #expect(pool.status.connectionsOpened == 2)
+                #expect(await first?.cause == .deadline, "what is open there may still be answered")
+            }
+        }
+    }
+
     @Test("A silent peer is pinged; without an answer its calls are unknown and another connection takes over")
     func deadPeer() async throws {
         let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in

@@ -344,7 +344,9 @@ struct OneSignalSendTests {
         }
     }
 
-    static let unreadable: [[UInt8]] = [[], Array("<html>".utf8), Array(#"{"id":"#.utf8), Array("[]".utf8)]
+    static let unreadable: [[UInt8]] = [
+        "", "<html>", #"{"id":"#, "[]", "{}", #"{"id":5,"name":[],"errors":7}"#, #"{"id":null}"#,
+    ].map { Array($0.utf8) }
 
     @Test("A success that nobody can read is unknown, and a repeat tells", arguments: unreadable)
     func unreadableSuccess(body: [UInt8]) async throws {

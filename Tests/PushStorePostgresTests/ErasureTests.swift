@@ -69,6 +69,29 @@ struct ErasureTests {
         await store.close()
     }
 
+    @Test("Small blocks of events are read thousands at a time, and large ones by their bytes")
+    func blocks() async throws {
+        let store = try await PostgresStore.open(try await TestServer.shared.options())
+        try await store.accept(to: [.user("ada")])
+        _ = try await store.events(after: 0, limit: 9, wait: .seconds(5))
+        try await store.session(on: store.core.writer) { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.events (at, count, first, texts) SELECT (SELECT max(at) FROM chapar.events), 1, n, ARRAY['x'::bytea]
+                FROM generate_series(1000, 5999) AS n;
+                INSERT INTO chapar.events (at, count, first, texts)
+                SELECT (SELECT max(at) FROM chapar.events), 1, n, ARRAY[(
+                    SELECT string_agg(decode(md5(n::text || i::text), 'hex'), '') FROM generate_series(1, 12500) AS i
+                )] FROM generate_series(6000, 6019) AS n
+                """
+            )
+        }
+        #expect(try await store.eventBlocks(after: 999, upTo: 5_999).count == 4_096)
+        let large = try await store.eventBlocks(after: 5_999, upTo: 6_019)
+        #expect(large.map(\.first) == [6_000, 6_001, 6_002], "half a megabyte begins three blocks of 200,000 bytes")
+        await store.close()
+    }
+
     @Test("A user's expected receipts are found without reading those of all others")
     func receipts() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())

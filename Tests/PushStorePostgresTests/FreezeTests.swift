@@ -121,6 +121,28 @@ struct FreezeTests {
         for node in nodes { await node.close() }
     }
 
+    @Test("A process that stands still while the server sends it an answer loses its session and its locks")
+    func answer() async throws {
+        let port = try TestServer.freePort()
+        let server = TestServer(["port=\(port)"])
+        _ = try await server.folder()
+        var options = try PostgresOptions(url: "postgres://chapar@127.0.0.1:\(port)/postgres")
+        options.nodeLease = Self.lease
+        let (frozen, other) = (PostgresConnection(options, name: "frozen"), PostgresConnection(options, name: "other"))
+        try await other.session { (db) throws(PostgresError) in
+            try db.perform("CREATE TABLE big AS SELECT repeat('x', 1000) AS text FROM generate_series(1, 50000)")
+        }
+        // Sent, with a lock on each row, and not read: as if the process had been stopped.
+        try await frozen.sendUnread("BEGIN; SELECT text FROM big FOR UPDATE")
+        try await Task.sleep(for: .seconds(0.5))
+        let begin = ContinuousClock.now
+        try await other.session { (db) throws(PostgresError) in try db.perform("UPDATE big SET text = ''") }
+        #expect(begin.duration(to: .now) < Self.lease, "\(begin.duration(to: .now))")
+        await frozen.close()
+        await other.close()
+        try await server.end()
+    }
+
     @Test("Stores of two schemas have no lock in common")
     func schemas() async throws {
         try await Nodes.use { one in

@@ -61,6 +61,28 @@ struct OutageTests {
         try await server.end()
     }
 
+    @Test("What only reads takes place with its first statement after a restart of the server")
+    func firstStatement() async throws {
+        let server = TestServer()
+        let options = try await server.options()
+        let connection = PostgresConnection(options, name: "test", reopens: true)
+        let other = PostgresConnection(options, name: "other")
+        func number() async throws -> Int64? {
+            try await connection.session { (db) throws(PostgresError) in try db.run("SELECT 7::bigint").integer(0, 0) }
+        }
+        #expect(try await number() == 7)
+        try await server.crash()
+        try await server.restart()
+        #expect(try await number() == 7)
+        let process = try #require(connection.serverProcess)
+        try await other.session { (db) throws(PostgresError) in try db.run("SELECT pg_terminate_backend(\(process))") }
+        try await Task.sleep(for: .milliseconds(200))
+        #expect(try await number() == 7)
+        await connection.close()
+        await other.close()
+        try await server.end()
+    }
+
     /// As a delivery worker does: asks again after an error.
     private static func claimPatiently(_ store: PostgresStore) async throws -> [ClaimedDelivery] {
         for _ in 0..<200 {

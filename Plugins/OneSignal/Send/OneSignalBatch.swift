@@ -175,8 +175,9 @@ extension OneSignalOutcomes {
             self.init(outcome: .refused(refusal), isOpen: refusal.advice != .never)
             return
         }
-        guard answer.body != nil else {
-            let unknown = UnknownOutcome(reason: "bad_answer", detail: "OneSignal's answer is no JSON object.")
+        guard let body = answer.body, answer.id != nil || body["id"] == "" || !answer.faults.isEmpty else {
+            let detail = "OneSignal's answer has neither an id nor errors."
+            let unknown = UnknownOutcome(reason: "bad_answer", detail: detail)
             self.init(outcome: .unknown(unknown), isOpen: true)
             return
         }

@@ -18,7 +18,7 @@ struct UsersEraseCommand: AsyncParsableCommand {
         abstract: "Remove devices, tokens, deliveries and events of one user; platforms are told.",
         discussion: """
             Needs a key with the scope admin. What waits for the user is cancelled. What others got as well stays without
-            the user in it. Backups are not touched. May be repeated; exit code 75 says that it must be.
+            the user in it. Backups are not touched. With exit code 75 the gateway goes on with the rest.
             """
     )
 

@@ -49,12 +49,16 @@ struct DevicesExportCommand: AsyncParsableCommand {
             var bar = ProgressBar(isShown: output != nil)
             var done = 0
             var dead = 0
-            if isCSV { try Self.write(DeviceCSV.columns.joined(separator: ","), to: handle) }
+            let isShown = output == nil && isatty(STDOUT_FILENO) == 1
+            func write(_ line: String) throws {
+                try Self.write(isShown ? Shell.harmless(line, colours: false) : line, to: handle)
+            }
+            if isCSV { try write(DeviceCSV.columns.joined(separator: ",")) }
             var cursor: String?
             repeat {
                 let page = try await devices.page(filter, limit: 1000, after: cursor)
                 for device in page.items {
-                    try Self.write(isCSV ? try DeviceCSV.row(device, &dead) : device.text, to: handle)
+                    try write(isCSV ? try DeviceCSV.row(device, &dead) : device.text)
                 }
                 done += page.items.count
                 cursor = page.next

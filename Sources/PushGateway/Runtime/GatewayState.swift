@@ -67,7 +67,9 @@ package final class GatewayState: Sendable {
     /// Puts another configuration in force and gives back the one before.
     @discardableResult
     package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
-        current.withLock { current in
+        // Else they would count again when a later configuration has no keys.
+        if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
+        return current.withLock { current in
             let before = current
             current = snapshot
             return before

@@ -13,20 +13,6 @@
 
         private var isBroken = false
 
-        /// Adds it and a ``WriteGuard`` to a connection that AsyncHTTPClient has just set up; on its event loop.
-        ///
-        /// A connection that cannot have one is closed, which AsyncHTTPClient is prepared for.
-        static func add(to channel: any Channel, mayWrite: @escaping () -> Bool) {
-            do {
-                let pipeline = channel.pipeline.syncOperations
-                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-                try pipeline.addHandler(HTTP1AnswerGuard(), position: .after(decoder))
-                try pipeline.addHandler(WriteGuard(mayWrite), position: .first)
-            } catch {
-                channel.close(promise: nil)
-            }
-        }
-
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             guard !isBroken else { return }
             if case .head(let head) = unwrapInboundIn(data), head.status.code < 100 || head.status.code == 101 {

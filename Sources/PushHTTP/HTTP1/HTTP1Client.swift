@@ -58,10 +58,24 @@
             settings.http1_1ConnectionDebugInitializer = { channel in
                 count.add()
                 channel.closeFuture.whenComplete { _ in count.remove() }
-                HTTP1AnswerGuard.add(to: channel, mayWrite: mayWrite)
+                Self.addHandlers(to: channel, mayWrite: mayWrite)
                 return channel.eventLoop.makeSucceededVoidFuture()
             }
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: settings)
+        }
+
+        /// Adds ours to a connection that AsyncHTTPClient has just set up; on its event loop.
+        ///
+        /// A connection that cannot have them is closed, which AsyncHTTPClient is prepared for.
+        private static func addHandlers(to channel: any Channel, mayWrite: @escaping () -> Bool) {
+            do {
+                let pipeline = channel.pipeline.syncOperations
+                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
+                try pipeline.addHandler(HTTP1AnswerGuard(), position: .after(decoder))
+                try pipeline.addHandler(WriteGuard(mayWrite), position: .first)
+            } catch {
+                channel.close(promise: nil)
+            }
         }
 
         /// The policy's fields, asked for at most once a second.

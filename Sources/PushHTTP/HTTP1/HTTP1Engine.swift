@@ -28,6 +28,8 @@
         private var waiting = WaitingQueue()
         private var current: HTTP1Client?
         private var exchanges: [ObjectIdentifier: HTTP1Exchange] = [:]
+        /// Those of `exchanges` of which something is still to be handed to a socket.
+        private var unsent: [HTTP1Exchange] = []
         private var backoff: Backoff
         private let reach: ReachWatch
         private var lastConnectFailure: HTTPFailure?
@@ -139,8 +141,7 @@
             let client =
                 current
                 ?? HTTP1Client(configuration, tls: tls, loop: loop, count: count) { [weak self] in
-                    // Each is asked, so that each knows it.
-                    self?.exchanges.values.reduce(true) { $1.mayWrite() && $0 } ?? true
+                    self?.mayFlush() ?? true
                 }
             current = client
             let fields: [HTTPHeader]
@@ -159,6 +160,7 @@
             }
             let exchange = HTTP1Exchange(call, maximumBytes: configuration.maximumAnswerBytes)
             exchanges[ObjectIdentifier(exchange)] = exchange
+            unsent.append(exchange)
             client.active += 1
             let bound = NIOLoopBound(client, eventLoop: loop)
             let task = client.client.execute(
@@ -172,8 +174,19 @@
             task.futureResult.whenComplete { result in self.ended(exchange, on: bound.value, result) }
         }
 
+        /// Whether a connection may hand its bytes to the socket: AsyncHTTPClient does not tell whose bytes they are.
+        private func mayFlush() -> Bool {
+            var mayFlush = true
+            unsent.removeAll { exchange in
+                if !exchange.mayWrite() { mayFlush = false }
+                return exchange.isHandedOver
+            }
+            return mayFlush
+        }
+
         private func ended(_ exchange: HTTP1Exchange, on client: HTTP1Client, _ result: Result<HTTPAnswer, any Error>) {
             exchanges[ObjectIdentifier(exchange)] = nil
+            unsent.removeAll { $0 === exchange }
             exchange.task = nil
             client.active -= 1
             switch result {

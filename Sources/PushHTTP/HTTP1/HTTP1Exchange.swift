@@ -63,9 +63,12 @@
 
         func didSendRequest(task: HTTPClient.Task<HTTPAnswer>) { isSent = true }
 
-        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool.
+        /// Whether all of it has been handed to the socket.
+        var isHandedOver: Bool { isSent && isFlushed }
+
+        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool, until all is.
         func mayWrite() -> Bool {
-            guard isSent && isFlushed || call.batch.mayWrite else {
+            guard isHandedOver || call.batch.mayWrite else {
                 isWithdrawn = !isFlushed
                 return false
             }

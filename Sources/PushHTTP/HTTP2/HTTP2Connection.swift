@@ -50,6 +50,9 @@ final class HTTP2Connection: ChannelInboundHandler {
     private var fieldsAskedAt: NIODeadline?
     private var credentialsFailure: HTTPFailure?
     private var lastSign = NIODeadline.now()
+    /// The time of the last answer, or since when calls have been open if that is later.
+    private var answerDueSince = NIODeadline.now()
+    private let stalledAfter: TimeAmount
     private var pingSentAt: NIODeadline?
     /// Since when no stream has been open.
     private(set) var idleSince = NIODeadline.now()
@@ -66,6 +69,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         )
         guard let session else { return nil }
         self.session = session
+        stalledAfter = tuning.stalledAfter
     }
 
     // MARK: What the pool asks
@@ -101,7 +105,7 @@ final class HTTP2Connection: ChannelInboundHandler {
                 let call = engine.nextCall(now)
             {
                 count += 1
-                if session.openStreams == 0 { lastSign = now }
+                if session.openStreams == 0 { (lastSign, answerDueSince) = (now, now) }
                 let deadline = engine.deadline(of: call)
                 guard let failure = session.open(call, deadline: deadline) else {
                     if unwritten.last !== call.batch { unwritten.append(call.batch) }
@@ -134,11 +138,14 @@ final class HTTP2Connection: ChannelInboundHandler {
         return false
     }
 
-    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none.
+    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none; one that is alive and answers
+    /// nothing gets no more calls.
     func check(_ now: NIODeadline, _ configuration: HTTPPoolConfiguration) {
         guard phase == .open || phase == .draining else { return }
         session.expire(now)
         collect()
+        // One stalled connection must not keep the calls of the whole pool: the next ones go over another.
+        if session.openStreams > 0, now - answerDueSince >= stalledAfter { retire() }
         if let pingSentAt {
             if now - pingSentAt >= TimeAmount(configuration.pingTimeout) {
                 abort(HTTPFailure(.unknown, .connectionLost, "no sign of life from \(endpoint), not even to a ping"))
@@ -290,6 +297,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         for ended in session.ended {
             switch ended.result {
             case .success(let answer):
+                answerDueSince = lastSign
                 if (200..<300).contains(answer.status) {
                     successes += 1
                 } else if let info, engine.configuration.policy?.verdict(on: answer, from: info) == .retire {

@@ -8,6 +8,8 @@ struct HTTP2Tuning: Sendable {
     var tick = TimeAmount.milliseconds(50)
     /// How long the window must have been full, with calls waiting, before another connection is opened.
     var growAfter = TimeAmount.seconds(1)
+    /// How long a connection may give no answer, with calls open, before it gets no more of them.
+    var stalledAfter = TimeAmount.seconds(5)
     /// How often a call that was surely not processed is sent before that is reported.
     var maximumTries = 3
     /// Where between 0 and 1 the next wait for a reconnect falls: full jitter.

@@ -87,7 +87,7 @@ public protocol TraceStore: Sendable {
     ///   - state: The state to keep from the commit on in which notifications are removed, by the numbers of all that the call has
     ///     removed: after a crash nothing else in the store leads to their events.
     ///   - progress: Gets each part once it is committed.
-    /// - Throws: When the store fails; what was committed before stays so.
+    /// - Throws: When the store fails, or the task is cancelled; what was committed before stays so.
     func eraseDeliveries(
         of traces: UserTraces,
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
@@ -97,7 +97,7 @@ public protocol TraceStore: Sendable {
 
     /// Puts other events in the place of those for which `redact`, which gets the number and the event, gives one; returns how many.
     ///
-    /// Looks at the events that there are at the start of the call.
+    /// Looks at the events that there are at the start of the call; ends early, with an error, when the task is cancelled.
     func redactEvents(_ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
 
     /// The names under which state is kept that begin with a prefix.
@@ -105,6 +105,11 @@ public protocol TraceStore: Sendable {
 
     /// Clears the room on disk that removed rows took, whenever they were removed.
     func clearRemoved() async throws(StoreError)
+}
+
+extension StoreError {
+    /// Throws ``PushCore/StoreError/closed`` when the task is cancelled: between the steps of what goes through a whole store.
+    package static func checkCancellation() throws(StoreError) { if Task.isCancelled { throw .closed } }
 }
 
 extension Recipient {

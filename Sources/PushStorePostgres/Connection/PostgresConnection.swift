@@ -21,6 +21,12 @@ actor PostgresConnection {
     /// When the network is cut between two of them, or the process stands still, the server would keep its locks for hours. Other nodes
     /// wait for these, so it is a third of a lease at most.
     private let idleLimit: String
+    /// How long the server waits over TCP for the process to take the next part of an answer.
+    ///
+    /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
+    /// are not ours.
+    private let readLimit: String?
+    private let reopens: Bool
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
@@ -53,15 +59,18 @@ actor PostgresConnection {
     /// `GrowthTests` has the plan of each statement made on empty tables.
     ///
     /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can find.
+    /// With `reopens`, for what only reads, a connection that the server has ended is opened anew before the next statement.
     /// `settings` are further statements that each transaction begins with.
     init(
         _ options: PostgresOptions,
         name: String,
         walksIndexes: Bool = false,
         keepsPlans: Bool = false,
+        reopens: Bool = false,
         settings: [String] = []
     ) {
         self.options = options
+        self.reopens = reopens
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
         var plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
@@ -69,6 +78,7 @@ actor PostgresConnection {
         self.settings = [timeout] + plans + settings
         let idle = Self.milliseconds(min(options.statementTimeout, options.nodeLease / 3).inSeconds * 1_000)
         idleLimit = "SET LOCAL idle_in_transaction_session_timeout = \(idle)"
+        readLimit = options.preparesStatements ? "SET tcp_user_timeout = \(idle)" : nil
         thread = PostgresThread(name: name)
     }
 
@@ -229,6 +239,12 @@ actor PostgresConnection {
     /// Lets the next single transaction take place and its answer get lost; for tests.
     func loseNextAnswer() { losesNextAnswer = true }
 
+    /// Sends statements and reads no answer, as a process that was stopped; for tests.
+    func sendUnread(_ statements: String) throws(PostgresError) {
+        try connect()
+        guard let connection, PQsendQuery(connection, statements) == 1 else { throw lost() }
+    }
+
     /// Closes it for good.
     func close() {
         isClosed = true
@@ -266,7 +282,7 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK, refusal == nil { return }
+            if PQstatus(connection) == CONNECTION_OK, refusal == nil, !(reopens && hasEnded(connection)) { return }
             if let refusal { backOff.fail(refusal) }
             disconnect()
         }
@@ -295,6 +311,20 @@ actor PostgresConnection {
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
         backOff = PostgresBackOff()
+        if let readLimit { try perform(readLimit) }
+    }
+
+    /// Whether the server has ended a connection on which nothing is under way, as a restart does.
+    ///
+    /// Else the first statement after it would fail, although the server is back. Of a connection that writes it has to: its failure tells
+    /// that the server may be another one, or the node may have been taken for dead.
+    private func hasEnded(_ connection: OpaquePointer) -> Bool {
+        while true {
+            var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
+            // What the server says of itself, or its end: the end makes the next look fail.
+            guard poll(&descriptor, 1, 0) > 0 else { return false }
+            guard PQconsumeInput(connection) == 1 else { return true }
+        }
     }
 
     private func disconnect() {

@@ -8,8 +8,10 @@ extension PostgresStore: TraceStore {
     private static let rowsPerSearch: Int64 = 20_000
     /// So many deliveries are changed by one transaction.
     private static let changesAtOnce = 500
-    /// So many blocks of events are read at a time.
-    private static let blocksPerRead: Int64 = 64
+    /// How many blocks of events are read at a time, at most, and how many bytes of them as they are stored.
+    ///
+    /// A block may hold one event or hundreds: a small count of blocks would make tens of thousands of reads of small ones.
+    private static let (blocksPerRead, bytesPerRead): (Int64, Int64) = (4_096, 1 << 19)
 
     /// So long the cleaning of one table may take.
     private static let longestCleaning = Duration.seconds(3_600)
@@ -41,6 +43,7 @@ extension PostgresStore: TraceStore {
         for table in ["waiting", "results"] {
             var position = Int64.min
             while true {
+                try StoreError.checkCancellation()
                 let step = try await search(table, after: position, upTo: end, recipients)
                 for start in stride(from: 0, to: step.found.count, by: Self.changesAtOnce) {
                     let ids = Array(step.found[start..<min(start + Self.changesAtOnce, step.found.count)])
@@ -86,6 +89,8 @@ extension PostgresStore: TraceStore {
     }
 
     /// Redacts the events that there are, block by block.
+    ///
+    /// They are searched outside of transactions and of the connection that records outcomes: only what is changed is locked.
     public func redactEvents(
         _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
     ) async throws(StoreError) -> Int {
@@ -93,36 +98,81 @@ extension PostgresStore: TraceStore {
         var count = 0
         var position = Int64.min
         while true {
-            let start = position
-            let (changed, last) = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
-                let rows = try db.run(
-                    """
-                    SELECT first, at, texts FROM chapar.events WHERE first > $1 AND first <= $2
-                    ORDER BY first LIMIT $3 FOR UPDATE
-                    """,
-                    [.integer(start), .integer(end), .integer(Self.blocksPerRead)]
-                )
-                var changed = 0
-                for row in 0..<rows.count {
-                    let first = rows.integer(row, 0) ?? 0
-                    var texts = rows.byteArrays(row, 2)
-                    let before = changed
-                    for index in texts.indices {
-                        guard let other = redact(first.adding(clamping: Int64(index)), texts[index]) else { continue }
-                        texts[index] = other
-                        changed += 1
-                    }
-                    guard changed > before else { continue }
-                    try db.run(
-                        "UPDATE chapar.events SET texts = $3 WHERE first = $1 AND at = $2",
-                        [.integer(first), .integer(rows.integer(row, 1)), .byteArrays(texts)]
-                    )
-                }
-                return (changed, rows.count > 0 ? rows.integer(rows.count - 1, 0) : nil)
+            try StoreError.checkCancellation()
+            let blocks = try await eventBlocks(after: position, upTo: end)
+            let concerned = blocks.filter { $0.redacted(redact).changed > 0 }.map(\.first)
+            for start in stride(from: 0, to: concerned.count, by: Self.changesAtOnce) {
+                let part = Array(concerned[start..<min(start + Self.changesAtOnce, concerned.count)])
+                count += try await self.redact(eventBlocks: part, redact)
             }
-            count += changed
-            guard let last else { return count }
+            guard let last = blocks.last?.first else { return count }
             position = last
+        }
+    }
+
+    /// A row of the events: those with the numbers from `first` on.
+    struct EventBlock: Sendable {
+        var first: Int64
+        var at: Int64?
+        var texts: [[UInt8]]
+
+        init(_ rows: borrowing PostgresRows, _ row: Int) {
+            (first, at, texts) = (rows.integer(row, 0) ?? 0, rows.integer(row, 1), rows.byteArrays(row, 2))
+        }
+
+        /// The events with others in the place of some, and how many these are.
+        func redacted(_ redact: (Int64, [UInt8]) -> [UInt8]?) -> (texts: [[UInt8]], changed: Int) {
+            var (texts, changed) = (texts, 0)
+            for index in texts.indices {
+                guard let other = redact(first.adding(clamping: Int64(index)), texts[index]) else { continue }
+                texts[index] = other
+                changed += 1
+            }
+            return (texts, changed)
+        }
+    }
+
+    /// The next blocks, at least one, of about ``bytesPerRead`` bytes as they are stored.
+    func eventBlocks(after start: Int64, upTo end: Int64) async throws(StoreError) -> [EventBlock] {
+        try await session(on: core.reader) { (db) throws(PostgresError) in
+            let rows = try db.run(
+                """
+                SELECT first, at, texts FROM (
+                    SELECT first, at, texts, pg_column_size(texts) AS bytes,
+                        sum(pg_column_size(texts)) OVER (ORDER BY first ROWS UNBOUNDED PRECEDING) AS upto
+                    FROM (
+                        SELECT first, at, texts FROM chapar.events WHERE first > $1 AND first <= $2 ORDER BY first LIMIT $3
+                    ) next
+                ) sized WHERE upto - bytes < $4 ORDER BY first
+                """,
+                [.integer(start), .integer(end), .integer(Self.blocksPerRead), .integer(Self.bytesPerRead)]
+            )
+            return (0..<rows.count).map { EventBlock(rows, $0) }
+        }
+    }
+
+    /// Puts other events in the place of some in blocks, in one transaction; returns how many.
+    private func redact(
+        eventBlocks: [Int64],
+        _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
+    ) async throws(StoreError) -> Int {
+        try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+            let rows = try db.run(
+                "SELECT first, at, texts FROM chapar.events WHERE first = ANY ($1) ORDER BY first FOR UPDATE",
+                [.integers(eventBlocks)]
+            )
+            var count = 0
+            for row in 0..<rows.count {
+                let block = EventBlock(rows, row)
+                let (texts, changed) = block.redacted(redact)
+                guard changed > 0 else { continue }
+                try db.run(
+                    "UPDATE chapar.events SET texts = $3 WHERE first = $1 AND at = $2",
+                    [.integer(block.first), .integer(block.at), .byteArrays(texts)]
+                )
+                count += changed
+            }
+            return count
         }
     }
 
@@ -152,6 +202,20 @@ extension PostgresStore: TraceStore {
         let cleaner = PostgresConnection(core.options, name: "cleaner")
         do throws(StoreError) {
             for table in tables {
+                try StoreError.checkCancellation()
+                try await clean(table, on: cleaner)
+            }
+        } catch {
+            await cleaner.close()
+            throw error
+        }
+        await cleaner.close()
+    }
+
+    /// Cleans a table; a cancelled task breaks the connection, since this may take as long as the table is large.
+    private func clean(_ table: String, on cleaner: PostgresConnection) async throws(StoreError) {
+        let result = await withTaskCancellationHandler { () async -> Result<Void, StoreError> in
+            do throws(StoreError) {
                 try await session(on: cleaner) { (db) throws(PostgresError) in
                     do throws(PostgresError) {
                         try db.perform("VACUUM (TRUNCATE false) chapar.\(table)", within: Self.longestCleaning)
@@ -160,12 +224,14 @@ extension PostgresStore: TraceStore {
                         guard case .refused(code: "42P01", _) = error else { throw error }
                     }
                 }
+                return .success(())
+            } catch {
+                return .failure(error)
             }
-        } catch {
-            await cleaner.close()
-            throw error
+        } onCancel: {
+            cleaner.interrupt()
         }
-        await cleaner.close()
+        try result.get()
     }
 }
 

@@ -5,8 +5,10 @@ public import PushQueue
 
 /// Removing what concerns one user: everything is searched in short reads, and changed in short commits.
 extension SQLiteStore: TraceStore {
-    /// So many blocks of events or of the archive are read at a time.
-    private static let blocksPerRead = 16
+    /// How many bytes of blocks, of events or of the archive, are read at a time.
+    ///
+    /// A block may hold one event or hundreds: a count of blocks would make tens of thousands of reads of small ones.
+    private static let bytesPerRead = 1 << 19
 
     /// The newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
@@ -23,11 +25,12 @@ extension SQLiteStore: TraceStore {
         try await writeOutStagedRows()
         let recipients = traces.recipients
         var removed: Set<Int64> = []
-        let (rows, blocks) = (rowsPerScan, Self.blocksPerRead)
+        let rows = rowsPerScan
         // Without an end the search would go on as long as work comes in.
         let end = traces.end?.delivery ?? core.highestID
         var position = Int64.min
         while true {
+            try StoreError.checkCancellation()
             let start = position
             let step = try await searchRows(after: start, upTo: end, limit: rows, recipients)
             if !step.found.isEmpty {
@@ -43,8 +46,9 @@ extension SQLiteStore: TraceStore {
         let lastBlock = try await scan { db in try db.number("SELECT max(number) FROM archive") ?? .min }
         position = Int64.min
         while true {
+            try StoreError.checkCancellation()
             let start = position
-            let step = try await searchArchive(after: start, upTo: lastBlock, end, limit: blocks, recipients)
+            let step = try await searchArchive(after: start, upTo: lastBlock, end, recipients)
             for number in step.found {
                 let part = try await erase(rows: 1, after: &removed, state) { (writer) throws(StoreError) in
                     try writer.erase(archiveBlock: number, recipients, upTo: end)
@@ -83,20 +87,24 @@ extension SQLiteStore: TraceStore {
         let end = core.feed.last
         var position = Int64.min
         while true {
+            try StoreError.checkCancellation()
             let start = position
             let step = try await scan { db in
                 let rows = try db.statement(
-                    "SELECT first, packed FROM events WHERE first > ?1 AND first <= ?2 ORDER BY first LIMIT ?3"
+                    "SELECT first, packed FROM events WHERE first > ?1 AND first <= ?2 ORDER BY first"
                 )
                 rows.bind(1, start)
                 rows.bind(2, end)
-                rows.bind(3, Self.blocksPerRead)
                 var found: [Int64] = []
                 var last: Int64?
-                while try rows.next() {
+                var bytes = 0
+                defer { rows.reset() }
+                while bytes < Self.bytesPerRead, try rows.next() {
                     let first = try rows.id(0)
                     last = first
-                    let events = EventPacking.unpack(try rows.bytes(1)).enumerated()
+                    let packed = try rows.bytes(1)
+                    bytes += packed.count
+                    let events = EventPacking.unpack(packed).enumerated()
                     if events.contains(where: { redact(first.adding(clamping: Int64($0.offset)), $0.element) != nil }) {
                         found.append(first)
                     }
@@ -121,7 +129,9 @@ extension SQLiteStore: TraceStore {
             rows: rowsPerScan,
             isNew: false,
             { (writer) throws(StoreError) in try writer.clearFreePages() }
-        ) {}
+        ) {
+            try StoreError.checkCancellation()
+        }
     }
 
     /// Gives rows to everything that has none now, so that the search for rows finds it; one commit's worth at a time.
@@ -165,22 +175,24 @@ extension SQLiteStore: TraceStore {
         after start: Int64,
         upTo lastBlock: Int64,
         _ end: Int64,
-        limit: Int,
         _ recipients: Set<String>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
             let rows = try db.statement(
-                "SELECT number, packed FROM archive WHERE number > ?1 AND number <= ?2 ORDER BY number LIMIT ?3"
+                "SELECT number, packed FROM archive WHERE number > ?1 AND number <= ?2 ORDER BY number"
             )
             rows.bind(1, start)
             rows.bind(2, lastBlock)
-            rows.bind(3, limit)
             var found: [Int64] = []
             var last: Int64?
-            while try rows.next() {
+            var bytes = 0
+            defer { rows.reset() }
+            while bytes < Self.bytesPerRead, try rows.next() {
                 let number = try rows.integer(0)
                 last = number
-                let isConcerned = EventPacking.unpack(try rows.bytes(1)).contains { record in
+                let packed = try rows.bytes(1)
+                bytes += packed.count
+                let isConcerned = EventPacking.unpack(packed).contains { record in
                     ArchivedDelivery(record).map { $0.id <= end && recipients.contains($0.recipientText) } ?? false
                 }
                 if isConcerned { found.append(number) }

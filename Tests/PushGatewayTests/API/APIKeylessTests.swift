@@ -127,10 +127,15 @@ struct APIKeylessTests {
         let next = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
         var configuration = harness.state.snapshot.configuration
         configuration.apiKeys = [APIHarness.key("shop", [.read])]
-        harness.state.replace(GatewaySnapshot(configuration: configuration, backends: harness.state.snapshot.backends))
+        let before = harness.state.snapshot
+        harness.state.replace(GatewaySnapshot(configuration: configuration, backends: before.backends))
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
         #expect(try await exchange(harness, next).status == 401)
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 401)
+        harness.state.replace(before)
+        #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 200)
+        #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
+        #expect(try await exchange(harness, next).status == 401)
     }
 }
 

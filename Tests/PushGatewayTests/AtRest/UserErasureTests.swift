@@ -63,6 +63,15 @@ struct UserErasureTests {
             )
         }
 
+        /// Moves the clock until no erasure is unfinished.
+        func waitUntilFinished() async throws {
+            for _ in 0..<1_000 where try await !UserErasure.unfinished(in: store).isEmpty {
+                time.advance(by: .seconds(1))
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(try await UserErasure.unfinished(in: store).isEmpty)
+        }
+
         func events() async throws -> [String] {
             try await store.events(after: 0, limit: 10_000, wait: .zero).map {
                 String(decoding: $0.json, as: UTF8.self)
@@ -181,11 +190,7 @@ struct UserErasureTests {
                         return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
                     }
                 )
-                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
-                #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+                try await rig.waitUntilFinished()
                 #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
                 state.erasures.finish()
                 try await group.waitForAll()
@@ -217,17 +222,108 @@ struct UserErasureTests {
                 #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "the way to the rest is gone")
                 try await database.write { db in try db.execute(sql: "DROP TRIGGER refuse") }
                 try database.close()
-                for _ in 0..<300 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await rig.waitUntilFinished()
                 rig.state.erasures.finish()
                 try await group.waitForAll()
             }
-            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
             let events = try await rig.events()
             #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+        }
+    }
+
+    @Test("A search that takes longer than a caller waits goes on after the answer, which says so")
+    func manyEvents() async throws {
+        try await run { rig in
+            _ = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let others = Array(#"{"type":"device.seen","user":"eve","device":"phone-e"}"#.utf8)
+            for _ in 0..<100 { try await rig.store.publish(Array(repeating: others, count: 500)) }
+            try await rig.store.publish([Array(#"{"type":"device.seen","user":"ada-lovelace"}"#.utf8)])
+            async let answer = rig.call(.delete, "/v1/users/ada-lovelace")
+            while rig.time.sleeping == 0 { await Task.yield() }
+            rig.time.advance(by: .seconds(10))
+            let reply = try await answer
+            #expect(reply.status == 202, "\(reply.text)")
+            #expect(reply.json["complete"]?.boolValue == false)
+            #expect(reply.json["stays"]?.arrayValue?.first?.stringValue?.contains("the gateway goes on") == true)
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "nothing is sent there any more")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                try await rig.waitUntilFinished()
+                rig.state.erasures.finish()
+                try await group.waitForAll()
+            }
+            let events = try await rig.store.events(after: 0, limit: 60_000, wait: .zero)
+            #expect(events.count > 50_000)
+            let texts = events.map { String(decoding: $0.json, as: UTF8.self) }
+            #expect(!texts.contains { text in Self.traces.contains { text.contains($0) } })
+        }
+    }
+
+    @Test("What backends announced about the user is found at any place, and nobody else's is")
+    func notices() async throws {
+        try await run { rig in
+            let notices = [
+                #""backend":"chabok","detail":{"installation":"i125","user":"ada-lovelace"}"#,
+                #""backend":"chabok","detail":{"parts":[{"ids":["tablet-a"]}]}"#,
+                #""backend":"ios","device":"phone-a""#,
+                #""backend":"chabok","detail":{"installation":"i126","user":"eve"}"#,
+            ]
+            try await rig.store.publish(notices.map { Array(#"{"type":"backend.notice",\#($0)}"#.utf8) })
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 200)
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+            #expect(events.filter { $0.contains("backend.notice") }.count == 4)
+            #expect(events.contains { $0.contains("i126") } && !events.contains { $0.contains("i125") })
+        }
+    }
+
+    @Test("A user of another app with the same name keeps what that app's backends announced")
+    func noticesOfApps() {
+        var traces = UserTraces(user: "shop/ada")
+        traces.devices = ["shop/phone"]
+        let (shop, forum) = (AppName(rawValue: "shop"), AppName(rawValue: "forum"))
+        let redaction = EventRedaction(traces, ["ours": shop, "theirs": forum])
+        func isRedacted(_ about: String) -> Bool {
+            redaction.redacted(Array(#"{"type":"backend.notice",\#(about)}"#.utf8), number: 1) != nil
+        }
+        #expect(isRedacted(#""backend":"ours","detail":{"user":"ada"}"#))
+        #expect(isRedacted(#""backend":"ours","device":"phone""#))
+        #expect(isRedacted(#""backend":"gone","detail":{"user":"ada"}"#), "of no known app")
+        #expect(!isRedacted(#""backend":"theirs","detail":{"user":"ada"}"#))
+        #expect(!isRedacted(#""backend":"ours","reason":"ada""#))
+    }
+
+    @Test("Events of the calls that tell platforms of the removal are redacted, those of a new owner not")
+    func told() async throws {
+        try await run { rig in
+            let erasure = UserErasure(
+                store: rig.store,
+                devices: rig.store,
+                outbox: rig.time.now,
+                time: rig.time,
+                apps: [:]
+            )
+            let report = try await erasure.run("ada-lovelace", hash: "h")
+            #expect(report.isComplete && !report.isFinished && report.pendingEntries == 2)
+            #expect(try await !erasure.resume(hash: "h"), "the platforms were not told")
+            let changes = try await rig.store.unplannedChanges(limit: 10, wait: .zero)
+            try await rig.store.record(changes.map { OutboxPlan(change: $0.number, []) })
+            let body = #"{"user":"eve","tokens":{"ios-apns":"\#(String(repeating: "caca", count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/tablet-a", body).status == 201)
+            try await rig.store.publish(
+                [
+                    #"{"type":"operation.done","device":"phone-a","user":"ada-lovelace","kind":"unregister"}"#,
+                    #"{"type":"backend.notice","backend":"chabok","detail":{"user":"ada-lovelace"}}"#,
+                    #"{"type":"operation.done","device":"tablet-a","user":"eve","kind":"register"}"#,
+                ].map { Array($0.utf8) }
+            )
+            #expect(try await erasure.resume(hash: "h"))
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            let events = try await rig.events()
+            #expect(!events.contains { $0.contains("ada-lovelace") || $0.contains("phone-a") })
+            #expect(events.contains { $0.contains("tablet-a") && $0.contains("eve") })
         }
     }
 
@@ -251,14 +347,10 @@ struct UserErasureTests {
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await rig.state.erasures.run(rig.state, quiet) }
-                for _ in 0..<1_000 where try await !UserErasure.unfinished(in: rig.store).isEmpty {
-                    rig.time.advance(by: .seconds(1))
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await rig.waitUntilFinished()
                 rig.state.erasures.finish()
                 try await group.waitForAll()
             }
-            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             #expect(try await rig.call(.get, "/v1/notifications/\(old)").status == 404)
             #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
             #expect(try await rig.store.claim(backend: "ios", limit: 10, wait: .zero).count == 1)

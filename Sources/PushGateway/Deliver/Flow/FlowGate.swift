@@ -105,6 +105,9 @@ final class FlowGate: Sendable {
     /// Whether nothing may be sent now; without the copy of ``state``.
     func standsStill(at now: Date) -> Bool { guarded.withLock { $0.standsStill(at: now) } }
 
+    /// Whether the backend is left alone since its platform is out of reach; without the copy of ``state``.
+    func waitsForReach(at now: Date) -> Bool { guarded.withLock { $0.waitsForReach(at: now) } }
+
     /// Waits for a change after a mark of ``step(window:at:)``; ends early when the task is cancelled.
     func waitForChange(after mark: AsyncSignal.Mark) async { await changed.wait(after: mark) }
 

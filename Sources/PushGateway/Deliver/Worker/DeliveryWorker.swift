@@ -356,7 +356,7 @@ final class DeliveryWorker: Sendable {
 
     /// When to look again: before a time, while the platform is out of reach.
     private func reached(by time: Date?, at now: Date) -> Date? {
-        guard gate.state.waitsForReach(at: now) else { return time }
+        guard gate.waitsForReach(at: now) else { return time }
         let isInReach = backend.health.status != .down
         let look = gate.update { ($0.note(isInReach: isInReach, at: now), wakes: false) }
         return [time, look].compactMap { $0 }.min()

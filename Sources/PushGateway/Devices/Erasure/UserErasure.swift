@@ -18,8 +18,12 @@ struct UserErasure: Sendable {
         var events = 0
         /// Changes of the user's devices that wait in the outbox.
         var pendingEntries = 0
-        /// Whether nothing is left to do but for what is being sent.
-        var isComplete: Bool { deliveries.inFlight == 0 }
+        /// Whether the gateway goes on with the search for the rest: the figures are those of the part that is done.
+        var isSearching = false
+        /// Whether everything was looked at, and nothing is being sent any more that has to be erased.
+        var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
+        /// Whether nothing of the user can come up any more: the platforms were told of the removals, too.
+        var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
 
     private static let prefix = "erasing/"
@@ -30,33 +34,57 @@ struct UserErasure: Sendable {
     let devices: any DeviceStore & OutboxStore
     let outbox: Date?
     let time: any TimeSource
+    /// The app of each configured backend, by its name.
+    let apps: [String: AppName]
 
-    /// The hashes of users of whom something was being sent when they were erased.
+    /// The hashes of users whose erasure is not finished (``Report/isFinished``).
     static func unfinished(in store: any TraceStore) async throws(StoreError) -> [String] {
         try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
     }
 
-    /// Goes on with an erasure that was begun; returns whether it is complete.
+    /// Goes on with an erasure that was begun; returns whether it is finished.
     func resume(hash: String) async throws(StoreError) -> Bool {
-        guard let traces = try await begun(hash) else { return true }
-        return try await run(traces, hash).isComplete
+        guard let (traces, isComplete) = try await begun(hash) else { return true }
+        return isComplete ? try await finish(traces, hash) : try await run(traces, hash).isFinished
     }
 
     /// Erases a user; repeating it does no harm, and erases what has come up since.
     func run(_ user: String, hash: String) async throws(StoreError) -> Report {
-        var traces = try await begun(hash) ?? UserTraces(user: user)
-        traces.end = nil
-        return try await run(traces, hash)
+        let (traces, report) = try await begin(user, hash: hash)
+        return try await run(traces, hash, report)
     }
 
-    private func run(_ begun: UserTraces, _ hash: String) async throws(StoreError) -> Report {
+    /// Puts the erasure of a user on record under a hash, from where ``resume(hash:)`` can do all of it, and removes the user's devices.
+    ///
+    /// Returns what to search for, and what is done.
+    func begin(_ user: String, hash: String) async throws(StoreError) -> (UserTraces, Report) {
+        var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
         var report = Report()
+        traces.end = nil
+        try await keep(traces, hash)
+        try await removeDevices(&traces, hash, &report)
+        return (traces, report)
+    }
+
+    /// Erases what was begun.
+    ///
+    /// - Parameters:
+    ///   - begun: What to search for.
+    ///   - hash: The name under which the erasure is kept until it is finished.
+    ///   - done: What is done already.
+    ///   - progress: Gets what is done so far, after each part.
+    /// - Returns: What was done.
+    /// - Throws: When the store fails or the task is cancelled; what was done before stays so.
+    func run(
+        _ begun: UserTraces,
+        _ hash: String,
+        _ done: Report = Report(),
+        progress: (Report) -> Void = { _ in }
+    ) async throws(StoreError) -> Report {
+        var report = done
         var traces = begun
-        if traces.end == nil {
-            try await removeDevices(&traces, hash, &report)
-            traces.end = try await store.tracesEnd()
-            try await keep(traces, hash)
-        }
+        if traces.end == nil { try await removeDevices(&traces, hash, &report) }
+        progress(report)
         let known = traces
         let clock = time
         try await store.eraseDeliveries(of: known) { claim, state in
@@ -67,22 +95,57 @@ struct UserErasure: Sendable {
             return (Self.prefix + hash, Self.stored(traces))
         } progress: { (part) async throws(StoreError) in
             report.deliveries += part
+            progress(report)
         }
         traces.notifications.formUnion(report.deliveries.notifications)
-        let redaction = EventRedaction(traces)
-        report.events = try await store.redactEvents { redaction.redacted($1, number: $0) }
-        for device in known.devices {
-            report.pendingEntries += try await devices.unplannedCount(ofDevice: device)
-            report.pendingEntries += try await devices.entries(ofDevice: device, limit: 1_000).count
-        }
+        (report.pendingEntries, report.events) = try await redactEvents(of: traces)
         // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
         if report.isComplete {
-            try await store.saveState(Self.prefix + hash, nil)
+            if report.isFinished {
+                try await store.saveState(Self.prefix + hash, nil)
+            } else {
+                try await store.saveState(Self.prefix + hash, Self.stored(traces, isComplete: true))
+            }
             try await store.clearRemoved()
         }
         return report
     }
 
+    /// Takes the user out of the events of the calls that told platforms of the removals, once these are over; returns whether they are.
+    private func finish(_ traces: UserTraces, _ hash: String) async throws(StoreError) -> Bool {
+        guard try await pendingEntries(of: traces.devices) == 0 else { return false }
+        _ = try await redactEvents(of: traces)
+        try await store.saveState(Self.prefix + hash, nil)
+        return true
+    }
+
+    /// Takes the user out of events: those before the end of the traces, and once the platforms were told of the removals, also those of
+    /// that; returns how many entries wait to be told, and how many events were changed.
+    ///
+    /// A device that somebody has registered again meanwhile is theirs: its later events stay.
+    private func redactEvents(of traces: UserTraces) async throws(StoreError) -> (pending: Int, events: Int) {
+        let pending = try await pendingEntries(of: traces.devices)
+        var redaction = EventRedaction(traces, apps)
+        if pending == 0 {
+            let back = try await devices.devices(traces.devices.sorted())
+            redaction.removedDevices = traces.devices.subtracting(back.keys)
+            redaction.isUserGone = try await devices.devices(ofUsers: [traces.user], limit: 1).isEmpty
+        }
+        let ready = redaction
+        return (pending, try await store.redactEvents { ready.redacted($1, number: $0) })
+    }
+
+    /// How many changes of the devices wait until platforms were told of them.
+    private func pendingEntries(of ids: Set<String>) async throws(StoreError) -> Int {
+        var count = 0
+        for device in ids {
+            count += try await devices.unplannedCount(ofDevice: device)
+            count += try await devices.entries(ofDevice: device, limit: 1_000).count
+        }
+        return count
+    }
+
+    /// Removes the user's devices; what is accepted or registered after that stays.
     private func removeDevices(
         _ traces: inout UserTraces,
         _ hash: String,
@@ -99,9 +162,12 @@ struct UserErasure: Sendable {
                 report.tokens += device.tokens.count
             }
         } while page.count == Self.devicesAtOnce
+        traces.end = try await store.tracesEnd()
+        try await keep(traces, hash)
     }
 
-    private func begun(_ hash: String) async throws(StoreError) -> UserTraces? {
+    /// What is kept of an erasure that was begun, and whether it waits for nothing but platforms.
+    private func begun(_ hash: String) async throws(StoreError) -> (traces: UserTraces, isComplete: Bool)? {
         guard let bytes = try await store.loadState(Self.prefix + hash), let json = try? JSONValue(parsing: bytes),
             let user = json["user"]?.stringValue
         else { return nil }
@@ -113,14 +179,14 @@ struct UserErasure: Sendable {
         if let delivery = json["last_delivery"]?.integerValue, let event = json["last_event"]?.integerValue {
             traces.end = UserTraces.End(delivery: delivery, event: event)
         }
-        return traces
+        return (traces, json["complete"]?.boolValue ?? false)
     }
 
     private func keep(_ traces: UserTraces, _ hash: String) async throws(StoreError) {
         try await store.saveState(Self.prefix + hash, Self.stored(traces))
     }
 
-    private static func stored(_ traces: UserTraces) -> [UInt8] {
+    private static func stored(_ traces: UserTraces, isComplete: Bool = false) -> [UInt8] {
         var value: JSONObject = [:]
         value["user"] = .string(traces.user)
         value["devices"] = .array(traces.devices.sorted().map { .string($0) })
@@ -130,6 +196,7 @@ struct UserErasure: Sendable {
             value["last_delivery"] = .integer(end.delivery)
             value["last_event"] = .integer(end.event)
         }
+        if isComplete { value["complete"] = .bool(true) }
         return JSONValue.object(value).bytes
     }
 }
@@ -143,18 +210,58 @@ struct EventRedaction: Sendable {
 
     private let traces: UserTraces
     private let notifications: Set<String>
+    private let app: AppName
+    /// The backends that are configured for other apps, which may have users and devices of the same names.
+    private let foreign: Set<String>
+    /// Devices whose events are redacted behind the end of the traces too, where they are about telling platforms of the removal.
+    var removedDevices: Set<String> = []
+    /// Whether what backends announce about the user is redacted behind the end of the traces too.
+    var isUserGone = false
 
-    init(_ traces: UserTraces) {
+    /// Makes a redaction of what there was before the end of the traces; `apps` has the app of each configured backend, by its name.
+    init(_ traces: UserTraces, _ apps: [String: AppName]) {
         self.traces = traces
         notifications = Set(traces.notifications.map { NotificationID(rawValue: $0).description })
+        let app = Set(apps.values).first { $0.owns(traces.user) } ?? .default
+        self.app = app
+        foreign = Set(apps.filter { $0.value != app }.keys)
     }
 
     /// The event without what it says of the user; nil when it says nothing of the user.
     func redacted(_ event: [UInt8], number: Int64) -> [UInt8]? {
-        guard let json = try? JSONValue(parsing: event), let object = json.objectValue,
-            object["erased"] == nil, concerns(object), isOlder(number, object)
+        guard let json = try? JSONValue(parsing: event), let object = json.objectValue, object["erased"] == nil,
+            concerns(object) && isOlder(number, object) || concernsRemoval(object)
         else { return nil }
         return Self.stripped(object)
+    }
+
+    /// Whether an event is about a call that told a platform of a removal, or what a backend announced since.
+    private func concernsRemoval(_ object: JSONObject) -> Bool {
+        guard let type = object["type"]?.stringValue, type.hasPrefix("operation.") else {
+            return isNotice(object, of: removedDevices, isUserGone ? traces.user : nil)
+        }
+        return object["device"]?.stringValue.map(removedDevices.contains) ?? false
+    }
+
+    /// Whether an event is what a backend announced about one of the devices or the user, at any place of its detail.
+    ///
+    /// Backends and their platforms know the names that these have within their app.
+    private func isNotice(_ object: JSONObject, of devices: Set<String>, _ user: String?) -> Bool {
+        guard object["type"] == "backend.notice", let backend = object["backend"]?.stringValue,
+            !foreign.contains(backend)
+        else { return false }
+        func isNamed(_ text: String) -> Bool {
+            devices.contains(text) || devices.contains(app.key(text)) || user.map { text == app.name($0) } ?? false
+        }
+        func mentions(_ value: JSONValue) -> Bool {
+            switch value {
+            case .string(let text): isNamed(text)
+            case .array(let values): values.contains(where: mentions)
+            case .object(let object): object.contains { mentions($0.value) }
+            default: false
+            }
+        }
+        return [object["device"], object["detail"]].contains { $0.map(mentions) ?? false }
     }
 
     /// Whether an event is about what there was before the end of the traces: a delivery that was being sent then ends later.
@@ -170,6 +277,7 @@ struct EventRedaction: Sendable {
         }
         return holds("recipient", in: traces.recipients) || holds("device", in: traces.devices)
             || object["user"]?.stringValue == traces.user || holds("notification", in: notifications)
+            || isNotice(object, of: traces.devices, traces.user)
     }
 
     private static func stripped(_ object: JSONObject) -> [UInt8] {

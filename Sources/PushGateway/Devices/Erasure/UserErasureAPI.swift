@@ -77,6 +77,12 @@ extension UserErasure.Report {
     /// What of the user is still somewhere, and until when.
     private func stays(_ store: GatewayConfiguration.Store) -> [String] {
         var sentences: [String] = []
+        if isSearching {
+            let seconds = Int(clamping: UserErasures.longestSearch.inSeconds)
+            sentences.append(
+                "The search takes longer than \(seconds) seconds: the gateway goes on until everything is erased, and counts no more."
+            )
+        }
         if deliveries.inFlight > 0 {
             sentences.append(
                 "\(deliveries.inFlight) deliveries are being sent: they are erased when that is over, within a minute."

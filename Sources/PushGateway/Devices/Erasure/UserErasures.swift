@@ -6,29 +6,34 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.
 ///
-/// A delivery that is being sent cannot be erased before its end is known, and a store can fail in the middle. What is left then is
-/// tried again every half minute, after a restart too.
+/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too large for a call,
+/// and the calls that tell platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
 final class UserErasures: Sendable {
+    /// How long a call waits for the search through the store.
+    static let longestSearch = Duration.seconds(10)
+
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
     private let timer = PeriodicTimer(every: .seconds(30))
 
-    /// Erases a user; gives the hash that stands for the user in logs, and what was done.
+    /// Erases a user; gives the hash that stands for the user in logs, and what was done within ``longestSearch``.
     func erase(
         _ user: String,
         _ state: GatewayState,
         _ traces: any NotificationStore & TraceStore
     ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
         let hash = try await keyedHash(state.store)("user", user)
-        do throws(StoreError) {
-            let report = try await Self.erasure(state, traces).run(user, hash: hash)
-            if !report.isComplete { unfinished.withLock { _ = $0.insert(hash) } }
-            return (hash, report)
-        } catch {
-            // Its devices may be removed already, and nobody may call again.
-            unfinished.withLock { _ = $0.insert(hash) }
-            throw error
+        var end: UserErasure.Report?
+        defer {
+            // After an error, too: the user's devices may be removed already, and nobody may call again.
+            if end?.isFinished != true { unfinished.withLock { _ = $0.insert(hash) } }
+            if end?.isSearching == true { timer.wake() }
         }
+        let erasure = Self.erasure(state, traces)
+        let (begun, done) = try await erasure.begin(user, hash: hash)
+        let report = try await Self.search(erasure, begun, hash, done)
+        end = report
+        return (hash, report)
     }
 
     /// Goes on with what is not finished, until ``finish()``.
@@ -39,7 +44,7 @@ final class UserErasures: Sendable {
             unfinished.withLock { $0.formUnion(names) }
         }
         repeat {
-            for hash in unfinished.withLock({ $0 }) {
+            for hash in unfinished.withLock({ $0 }) where !timer.isStopped {
                 await logFailure(logger) { () throws(StoreError) in
                     guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
                     unfinished.withLock { _ = $0.remove(hash) }
@@ -52,11 +57,49 @@ final class UserErasures: Sendable {
     /// Ends ``run(_:_:)``.
     func finish() { timer.stop() }
 
+    /// Erases what it can within ``longestSearch``; the search is cancelled then, which it ends upon after its next step.
+    private static func search(
+        _ erasure: UserErasure,
+        _ begun: UserTraces,
+        _ hash: String,
+        _ done: UserErasure.Report
+    ) async throws(StoreError) -> UserErasure.Report {
+        let known = Mutex(done)
+        let progress: @Sendable (UserErasure.Report) -> Void = { report in known.withLock { $0 = report } }
+        let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
+            group.addTask {
+                do throws(StoreError) {
+                    return .success(try await erasure.run(begun, hash, done, progress: progress))
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask {
+                try? await erasure.time.sleep(for: longestSearch)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            guard first == nil, case .success(let report)?? = await group.next() else { return first }
+            return .success(report)
+        }
+        if let result { return try result.get() }
+        var report = known.withLock { $0 }
+        report.isSearching = true
+        return report
+    }
+
     private static func erasure(
         _ state: GatewayState,
         _ traces: any NotificationStore & TraceStore
     ) -> UserErasure {
-        UserErasure(store: traces, devices: state.devices, outbox: state.outbox, time: state.time)
+        UserErasure(
+            store: traces,
+            devices: state.devices,
+            outbox: state.outbox,
+            time: state.time,
+            apps: Dictionary(state.snapshot.backends.map { ($0.name, $0.app) }, uniquingKeysWith: { first, _ in first })
+        )
     }
 
     private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {

@@ -51,13 +51,17 @@ struct OutboxPause: Sendable {
     }
 
     private mutating func pause(first: Duration, _ wish: Duration?, at now: Date) -> Bool {
-        // Those that were under way together are refused together: that is one refusal.
-        if let until, until > now { return true }
-        let own = min(first * (1 << min(blocks, 8)), Self.longest)
-        blocks += 1
-        let asked = min(wish ?? .zero, .seconds(3_600))
-        askedUntil = asked > .zero ? now.addingTimeInterval(asked.inSeconds) : nil
-        until = now.addingTimeInterval(max(own, asked).inSeconds)
+        if let wish, wish > .zero {
+            let end = now.addingTimeInterval(min(wish, .seconds(3_600)).inSeconds)
+            askedUntil = max(askedUntil ?? end, end)
+        }
+        var end = until ?? now
+        // Those that were under way together are refused together: that is one refusal, with the longest of their pauses.
+        if end <= now {
+            end = now.addingTimeInterval(min(first * (1 << min(blocks, 8)), Self.longest).inSeconds)
+            blocks += 1
+        }
+        until = max(end, askedUntil ?? end)
         return true
     }
 

@@ -54,6 +54,9 @@ package final class DashboardAccess: Sendable {
         }
     }
 
+    /// Ends the code and the token.
+    func end() { state.withLock { $0 = State() } }
+
     /// Whether a text is the token.
     func opens(_ presented: Substring, at now: Date) -> Bool {
         state.withLock { $0.token?.matches(presented, at: now) ?? false }

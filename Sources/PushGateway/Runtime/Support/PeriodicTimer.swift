@@ -20,6 +20,9 @@ final class PeriodicTimer: Sendable {
         return !isStopped && !Task.isCancelled
     }
 
+    /// Begins the next round now.
+    func wake() { signal.signal() }
+
     /// Ends the wait under way, and lets no round follow.
     func stop() {
         stopped.store(true, ordering: .releasing)

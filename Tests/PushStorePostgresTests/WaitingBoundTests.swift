@@ -1,6 +1,7 @@
 import PushCore
 import PushQueue
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushStorePostgres

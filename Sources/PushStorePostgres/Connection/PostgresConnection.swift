@@ -26,6 +26,7 @@ actor PostgresConnection {
     /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
     /// are not ours.
     private let readLimit: String?
+    /// Whether a connection that the server has ended is opened anew before the next statement.
     private let reopens: Bool
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
@@ -321,7 +322,7 @@ actor PostgresConnection {
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
-            // What the server says of itself, or its end: the end makes the next look fail.
+            // Reading returns 0 at the end of the connection. The server may have sent a message before that.
             guard poll(&descriptor, 1, 0) > 0 else { return false }
             guard PQconsumeInput(connection) == 1 else { return true }
         }

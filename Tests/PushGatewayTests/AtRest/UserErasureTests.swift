@@ -305,7 +305,8 @@ struct UserErasureTests {
                 time: rig.time,
                 apps: [:]
             )
-            let report = try await erasure.run("ada-lovelace", hash: "h")
+            let (traces, done) = try await erasure.begin("ada-lovelace", hash: "h")
+            let report = try await erasure.run(traces, "h", done)
             #expect(report.isComplete && !report.isFinished && report.pendingEntries == 2)
             #expect(try await !erasure.resume(hash: "h"), "the platforms were not told")
             let changes = try await rig.store.unplannedChanges(limit: 10, wait: .zero)

@@ -40,7 +40,7 @@ actor PostgresConnection {
     private var refusal: String?
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
-    private var backOff = PostgresBackOff()
+    private var backOff: PostgresBackOff
     private var losesNextAnswer = false
     /// Whether the connection was opened anew since somebody said that it is not, perhaps to another server.
     nonisolated let isNew = Atomic(true)
@@ -71,6 +71,7 @@ actor PostgresConnection {
         settings: [String] = []
     ) {
         self.options = options
+        backOff = PostgresBackOff(options.openings)
         self.reopens = reopens
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
@@ -311,7 +312,7 @@ actor PostgresConnection {
         process.store(PQbackendPID(opened), ordering: .releasing)
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
-        backOff = PostgresBackOff()
+        backOff.succeed()
         if let readLimit { try perform(readLimit) }
     }
 

@@ -42,9 +42,9 @@ struct UserErasure: Sendable {
         try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
     }
 
-    /// Goes on with an erasure that was begun; returns whether it is finished.
-    func resume(hash: String) async throws(StoreError) -> Bool {
-        guard let (traces, isComplete) = try await begun(hash) else { return true }
+    /// Goes on with an erasure that was begun; returns whether it is finished, nil when none is on record.
+    func resume(hash: String) async throws(StoreError) -> Bool? {
+        guard let (traces, isComplete) = try await begun(hash) else { return nil }
         return isComplete ? try await finish(traces, hash) : try await run(traces, hash).isFinished
     }
 

@@ -46,8 +46,10 @@ final class UserErasures: Sendable {
         repeat {
             for hash in unfinished.withLock({ $0 }) where !timer.isStopped {
                 await logFailure(logger) { () throws(StoreError) in
-                    guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
+                    let isFinished = try await Self.erasure(state, traces).resume(hash: hash)
+                    guard isFinished != false else { return }
                     unfinished.withLock { _ = $0.remove(hash) }
+                    guard isFinished == true else { return }  // A call failed before anything was on record.
                     logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
                 }
             }

@@ -51,6 +51,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     var cheapLook = PortionedLooks.cheap
     /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the usual size.
     var pagesOfPortion: Int64 = 4_096
+    /// The openings of every connection that is made with these options, or with a copy of them.
+    let openings = PostgresOpenings()
     /// A search through the registry looks at so many rows at a time.
     var rowsPerScan = 1_000
 

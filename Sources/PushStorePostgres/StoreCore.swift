@@ -54,6 +54,10 @@ final class StoreCore: Sendable {
     let numbering = NumberingMark()
     /// How many deliveries have not ended, for `max_waiting`.
     let waitingCount = Mutex(WaitingCount())
+    /// When all that waits may be counted again, for `max_waiting`.
+    let exactCounts = Mutex(WaitingEstimate.Pace())
+    /// Raised when another node has taken its place, for ``Keeper``.
+    let nodeJoined = AsyncSignal()
     /// The last count of what waits.
     let counts = Mutex(DepthCount.Counts())
     /// How much waits of each caller, where that may be too much.

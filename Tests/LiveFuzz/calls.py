@@ -45,6 +45,7 @@ class Description:
         self.document = json.loads((ROOT / "Sources/PushGateway/OpenAPI/openapi.json").read_text())
         self.bodies = self.recorded_bodies()
         self.operations = []
+        self.left = 0  # Of the single values of slots that were not sent yet.
         for path, item in self.document["paths"].items():
             for method, operation in item.items():
                 if method != "parameters":
@@ -207,9 +208,11 @@ def systematic(description, random):
             sharp += [(operation, slot, value) for value in first]
             others += [(operation, slot, value) for value in kinds[slot[0]] if value not in first]
     sharpest = [one for one in sharp if one[1][0] in ("path", "query") and one[2] in values.SHARP[-4:]]
+    description.left = len(sharpest) + len(sharp) + len(others)
     for singles in (sharpest, sharp, others):
         random.shuffle(singles)
         for operation, slot, value in singles:
+            description.left -= 1
             yield operation.call(random, [(slot, value)])
     while True:
         operation = random.choice(description.operations)

@@ -33,12 +33,13 @@ TEMPLATES = {
                  '{"error":0,"uid":@}', '{"error":0,"profile":{"subscription":{"hash_id":@,"cats":[{"name":@,"active":@}],"status":@}}}'],
     "chabok": ['[{"id":@,"count":1}]', '[{"id":"m-1","count":@},{"id":"m-2","count":@}]', '{"ids":[@]}', '{"count":@}', '@', '{"id":"i-1","userId":"ada","tags":[@],"createdAt":@}',
                '{"error":{"statusCode":@,"code":@,"message":"bad"}}', '[{"id":"i-1","deviceToken":@,"updatedAt":@}]'],
+    "idpush": ['{"status":@,"player_id":@}', '{"status":1,"player_id":@}', '{"status":1,"player_id":"p-1","message":@}', '{"status":0,"message":@}', '@'],
     "http": ['{"outcomes":[{"id":"0","outcome":"accepted","platform_id":@}]}', '{"outcomes":[{"id":"0","outcome":"refused","kind":"token","reason":"r","retry":"later","retry_after":@}]}',
              '{"outcomes":[{"id":"0","outcome":"refused","kind":@,"reason":@}]}', '{"outcomes":[{"id":@,"outcome":"unknown","reason":"r"}]}', '{"outcomes":@}',
              '{"outcomes":[{"id":"0","outcome":"refused","kind":"platform","reason":"r","retry":"pause","retry_after":@}]}',
              '{"outcomes":[{"id":"0","outcome":"refused","kind":"token","reason":"r","dead":true,"dead_since":@}]}'],
 }
-CORPORA = {"apns": ["apns"], "fcm": ["fcm"], "hms": ["hms"], "onesignal": ["onesignal", "idpush"], "altcraft": ["altcraft"], "chabok": ["chabok"], "http": ["service"], "oauth2": ["hms"]}
+CORPORA = {"apns": ["apns"], "fcm": ["fcm"], "hms": ["hms"], "onesignal": ["onesignal"], "idpush": ["idpush"], "altcraft": ["altcraft"], "chabok": ["chabok"], "http": ["service"], "oauth2": ["hms"]}
 REASONS = {"apns": ["Unregistered", "ExpiredToken", "BadDeviceToken", "TooManyRequests", "TooManyProviderTokenUpdates", "ExpiredProviderToken", "InternalServerError",
                     "ServiceUnavailable", "Shutdown", "PayloadTooLarge", "IdleTimeout", "TopicDisallowed", "BadTopic", "\u0000", "x" * 300],
            "hms": ["80000000", "80100000", "80200001", "80200003", "80300007", "80300008", "81000001", "80300010", "9223372036854775808", "code_number"],
@@ -125,9 +126,17 @@ TRIGGERS = {
                           ("POST", "/v1/backends/{backend}/messages/cancel", {"user": "ali", "ids": ["m-1"]}),
                           ("POST", "/v1/backends/{backend}/clicks", {"user_id": "ali", "action_identifier": "x", "user_info": {"message": {"id": "m1", "content": "c"}}}),
                           ("PATCH", "/v1/devices/fuzz-1/tags?wait=1", {"tags": {"vip": "1"}}), ("DELETE", SEND + "/{last}?platform=true", None)]),
+    "idpush": ("idpush", [("PUT", "/v1/devices/fuzz-1/subscription?wait=1", {"status": "subscribed", "backend": "{backend}"}),
+                          ("PUT", "/v1/devices/fuzz-1/subscription?wait=1", {"status": "unsubscribed", "backend": "{backend}"}),
+                          ("GET", "/v1/devices/fuzz-1/subscription?backend={backend}", None), ("PATCH", "/v1/devices/fuzz-1/tags?wait=1", {"tags": {"plan": "pro"}}),
+                          ("PUT", "/v1/devices/fuzz-1", {"user": "ali", "tokens": {"ios-apns": "5e01" * 16}, "locale": "fa-IR"})]),
     "http": ("service", [("POST", SEND, message({"platform_ids": ["p-1", "p-2"]})), ("POST", SEND, message(tokens("x-service", "t-1")))]),
     "oauth2": ("partner", [("POST", SEND, message({"platform_ids": ["0c2ddf5e-5d4c-4f19-93b5-b9c6a2f1f9d1"]}))]),
 }
+
+
+# The simulator that a platform's rules are set at, and its listener, where they are not called as the platform.
+LISTENERS = {"idpush": ("onesignal", "idpush")}
 
 
 def filled(value, names):

@@ -1,6 +1,7 @@
 import PushCore
 import PushQueue
 import PushTesting
+import Synchronization
 import Testing
 
 @testable import PushStorePostgres
@@ -26,6 +27,25 @@ struct WaitingBoundTests {
         count.add(3)
         #expect(count.known == 3)
         #expect(count.most == 3)
+    }
+
+    @Test("A node knows at once of one that has joined")
+    func joined() async throws {
+        try await Nodes.use(2) { nodes in
+            let begin = ContinuousClock.now
+            while nodes[0].core.waitingCount.withLock({ $0.nodes }) < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            #expect(begin.duration(to: .now) < .seconds(3), "a third of a lease of 15 s")
+        }
+    }
+
+    @Test("Counting takes a small part of a connection's time")
+    func pace() {
+        var pace = WaitingEstimate.Pace()
+        let now = ContinuousClock.now
+        #expect(pace.mayCount(at: now))
+        pace.note(from: now, to: now + .milliseconds(15))
+        #expect(!pace.mayCount(at: now + .milliseconds(314)))
+        #expect(pace.mayCount(at: now + .milliseconds(315)))
     }
 
     @Test("Requests that share a transaction count beside each other", arguments: [(1.0, 10...10), (0.5, 5...6)])

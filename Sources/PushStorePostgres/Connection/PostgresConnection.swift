@@ -26,6 +26,7 @@ actor PostgresConnection {
     /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
     /// are not ours.
     private let readLimit: String?
+    /// Whether a connection that the server has ended is opened anew before the next statement.
     private let reopens: Bool
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
@@ -39,7 +40,7 @@ actor PostgresConnection {
     private var refusal: String?
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
-    private var backOff = PostgresBackOff()
+    private var backOff: PostgresBackOff
     private var losesNextAnswer = false
     /// Whether the connection was opened anew since somebody said that it is not, perhaps to another server.
     nonisolated let isNew = Atomic(true)
@@ -70,6 +71,7 @@ actor PostgresConnection {
         settings: [String] = []
     ) {
         self.options = options
+        backOff = PostgresBackOff(options.openings)
         self.reopens = reopens
         // A little shorter than our own deadline, so that the server ends a statement in good order.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
@@ -310,7 +312,7 @@ actor PostgresConnection {
         process.store(PQbackendPID(opened), ordering: .releasing)
         // Notices of the server go nowhere: the default writes them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
-        backOff = PostgresBackOff()
+        backOff.succeed()
         if let readLimit { try perform(readLimit) }
     }
 
@@ -321,7 +323,7 @@ actor PostgresConnection {
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
-            // What the server says of itself, or its end: the end makes the next look fail.
+            // Reading returns 0 at the end of the connection. The server may have sent a message before that.
             guard poll(&descriptor, 1, 0) > 0 else { return false }
             guard PQconsumeInput(connection) == 1 else { return true }
         }

@@ -201,6 +201,8 @@ extension PostgresStore: TraceStore {
         // Over a connection of its own, for as long as each takes: everything else goes on meanwhile.
         let cleaner = PostgresConnection(core.options, name: "cleaner")
         do throws(StoreError) {
+            // Open before the first table is cleaned: what is not open yet cannot be interrupted.
+            try await session(on: cleaner) { (_) throws(PostgresError) in }
             for table in tables {
                 try StoreError.checkCancellation()
                 try await clean(table, on: cleaner)

@@ -24,6 +24,8 @@ final class Announcer: Sendable {
         case changes
         /// Entries of the outbox wait for a backend.
         case entries(backend: String)
+        /// There is another node.
+        case nodes
 
         var text: String {
             switch self {
@@ -33,6 +35,7 @@ final class Announcer: Sendable {
             case .notes: "n"
             case .changes: "c"
             case .entries(let backend): "o" + backend
+            case .nodes: "j"
             }
         }
 
@@ -44,6 +47,7 @@ final class Announcer: Sendable {
             case "n": self = .notes
             case "c": self = .changes
             case "o": self = .entries(backend: String(text.dropFirst()))
+            case "j": self = .nodes
             default: return nil
             }
         }
@@ -163,6 +167,7 @@ final class Announcer: Sendable {
                 core.events.signal()
                 noted.signal()
                 core.outboxSignals.raiseAll()
+                core.nodeJoined.signal()
                 while !Task.isCancelled {
                     let texts = try await connection.session { (db) throws(PostgresError) in
                         try db.notifications(within: Self.longestWait)
@@ -176,6 +181,7 @@ final class Announcer: Sendable {
                         case .notes: noted.signal()
                         case .changes: core.outboxSignals.changes.signal()
                         case .entries(let backend): core.outboxSignals.entries(of: backend).signal()
+                        case .nodes: core.nodeJoined.signal()
                         }
                     }
                 }

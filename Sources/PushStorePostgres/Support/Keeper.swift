@@ -15,8 +15,13 @@ struct Keeper {
     private var strays = StrayClaims()
     /// When the first of the other nodes' leases ends, unless it is renewed before.
     private var nextEnd: ContinuousClock.Instant?
+    /// Before the last look: a node that has joined since is looked for at once.
+    private var mark: AsyncSignal.Mark
 
-    init(_ core: StoreCore) { self.core = core }
+    init(_ core: StoreCore) {
+        self.core = core
+        mark = core.nodeJoined.mark
+    }
 
     /// Does what must be done before work is taken, by a node that has its place.
     ///
@@ -41,6 +46,7 @@ struct Keeper {
 
     /// Reads what other nodes have made, and until when they have their leases.
     private mutating func lookAround() async throws(PostgresError) {
+        mark = core.nodeJoined.mark
         try await WaitingEstimate(core).look()
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
@@ -70,7 +76,8 @@ struct Keeper {
         while true {
             let third = WaitingEstimate(core).isNearBound ? min(pause, .milliseconds(250)) : pause
             let span = Self.pause(third, until: nextEnd)
-            do { try await Task.sleep(for: isBusy ? .zero : span) } catch { return }
+            if !isBusy { await core.nodeJoined.wait(after: mark, atMost: span, SystemTime()) }
+            if Task.isCancelled { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
                 isBusy = try await ClockShift(core).run(within: pause)

@@ -82,6 +82,8 @@ struct NodeLease {
             if options.preparesStatements { try core.sessions.note(of: number, db) }
             core.become(node: number, slot: slot, above: highest)
             try core.noteBackends(db)
+            // Whether there is somebody to hear it is not known yet, and it is told once.
+            try db.run("SELECT pg_notify('chapar.work', $1)", [.text(Announcer.Word.nodes.text)])
         }
     }
 

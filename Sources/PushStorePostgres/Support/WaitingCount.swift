@@ -38,21 +38,47 @@ struct WaitingCount: Sendable {
 
 /// Looks how many deliveries have not ended, of all nodes.
 ///
-/// They are counted up to a small bound; else as the server counts what its sessions add and remove.
+/// They are counted up to a small bound; else as the server counts what its sessions add and remove. A session tells that once a second,
+/// and an idle one after ten, which is little of a large bound. Near one in between they are counted, too, now and then.
 struct WaitingEstimate {
-    /// So many are counted.
+    /// Up to this bound of what may wait, each look counts.
     private static let mostCounted = 100_000
+    /// Up to this bound what waits is counted when it is near the bound.
+    private static let mostCountedNear = 1_000_000
     /// So long the server may take for an estimate of its own.
     private static let longestEstimate = Duration.seconds(5)
 
     let core: StoreCore
 
+    /// When counting is cheap enough to be repeated: it takes a twentieth of a connection's time at most.
+    struct Pace {
+        private static let rest = 20
+        private var next: ContinuousClock.Instant?
+
+        func mayCount(at now: ContinuousClock.Instant) -> Bool { next.map { $0 <= now } ?? true }
+
+        mutating func note(from begin: ContinuousClock.Instant, to end: ContinuousClock.Instant) {
+            next = end + begin.duration(to: end) * Self.rest
+        }
+    }
+
     init(_ core: StoreCore) { self.core = core }
 
-    /// Looks, and notes what it finds.
+    /// Looks, and notes what it finds; between two counts near the bound what is known stays.
     func look() async throws(PostgresError) {
+        let bound = core.options.maximumWaiting
         let mark = core.waitingCount.withLock { $0.mark }
-        let found = core.options.maximumWaiting > Self.mostCounted ? try await estimate() : try await count()
+        let found: Int64
+        if bound <= Self.mostCounted {
+            found = try await count()
+        } else if bound > Self.mostCountedNear || !isNearBound {
+            found = try await estimate()
+        } else {
+            let begin = ContinuousClock.now
+            guard core.exactCounts.withLock({ $0.mayCount(at: begin) }) else { return }
+            found = try await count()
+            core.exactCounts.withLock { $0.note(from: begin, to: .now) }
+        }
         core.waitingCount.withLock { $0.note(found, since: mark) }
     }
 

@@ -305,9 +305,10 @@ struct UserErasureTests {
                 time: rig.time,
                 apps: [:]
             )
-            let report = try await erasure.run("ada-lovelace", hash: "h")
+            let (traces, done) = try await erasure.begin("ada-lovelace", hash: "h")
+            let report = try await erasure.run(traces, "h", done)
             #expect(report.isComplete && !report.isFinished && report.pendingEntries == 2)
-            #expect(try await !erasure.resume(hash: "h"), "the platforms were not told")
+            #expect(try await erasure.resume(hash: "h") == false, "the platforms were not told")
             let changes = try await rig.store.unplannedChanges(limit: 10, wait: .zero)
             try await rig.store.record(changes.map { OutboxPlan(change: $0.number, []) })
             let body = #"{"user":"eve","tokens":{"ios-apns":"\#(String(repeating: "caca", count: 16))"}}"#
@@ -319,7 +320,8 @@ struct UserErasureTests {
                     #"{"type":"operation.done","device":"tablet-a","user":"eve","kind":"register"}"#,
                 ].map { Array($0.utf8) }
             )
-            #expect(try await erasure.resume(hash: "h"))
+            #expect(try await erasure.resume(hash: "h") == true)
+            #expect(try await erasure.resume(hash: "h") == nil, "nothing is on record any more")
             #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
             let events = try await rig.events()
             #expect(!events.contains { $0.contains("ada-lovelace") || $0.contains("phone-a") })

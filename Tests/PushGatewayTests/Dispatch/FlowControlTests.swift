@@ -133,6 +133,8 @@ struct FlowControlTests {
         try await DispatcherRig.run(["a": before]) { rig in
             let first = try await rig.accept(["first"])
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
+            // A reload makes due what waits by then; an attempt whose outcome is not written yet waits as it was told.
+            try await rig.expect(first, [.retrying: 1])
             let other = BackendRegistry.ConfiguredBackend(name: "a", backend: after, identity: "another")
             rig.dispatcher.install(GatewaySnapshot(configuration: .keyless, backends: [other]))
             // Until then the worker before may take what comes.

@@ -42,26 +42,19 @@ struct UserErasure: Sendable {
         try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
     }
 
-    /// Goes on with an erasure that was begun; returns whether it is finished.
-    func resume(hash: String) async throws(StoreError) -> Bool {
-        guard let (traces, isComplete) = try await begun(hash) else { return true }
+    /// Goes on with an erasure that was begun; returns whether it is finished, nil when none is on record.
+    func resume(hash: String) async throws(StoreError) -> Bool? {
+        guard let (traces, isComplete) = try await begun(hash) else { return nil }
         return isComplete ? try await finish(traces, hash) : try await run(traces, hash).isFinished
     }
 
-    /// Erases a user; repeating it does no harm, and erases what has come up since.
-    func run(_ user: String, hash: String) async throws(StoreError) -> Report {
-        let (traces, report) = try await begin(user, hash: hash)
-        return try await run(traces, hash, report)
-    }
-
-    /// Puts the erasure of a user on record under a hash, from where ``resume(hash:)`` can do all of it, and removes the user's devices.
+    /// Removes a user's devices and puts the erasure on record under a hash, from where ``resume(hash:)`` can do the rest.
     ///
-    /// Returns what to search for, and what is done.
+    /// The first record is written before the first device is removed. Repeating it does no harm. Returns the traces to search for, and the counts so far.
     func begin(_ user: String, hash: String) async throws(StoreError) -> (UserTraces, Report) {
         var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
         var report = Report()
         traces.end = nil
-        try await keep(traces, hash)
         try await removeDevices(&traces, hash, &report)
         return (traces, report)
     }

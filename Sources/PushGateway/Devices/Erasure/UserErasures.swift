@@ -25,7 +25,7 @@ final class UserErasures: Sendable {
         let hash = try await keyedHash(state.store)("user", user)
         var end: UserErasure.Report?
         defer {
-            // After an error, too: the user's devices may be removed already, and nobody may call again.
+            // After an error, too: the devices may be removed already, and the caller need not repeat the call.
             if end?.isFinished != true { unfinished.withLock { _ = $0.insert(hash) } }
             if end?.isSearching == true { timer.wake() }
         }
@@ -46,8 +46,10 @@ final class UserErasures: Sendable {
         repeat {
             for hash in unfinished.withLock({ $0 }) where !timer.isStopped {
                 await logFailure(logger) { () throws(StoreError) in
-                    guard try await Self.erasure(state, traces).resume(hash: hash) else { return }
+                    let isFinished = try await Self.erasure(state, traces).resume(hash: hash)
+                    guard isFinished != false else { return }
                     unfinished.withLock { _ = $0.remove(hash) }
+                    guard isFinished == true else { return }  // A call failed before anything was on record.
                     logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
                 }
             }
@@ -57,7 +59,7 @@ final class UserErasures: Sendable {
     /// Ends ``run(_:_:)``.
     func finish() { timer.stop() }
 
-    /// Erases what it can within ``longestSearch``; the search is cancelled then, which it ends upon after its next step.
+    /// Searches for at most ``longestSearch``, then cancels the search, which ends after the step that it is in.
     private static func search(
         _ erasure: UserErasure,
         _ begun: UserTraces,

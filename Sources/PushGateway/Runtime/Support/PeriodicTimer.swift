@@ -6,6 +6,8 @@ final class PeriodicTimer: Sendable {
     private let interval: Duration
     private let stopped = Atomic(false)
     private let signal = AsyncSignal()
+    /// What was signalled when the round under way began: a later signal begins another one.
+    private let begun = Mutex(AsyncSignal.Mark.start)
 
     init(every interval: Duration) { self.interval = interval }
 
@@ -14,13 +16,13 @@ final class PeriodicTimer: Sendable {
 
     /// Waits for the next round; false when there is none, since the timer was stopped or the task is cancelled.
     func next(_ time: any TimeSource) async -> Bool {
-        let mark = signal.mark
         guard !isStopped else { return false }
-        await signal.wait(after: mark, atMost: interval, time)
+        await signal.wait(after: begun.withLock { $0 }, atMost: interval, time)
+        begun.withLock { $0 = signal.mark }
         return !isStopped && !Task.isCancelled
     }
 
-    /// Begins the next round now.
+    /// Begins the next round now, or when the one under way has ended.
     func wake() { signal.signal() }
 
     /// Ends the wait under way, and lets no round follow.

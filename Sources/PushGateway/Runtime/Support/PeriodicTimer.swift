@@ -6,7 +6,7 @@ final class PeriodicTimer: Sendable {
     private let interval: Duration
     private let stopped = Atomic(false)
     private let signal = AsyncSignal()
-    /// What was signalled when the round under way began: a later signal begins another one.
+    /// The last signal before the round under way; a later one begins another round.
     private let begun = Mutex(AsyncSignal.Mark.start)
 
     init(every interval: Duration) { self.interval = interval }

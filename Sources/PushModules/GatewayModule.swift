@@ -25,7 +25,7 @@ public struct ModuleEndpoint: Sendable, Equatable {
         case open
         /// Keys with the scope `read`.
         case read
-        /// Keys with the scope `admin`.
+        /// Keys with the scope `admin`; for a path of an app those that may use every backend of the app.
         case admin
     }
 

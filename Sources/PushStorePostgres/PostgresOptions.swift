@@ -51,6 +51,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     var cheapLook = PortionedLooks.cheap
     /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the usual size.
     var pagesOfPortion: Int64 = 4_096
+    /// So many claims a transaction gives back, takes over or gives on at most.
+    var claimsOfPortion: Int64 = 5_000
     /// The openings of every connection that is made with these options, or with a copy of them.
     let openings = PostgresOpenings()
     /// A search through the registry looks at so many rows at a time.
@@ -104,6 +106,13 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
             : statements.replacing("chapar.", with: schema + ".")
                 .replacing("SCHEMA IF NOT EXISTS chapar", with: "SCHEMA IF NOT EXISTS \(schema)")
     }
+
+    /// The channel of notifications, as statements write it, which get the schema's name by ``inSchema(_:)``.
+    ///
+    /// The server takes 63 bytes. With a longer name of the schema it is that name alone, which no other schema's channel can be: a name
+    /// without quotes has no dot.
+    var channel: String { schema.utf8.count > Self.longestOfChannel ? schema : "chapar.work" }
+    private static let longestOfChannel = 63 - ".work".utf8.count
 
     /// Who connects, where the URL says it.
     var user: String? { parameters["user"] }

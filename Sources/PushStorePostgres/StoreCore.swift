@@ -56,7 +56,7 @@ final class StoreCore: Sendable {
     let waitingCount = Mutex(WaitingCount())
     /// When all that waits may be counted again, for `max_waiting`.
     let exactCounts = Mutex(WaitingEstimate.Pace())
-    /// Raised when another node has taken its place, for ``Keeper``.
+    /// Raised when another node has taken its place, or this one a new place, for ``Keeper``.
     let nodeJoined = AsyncSignal()
     /// The last count of what waits.
     let counts = Mutex(DepthCount.Counts())
@@ -67,6 +67,8 @@ final class StoreCore: Sendable {
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
+    /// Why this program may not work with the tables any more; nil while it may.
+    private let refusal = Mutex<String?>(nil)
 
     init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
         self.options = options
@@ -245,8 +247,25 @@ final class StoreCore: Sendable {
 
     func noteSuccess() { failure.withLock { $0 = nil } }
 
+    /// Refuses tables that a newer program has changed since the start, while this node stood still or was away.
+    func refuseNewer(_ db: isolated PostgresConnection) throws(PostgresError) {
+        do throws(PostgresError) {
+            _ = try Schema.appliedSteps(db, options, Schema.steps)
+            refusal.withLock { $0 = nil }
+        } catch {
+            guard case .declined(.newer(let sentence)) = error else { throw error }
+            let isNews = refusal.withLock { refusal in
+                defer { refusal = sentence }
+                return refusal == nil
+            }
+            if isNews { logger.error("this node does not go on", metadata: ["store.error": "\(sentence)"]) }
+            throw error
+        }
+    }
+
     func noteFailure(_ error: PostgresError) {
         if case .closed = error { return }
+        if case .declined(.newer) = error { return }  // ``refuseNewer(_:)`` has said it.
         // Class 22 is a value that the server does not take: it says nothing about the server.
         if case .refused(let code, _) = error, code.hasPrefix("22") {
             logger.warning("the store's database refused a value", metadata: ["store.error": "\(error)"])
@@ -260,8 +279,8 @@ final class StoreCore: Sendable {
         if isNews { logger.warning("the store's database failed", metadata: ["store.error": "\(error)"]) }
     }
 
-    /// What went wrong lately; nil when the last call of the database went well.
-    var lastFailure: String? { failure.withLock { $0?.sentence } }
+    /// What went wrong lately, or why the tables are refused; nil when the last call of the database went well.
+    var lastFailure: String? { refusal.withLock { $0 } ?? failure.withLock { $0?.sentence } }
 
     // MARK: Rows
 

@@ -24,6 +24,9 @@ struct ForeignAnswerTests {
         ),
         "/v1/notifications/batch": (202, ["accepted": .integer(.max), "notifications": [["id": "n"]]]),
         "/v1/notifications/n": (200, ["counts": ["accepted_by_platform": .integer(.max), "failed": 0]]),
+        "/v1/users/ali": (
+            202, ["complete": false, "devices": .integer(.max), "stays": ["the gateway goes on"]]
+        ),
         "/v1/backends": (
             200,
             [
@@ -44,7 +47,7 @@ struct ForeignAnswerTests {
             ),
             (["devices", "import", "-"], 4, "created"),
             (["bench", "--messages", "20", "--batch", "10", "--json"], 0, #""accepted":20,"refused":0"#),
-            (["backends", "--json"], 0, "ios"),
+            (["backends", "--json"], 0, "ios"), (["users", "erase", "ali"], 0, "- the gateway goes on"),
         ] as [([String], Int32, String)]
     )
     func command(arguments: [String], status: Int32, words: String) async throws {

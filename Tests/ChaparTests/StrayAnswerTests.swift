@@ -41,7 +41,7 @@ struct StrayAnswerTests {
             var sent: Range<Int> = next..<next
             if case .claim(let capacity, _, _) = gate.step(window: 50, at: time.steady).step {
                 sent = next..<min(1_000, next + capacity)
-                gate.release(reserved: capacity, claimed: sent.count, isLast: false)
+                gate.release(reserved: capacity, claimed: sent.map { Int64($0) }, isLast: false, at: time.steady)
                 next = sent.upperBound
             }
             time.advance(by: .milliseconds(20))
@@ -51,7 +51,7 @@ struct StrayAnswerTests {
             gate.update { state in
                 if good > 0 { _ = state.works(good, at: time.steady) }
                 if isOdd { _ = state.apply(outcome.signal, at: time.steady) }
-                return ((), wakes: state.finish(sent.count))
+                return ((), wakes: state.finish(sent.map { Int64($0) }))
             }
         }
         return ended

@@ -184,9 +184,15 @@ struct APNsRejectionsTests {
         Row(status: 400, reason: "MissingPushType", kind: .message, advice: .never),
         Row(status: 400, reason: "BadRequestParams", kind: .message, advice: .never),
         Row(status: 400, reason: "BadRequestPayload", kind: .message, advice: .never),
-        Row(status: 400, reason: "FeatureNotEnabled", kind: .account, advice: .parkBackend),
+        // What the app may not broadcast stops its broadcasts only, a refused credential everything.
+        Row(status: 400, reason: "FeatureNotEnabled", kind: .account, advice: .slowRecipient(after: .seconds(60))),
+        Row(status: 400, reason: "TopicDisallowed", kind: .account, advice: .slowRecipient(after: .seconds(60))),
+        Row(status: 400, reason: "BadTopic", kind: .account, advice: .slowRecipient(after: .seconds(60))),
         Row(status: 400, reason: "CannotCreateChannelConfig", kind: .message, advice: .never),
-        Row(status: 403, reason: "TopicMismatch", kind: .account, advice: .parkBackend),
+        Row(status: 403, reason: "TopicMismatch", kind: .account, advice: .slowRecipient(after: .seconds(60))),
+        Row(status: 403, reason: "InvalidProviderToken", kind: .account, advice: .parkBackend),
+        Row(status: 404, reason: "BadPath", kind: .account, advice: .slowRecipient(after: .seconds(60))),
+        Row(status: 405, reason: "MethodNotAllowed", kind: .account, advice: .slowRecipient(after: .seconds(60))),
         Row(status: 429, reason: "TooManyRequests", kind: .token, advice: .slowRecipient(after: .seconds(60))),
     ]
 

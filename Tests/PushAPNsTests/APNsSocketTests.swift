@@ -130,7 +130,7 @@ struct APNsSocketTests {
                 #expect(!invalidation.isCertain)
                 #expect(abs(invalidation.asOf.timeIntervalSince(before)) < 60)
             }
-            // A fresh token that is refused twice is held: nothing can go on before the clock is right.
+            // A fresh token that is refused twice is held for a second.
             guard row.reason != "ExpiredProviderToken" else { return }
             #expect(await harness.send(goodToken).acceptance != nil, "others go on")
         }

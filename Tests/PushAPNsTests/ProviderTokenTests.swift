@@ -127,6 +127,34 @@ struct ProviderTokenTests {
         #expect(source.alert == nil)
     }
 
+    @Test("Two odd answers keep a young token from connections for a second, each refusal after that for twice as long")
+    func holds() throws {
+        let time = ManualTime()
+        let source = try Self.source(time)
+        let header = try source.header(for: Self.connection(1))
+        source.expired(on: Self.connection(1))
+        var id: UInt64 = 2
+        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let connection = Self.connection(id)
+            #expect(try source.header(for: connection) == header, "one tries it again")
+            source.expired(on: connection)
+            #expect(throws: HTTPFailure.self) { try source.header(for: Self.connection(100)) }
+            time.advance(by: .seconds(wait - 1))
+            #expect(throws: HTTPFailure.self) { try source.header(for: Self.connection(100)) }
+            time.advance(by: .seconds(1))
+            id += 1
+        }
+        #expect(try source.header(for: Self.connection(id)) == header)
+        source.confirm()
+        #expect(source.alert == nil)
+        source.expired(on: Self.connection(id))
+        #expect(try source.header(for: Self.connection(id + 1)) == header, "one odd answer is a suspicion")
+        source.expired(on: Self.connection(id + 1))
+        time.advance(by: .seconds(1))
+        #expect(try source.header(for: Self.connection(id + 2)) == header, "the waits began anew")
+        #expect(source.generation == 1)
+    }
+
     @Test("Many refusals on connections of the same time are one suspicion, no proof")
     func oneSuspicion() throws {
         let source = try Self.source(ManualTime())

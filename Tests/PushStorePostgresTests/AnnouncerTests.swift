@@ -63,6 +63,23 @@ struct AnnouncerTests {
         #expect(all.count == 3)
     }
 
+    @Test("Nodes tell each other also in a schema whose name is as long as can be")
+    func longName() async throws {
+        var options = try await TestServer.shared.options()
+        options.schema += String(repeating: "x", count: 63 - options.schema.utf8.count)
+        let channel = options.channel
+        #expect(channel == options.schema)
+        let listener = PostgresConnection(options, name: "listener")
+        try await listener.session { (db) throws(PostgresError) in try db.perform("LISTEN \"\(channel)\"") }
+        try await Nodes.use(1, options: options) { _ in
+            let heard = try await listener.session { (db) throws(PostgresError) in
+                try db.notifications(within: .seconds(10))
+            }
+            #expect(heard == [Announcer.Word.nodes.text])
+        }
+        await listener.close()
+    }
+
     @Test("A commit tells at most once, nobody tells more often than each 50 ms, and a lone node tells nothing")
     func notifications() async throws {
         let options = try await TestServer.shared.options()

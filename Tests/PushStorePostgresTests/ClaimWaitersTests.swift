@@ -43,14 +43,18 @@ struct ClaimWaitersTests {
     private let start = ContinuousClock.now
 
     /// A worker's call; its answer comes when the waiters give one.
-    private func call(_ waiters: ClaimWaiters, _ number: UInt64) async -> Task<Answer, Never> {
+    private func call(
+        _ waiters: ClaimWaiters,
+        _ number: UInt64,
+        at backend: String = "apns"
+    ) async -> Task<Answer, Never> {
         let mark = waiters.signal.mark
         let answered = Task {
             await withCheckedContinuation { continuation in
                 waiters.add(
                     ClaimTicket(
                         number: number,
-                        backend: "apns",
+                        backend: backend,
                         limit: Self.least,
                         normal: Self.least,
                         until: 1_000,
@@ -63,6 +67,23 @@ struct ClaimWaitersTests {
         }
         await waiters.signal.wait(after: mark, atMost: .seconds(10), SystemTime())
         return answered
+    }
+
+    @Test("One look is made at so many backends at most, and the others have their turn in the next one")
+    func turns() async {
+        let (waiters, most) = (ClaimWaiters(), ClaimWaiters.mostBackends)
+        let names = (100..<108 + most).map { "b\($0)" }
+        var answers: [Task<Answer, Never>] = []
+        for (place, name) in names.enumerated() { answers.append(await call(waiters, UInt64(place), at: name)) }
+        let first = waiters.takeStirred(now: 0)
+        #expect(Set(first.keys) == Set(names.prefix(most)))
+        // Those that were looked at want more at once.
+        waiters.putBack(Array(first.values.joined()), isParked: false, now: 0)
+        let second = waiters.takeStirred(now: 0)
+        #expect(Set(second.keys) == Set(names.suffix(8) + names.prefix(most - 8)))
+        for ticket in second.values.joined() { waiters.complete(ticket, .success([])) }
+        waiters.close()
+        for answer in answers { _ = await answer.value }
     }
 
     /// A look gave so many to a call, in a moment in which that is a lot, and left some.

@@ -91,6 +91,16 @@ struct DepthTests {
         }
     }
 
+    @Test("What is moved to another backend is counted on the connection of counts, for which no outcome waits")
+    func moved() async throws {
+        try await Nodes.use { nodes in
+            let store = nodes[0]
+            try await store.accept(to: [.user("ada")], backend: "old")
+            await store.core.counter.close()
+            await #expect(throws: StoreError.closed) { try await store.move(backend: "old", to: "new") }
+        }
+    }
+
     @Test("What waits keeps to its bound within a tenth, over all nodes and from the first minute on")
     func bound() async throws {
         let bound = 110_000

@@ -66,6 +66,14 @@ struct ErasureTests {
         try await store.clearRemoved()
         let content = try await store.count("SELECT count(*) FROM chapar.notifications WHERE content = 'own'")
         #expect(content == 0)
+        for table in [
+            "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
+        ] {
+            let cleaned = try await store.count(
+                "SELECT count(pg_stat_get_last_vacuum_time('chapar.\(table)'::regclass))"
+            )
+            #expect(cleaned == 1, "\(table)")
+        }
         await store.close()
     }
 

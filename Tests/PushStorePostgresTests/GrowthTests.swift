@@ -23,7 +23,6 @@ struct GrowthTests {
         "ctid >= $1::tid": "a portion of pages",
         "ctid >= $2::tid": "a portion of pages",
         "WITH looked AS MATERIALIZED": "20,000 rows at a time: erasures, and a caller's cancellation",
-        "SELECT count(*) FILTER (WHERE owner > 0)": "counts what an operator moves",
         "awaited WHERE delivery = ANY": "whole blocks, by the index of an erasure",
     ]
 
@@ -242,12 +241,12 @@ struct GrowthWork {
         )
         try await core.giveBackReserves(all: true)
         _ = try await claim("apns")
-        let number = core.nodeNumber
+        let (number, options) = (core.nodeNumber, core.options)
         try await core.keeper.transaction { (db) throws(PostgresError) in
-            try ClaimedPortion.giveAll(of: [number], to: number, pages: 16, db)
+            _ = try ClaimedPortion.give(at: 0, options, of: [number], to: number, db)
             let portion = try ClaimedPortion(at: 0, pages: 16, of: .nodes([number]), db)
             _ = try portion.free(portion.leases, db)
-            try ClaimedPortion.giveAll(of: [number], pages: 100_000, db)
+            _ = try ClaimedPortion.give(at: 0, options, of: [number], db)
         }
     }
 

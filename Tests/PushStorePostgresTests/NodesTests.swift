@@ -231,6 +231,31 @@ struct NodesTests {
         await store.close()
     }
 
+    @Test("Of events in large blocks no more blocks are read than hold what is asked for")
+    func reading() async throws {
+        let store = try await Nodes.open(1)[0]
+        try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.events (at, count, first, texts)
+                SELECT \(store.core.now), 100, n, array_fill('e'::bytea, ARRAY[100]) FROM generate_series(1, 29901, 100) n
+                """
+            )
+        }
+        func blocks(from number: Int64, _ limit: Int) async throws -> [Int64?] {
+            try await store.session(on: store.core.reader) { (db) throws(PostgresError) in
+                let rows = try db.run(EventLog.reading, [.integer(number), .integer(limit)])
+                return (0..<rows.count).map { rows.integer($0, 0) }
+            }
+        }
+        #expect(try await blocks(from: 1_101, 100) == [1_101])
+        #expect(try await blocks(from: 1_150, 256) == [1_101, 1_201, 1_301, 1_401])
+        #expect(try await blocks(from: 29_990, 256) == [29_901])
+        let found = try await EventLog.read(after: 1_149, limit: 256, on: store.core.reader)
+        #expect(found.map(\.number) == Array(Int64(1_150)...1_405))
+        await store.close()
+    }
+
     @Test("Requests that come while a transaction is under way share the next one")
     func groups() async throws {
         let nodes = try await Nodes.open(1)

@@ -106,6 +106,26 @@ struct OutageTests {
         try await server.end()
     }
 
+    @Test("The pause after a refused statement goes on when another connection is opened")
+    func refusedStatement() {
+        let openings = PostgresOpenings()
+        var (refused, away, other) = (
+            PostgresBackOff(openings), PostgresBackOff(openings), PostgresBackOff(openings)
+        )
+        // Until the pauses are some seconds long.
+        for _ in 0..<8 {
+            refused.fail("takes no changes", isStatement: true)
+            away.fail("is away")
+        }
+        #expect(refused.refusal == "takes no changes")
+        #expect(away.refusal == "is away")
+        other.succeed()
+        #expect(refused.refusal == "takes no changes")
+        #expect(away.refusal == nil)
+        refused.succeed()
+        #expect(refused.refusal == nil)
+    }
+
     /// As a delivery worker does: asks again after an error.
     private static func claimPatiently(_ store: PostgresStore) async throws -> [ClaimedDelivery] {
         for _ in 0..<200 {

@@ -1,3 +1,4 @@
+import Foundation
 import PushCore
 import PushQueue
 import PushTesting
@@ -46,6 +47,32 @@ struct WaitingBoundTests {
         pace.note(from: now, to: now + .milliseconds(15))
         #expect(!pace.mayCount(at: now + .milliseconds(314)))
         #expect(pace.mayCount(at: now + .milliseconds(315)))
+    }
+
+    @Test("A count that takes too long is given up, and what was known stays")
+    func slowCount() async throws {
+        try await Nodes.use(1, { $0.maximumWaiting = 10 }) { nodes in
+            let store = nodes[0]
+            try await store.accept(to: [.user("a"), .user("b"), .user("c")])
+            await store.pauseKeeper()
+            try await WaitingEstimate(store.core).look()
+            #expect(store.core.waiting == 3)
+            let (isLocked, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
+            let locking = Task {
+                try await store.core.counter.transaction { (db) throws(PostgresError) in
+                    try db.perform("LOCK TABLE chapar.waiting")
+                    isLocked.signal()
+                    _ = mayEnd.wait(timeout: .now() + 20)
+                }
+            }
+            await isLocked.wait(after: .start, atMost: .seconds(10), SystemTime())
+            let begin = ContinuousClock.now
+            try await WaitingEstimate(store.core).look()
+            #expect(begin.duration(to: .now) < .seconds(3), "the lock is held for five seconds")
+            mayEnd.signal()
+            try await locking.value
+            #expect(store.core.waiting == 3)
+        }
     }
 
     @Test("Requests that share a transaction count beside each other", arguments: [(1.0, 10...10), (0.5, 5...6)])

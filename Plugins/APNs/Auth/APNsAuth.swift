@@ -19,7 +19,7 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
         switch reason {
         case "ExpiredProviderToken":
             // Every later request on this connection may be refused the same way. It cannot come to a storm of new ones:
-            // a second refusal of the same token makes the source refuse to open another.
+            // after a second refusal of the same token the source gives it to no other for a while.
             tokens?.expired(on: connection)
             return .retire
         case "TooManyProviderTokenUpdates":

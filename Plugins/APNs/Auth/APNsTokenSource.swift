@@ -9,7 +9,8 @@ import Synchronization
 /// when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes old, and nothing
 /// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes. When Apple
 /// says that tokens change too often, none is minted for 20 minutes, but for one in the place of a token of 55 minutes: minting
-/// waits, sending does not.
+/// waits, sending does not. When Apple calls a young token expired, another connection tries it; refused there too it is kept from
+/// further connections for a second, then tried again, with waits that double up to a minute: two odd answers are no proof.
 /// Signing takes microseconds, so it happens under the lock: a thousand refusals at once find the one new token.
 ///
 /// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
@@ -22,6 +23,9 @@ public final class APNsTokenSource: Sendable {
         static let moveAfter: Int64 = 50 * 60
         static let neverOlderThan: Int64 = 55 * 60
         static let tolerableSkew: Double = 60
+        /// For so long a young token that two connections were refused for gets no other connection; doubles up to `longestHold`.
+        static let firstHold: Int64 = 1
+        static let longestHold: Int64 = 60
     }
 
     /// What is not as it should be, for health and logs.
@@ -38,8 +42,10 @@ public final class APNsTokenSource: Sendable {
         var pins: [UInt64: APNsProviderToken] = [:]
         /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
         var suspectSince: ContinuousClock.Instant?
-        /// The newest token is proven useless and no other may be minted until then.
+        /// Until when the newest token, refused on two connections, gets no other connection; the one that comes then tries it again.
         var heldUntil: Int64?
+        /// How long it is held at its next refusal.
+        var nextHold = Rule.firstHold
         /// Apple said that tokens change too often.
         var noMintBefore: Int64 = 0
         var alert: Alert?
@@ -164,7 +170,7 @@ public final class APNsTokenSource: Sendable {
         state.newest = token
         state.generation = token.generation
         state.suspectSince = nil
-        state.heldUntil = nil
+        (state.heldUntil, state.nextHold) = (nil, Rule.firstHold)
     }
 
     // MARK: Refusals
@@ -190,14 +196,24 @@ public final class APNsTokenSource: Sendable {
                 Self.replace(pin.generation, in: &state)
                 state.suspectSince = .now  // If the new one is refused too, it is not the token's age.
             } else if let since = state.suspectSince, connection.openedAt > since {
-                let next = newest.issuedAt.adding(clamping: Rule.leastBetweenMints)
-                let until = max(next, state.noMintBefore, now.adding(clamping: 60))
-                state.heldUntil = until
-                state.alert = Alert(text: Self.clockHint, until: until)
+                Self.hold(&state, now)
             } else if state.suspectSince == nil {
                 state.suspectSince = .now  // Perhaps only the connection is wedged; the next one tells.
             }
         }
+    }
+
+    /// Keeps the newest token from further connections for a while, after which one may try it again.
+    private static func hold(_ state: inout State, _ now: Int64) {
+        // It was of use for a while: this is another trouble.
+        if let until = state.heldUntil, now >= until.adding(clamping: Rule.longestHold) {
+            state.nextHold = Rule.firstHold
+        }
+        let until = now.adding(clamping: state.nextHold)
+        state.heldUntil = until
+        state.nextHold = min(state.nextHold.adding(clamping: state.nextHold), Rule.longestHold)
+        state.suspectSince = .now  // Connections that are open already say nothing new.
+        state.alert = Alert(text: clockHint, until: until.adding(clamping: Rule.longestHold))
     }
 
     /// Has the connections replaced that carry a refused token, once for each such token.
@@ -245,6 +261,7 @@ public final class APNsTokenSource: Sendable {
     func confirm() {
         state.withLock { state in
             state.suspectSince = nil
+            state.nextHold = Rule.firstHold
             if state.heldUntil != nil { (state.heldUntil, state.alert) = (nil, nil) }
         }
     }

@@ -152,6 +152,8 @@ public final class APNsChannels: ChannelManager {
         switch refusal.advice {
         case .never: return PushError(.invalidRequest, message, reason: refusal.reason)
         case .parkBackend: return PushError(.credentialsRefused, message, reason: refusal.reason)
+        case .slowRecipient where refusal.kind == .account:  // Broadcasts are not allowed.
+            return PushError(.credentialsRefused, message, reason: refusal.reason)
         case .retry(let after): return PushError(.unavailable, message, reason: refusal.reason, retryAfter: after)
         case .slowRecipient(let after), .slowBackend(let after):
             return PushError(.rateLimited, message, reason: refusal.reason, retryAfter: after)

@@ -16,6 +16,8 @@ enum APNsRejections {
         case configuration
         /// As `configuration`, but about the topic: with a topic of the caller's own it is the caller's mistake.
         case topic
+        /// As `configuration`, but about broadcasts: nothing else is concerned.
+        case broadcasts
         /// Send once more on another connection; after that `configuration`.
         case replay
         /// Send once more on another connection with the same token; after that single messages find out when Apple takes one again.
@@ -136,10 +138,10 @@ enum APNsRejections {
         "BadRequestPayload": Rule(.drop, "Apple does not take the payload."),
         "CannotCreateChannelConfig": Rule(.drop, "There are as many channels as Apple allows."),
         "FeatureNotEnabled": Rule(
-            .configuration,
+            .broadcasts,
             "Broadcast is not enabled for this app: enable it under the app's push capability."
         ),
-        "TopicMismatch": Rule(.configuration, "The key or certificate is not for the bundle id: check topic."),
+        "TopicMismatch": Rule(.broadcasts, "The key or certificate is not for the bundle id: check topic."),
     ]
 }
 
@@ -202,6 +204,11 @@ extension APNsRejections {
         switch rule.consequence {
         case .invalidToken: return .final(refused(.token, .never, invalidation(answer, body, context)))
         case .drop: return .final(refused(.message, .never))
+        // The app may not broadcast, or broadcast_url is wrong: messages to devices go on, those to the channel wait.
+        case .broadcasts,
+            .topic where context.isBroadcast,
+            .configuration where context.isBroadcast && (answer.status == 404 || answer.status == 405):
+            return .final(refused(.account, .slowRecipient(after: wait ?? .seconds(60))))
         case .configuration: return .final(refused(.account, .parkBackend))
         case .topic: return .final(context.isOwnTopic ? refused(.account, .parkBackend) : refused(.message, .never))
         case .replay:

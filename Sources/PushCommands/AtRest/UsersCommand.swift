@@ -18,7 +18,7 @@ struct UsersEraseCommand: AsyncParsableCommand {
         abstract: "Remove devices, tokens, deliveries and events of one user; platforms are told.",
         discussion: """
             Needs a key with the scope admin. What waits for the user is cancelled. What others got as well stays without
-            the user in it. Backups are not touched. With exit code 75 the gateway goes on with the rest.
+            the user in it. Backups are not touched. What takes longer the gateway ends itself, and the command says so.
             """
     )
 
@@ -40,10 +40,9 @@ struct UsersEraseCommand: AsyncParsableCommand {
         }
         await client.close()
         guard [200, 202].contains(answer.status) else {
-            throw CommandFailure(answer.problem, answer.status == 503 ? .tryLater : .usage)
+            throw CommandFailure(answer.problem, [429, 503].contains(answer.status) ? .tryLater : .usage)
         }
         form.isJSON ? Shell.print(answer.json) : show(answer.json)
-        if answer.status == 202 { throw ExitStatus.tryLater }
     }
 
     private func show(_ report: JSONValue) {

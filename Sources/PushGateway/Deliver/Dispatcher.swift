@@ -243,7 +243,11 @@ package final class Dispatcher: WorkerObserver, Sendable {
         )
         var new: [DeliveryWorker] = []
         for backend in snapshot.backends {
-            let watch = await tokenInvalidation.watch(backend.name, snapshot.configuration.invalidationGuard)
+            let watch = await tokenInvalidation.watch(
+                backend.name,
+                snapshot.configuration.invalidationGuard,
+                identity: backend.identity
+            )
             let settings = snapshot.workerSettings(of: backend.name)
             let flow = await flow(of: backend, settings)
             new.append(DeliveryWorker(backend, settings, flow: flow, watch: watch, dependencies))

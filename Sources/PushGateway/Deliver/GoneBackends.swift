@@ -18,7 +18,7 @@ package final class GoneBackends: Sendable {
         case unknown
         /// The backend to move to is not configured; the nearest name that is.
         case unknownTarget(nearest: String?)
-        /// Some deliveries are being worked on at this moment: ask again.
+        /// Some deliveries are being worked on at this moment, or it is not known which gateways live: ask again.
         case busy
         /// The store failed.
         case store(StoreError)
@@ -87,6 +87,7 @@ package final class GoneBackends: Sendable {
     func install(_ snapshot: GatewaySnapshot) async {
         // Where it fails, the store says it with the next renewal of its lease.
         try? await nodes?.declare(backends: Set(snapshot.backends.map(\.name)))
+        if let nodes { snapshot.elsewhere.begin(with: nodes) }
         try? await lookAround(snapshot)
         var kept: Set<String>?
         if state.withLock({ $0.snapshot == nil }) {
@@ -290,13 +291,14 @@ package final class GoneBackends: Sendable {
     @discardableResult
     private func requireGone(_ name: String) async throws(Failure) -> Int {
         guard let snapshot = state.withLock({ $0.snapshot }) else { throw .busy }
-        guard snapshot.isGone(name) else { throw .configured }
+        guard !snapshot.has(name) else { throw .configured }
         let depth: QueueDepth?
         do throws(StoreError) {
             depth = try await depths()[name]
         } catch {
             throw .store(error)
         }
+        guard snapshot.isGone(name) else { throw snapshot.elsewhere.mayJudge ? .configured : .busy }
         guard let depth else { throw .unknown }
         return depth.waiting + depth.claimed
     }

@@ -8,8 +8,10 @@ enum NodeNews: Sendable, Equatable {
     case paused(backend: String, identity: String, until: Date, reason: String)
     /// An operator asked for a retry of a backend's work at once.
     case retried(backend: String)
-    /// Answers that were counted since the last news, and how many of them declared a token dead.
-    case answers(backend: String, answers: Int, uncertain: Int, certain: Int)
+    /// Answers that were counted since the last news, and the identity of the backend when it has accepted a message.
+    ///
+    /// An older version tells neither callers nor identity: then its answers are those of no single caller.
+    case answers(backend: String, AnswerCounts, acceptedUnder: String?)
     /// Invalidations are held from now on.
     case held(backend: String, InvalidationGuard.Trip)
     /// An operator has settled them.
@@ -29,12 +31,14 @@ enum NodeNews: Sendable, Equatable {
         case .retried(let backend):
             topic = "retried"
             object["backend"] = .string(backend)
-        case .answers(let backend, let answers, let uncertain, let certain):
+        case .answers(let backend, let counts, let identity):
             topic = "answers"
             object["backend"] = .string(backend)
-            object["answers"] = .integer(Int64(answers))
-            object["uncertain"] = .integer(Int64(uncertain))
-            object["certain"] = .integer(Int64(certain))
+            object["answers"] = .integer(Int64(counts.answers))
+            object["uncertain"] = .integer(Int64(counts.uncertain))
+            object["certain"] = .integer(Int64(counts.certain))
+            if !counts.callers.isEmpty { object["callers"] = .object(Self.told(counts.callers)) }
+            if let identity { object["identity"] = .string(identity) }
         case .held(let backend, let trip):
             topic = "held"
             object["backend"] = .string(backend)
@@ -66,12 +70,13 @@ enum NodeNews: Sendable, Equatable {
             )
         case "retried": self = .retried(backend: backend)
         case "answers":
-            self = .answers(
-                backend: backend,
+            let counts = AnswerCounts(
                 answers: count("answers"),
                 uncertain: count("uncertain"),
-                certain: count("certain")
+                certain: count("certain"),
+                callers: Self.callers(in: value["callers"]?.objectValue)
             )
+            self = .answers(backend: backend, counts, acceptedUnder: value["identity"]?.stringValue)
         case "held":
             guard let text = value["trip"]?.stringValue, let trip = InvalidationGuard.Trip(stored: Array(text.utf8))
             else {
@@ -81,5 +86,24 @@ enum NodeNews: Sendable, Equatable {
         case "settled": self = .settled(backend: backend, isTrusting: value["trusting"]?.boolValue ?? false)
         default: return nil
         }
+    }
+
+    private static func told(_ callers: [String: AnswerCounts.Dead]) -> JSONObject {
+        var object = JSONObject()
+        for (caller, dead) in callers {
+            object[caller] = ["uncertain": .integer(Int64(dead.uncertain)), "certain": .integer(Int64(dead.certain))]
+        }
+        return object
+    }
+
+    private static func callers(in object: JSONObject?) -> [String: AnswerCounts.Dead] {
+        var callers: [String: AnswerCounts.Dead] = [:]
+        for (caller, value) in (object?.members ?? []).prefix(AnswerCounts.mostCallers) {
+            callers[caller] = AnswerCounts.Dead(
+                uncertain: Int(count: value["uncertain"]?.integerValue ?? 0),
+                certain: Int(count: value["certain"]?.integerValue ?? 0)
+            )
+        }
+        return callers
     }
 }

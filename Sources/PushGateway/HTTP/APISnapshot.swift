@@ -58,6 +58,11 @@ final class APISnapshot: Sendable {
         gateway.apps.count <= 1 || caller.mayUse(app: AppName(rawValue: name))
     }
 
+    /// Whether a caller may change the data under the name of an app: it is for every backend of the app.
+    func mayChange(appNamed name: String, _ caller: Caller) -> Bool {
+        mayUseWhole(gateway.apps.count > 1 ? AppName(rawValue: name) : gateway.apps.first ?? .default, caller)
+    }
+
     /// Whether a caller may use every backend of an app.
     func mayUseWhole(_ app: AppName, _ caller: Caller) -> Bool {
         gateway.backends(of: app).allSatisfy { caller.mayUse(backend: $0.name) }

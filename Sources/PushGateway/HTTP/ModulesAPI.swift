@@ -24,7 +24,7 @@ struct ModulesAPI: Sendable {
             let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in
                 guard let method = HTTPRequest.Method(rawValue: name) else { return nil }
                 return Route(method, found.pattern, Route.Access(access)) { request, _, scope throws(Problem) in
-                    try await answer(request, module, found.app, scope)
+                    try await answer(request, module, found.app, changes: access == .admin, scope)
                 }
             }
             return RouteTable.Match(path: found.pattern, routes: routes, values: [])
@@ -36,15 +36,23 @@ struct ModulesAPI: Sendable {
         _ request: Request,
         _ module: any GatewayModule,
         _ app: String?,
+        changes: Bool,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
+        if let app {
+            guard scope.snapshot.mayUse(appNamed: app, scope.caller) else { throw .notFound("There is no such app.") }
+            // A module's data are the app's, and belong to no backend.
+            guard !changes || scope.snapshot.mayChange(appNamed: app, scope.caller) else {
+                throw .reachesFurther("Such a change")
+            }
+        }
         let method = request.method == .head ? HTTPRequest.Method.get : request.method
-        guard method != .get else { return try await call(module, request, method, [], app, scope) }
+        guard method != .get else { return try await call(module, request, method, [], scope) }
         guard !notifications.state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields)
         let reader = RequestBodyReader(admission: notifications.admission, scope, limit: Self.maximumBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await call(module, request, method, body, app, scope)
+            try await call(module, request, method, body, scope)
         }
     }
 
@@ -53,10 +61,8 @@ struct ModulesAPI: Sendable {
         _ request: Request,
         _ method: HTTPRequest.Method,
         _ body: [UInt8],
-        _ app: String?,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        if let app, !scope.snapshot.mayUse(appNamed: app, scope.caller) { throw .notFound("There is no such app.") }
         let moduleRequest = ModuleRequest(
             method: method.rawValue,
             path: String(scope.path),

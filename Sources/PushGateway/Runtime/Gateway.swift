@@ -68,7 +68,6 @@ public final class Gateway: Service {
             group.addTask { [state, logger] in await state.erasures.run(state, logger) }
             let result = await runFront()
             state.keyUses.finish()
-            state.erasures.finish()
             notices.finish()  // Whoever may announce something has ended.
             await group.waitForAll()
             return result
@@ -127,6 +126,7 @@ public final class Gateway: Service {
         runs.finish()
         dispatcher.stop()
         operations.beginStop()
+        state.erasures.finish()  // The next start goes on: a search may take longer than the shutdown.
     }
 
     /// Puts another configuration in force: requests from now on use it, and workers are replaced without losing a message.

@@ -25,6 +25,8 @@ public struct TokenRefusal: Sendable, Hashable {
     ///
     /// Then a token that nobody registered counts as dead: nothing else is known of it.
     public var isLast: Bool
+    /// Who sent the message that was refused: the API key's name, empty without one or when it is not known.
+    public var caller: String
 
     /// Makes a refusal.
     public init(
@@ -37,7 +39,8 @@ public struct TokenRefusal: Sendable, Hashable {
         reason: String,
         isCertain: Bool = true,
         alternatives: [String] = [],
-        isLast: Bool = true
+        isLast: Bool = true,
+        caller: String = ""
     ) {
         self.token = token
         self.kind = kind
@@ -49,6 +52,7 @@ public struct TokenRefusal: Sendable, Hashable {
         self.isCertain = isCertain
         self.alternatives = alternatives
         self.isLast = isLast
+        self.caller = caller
     }
 }
 

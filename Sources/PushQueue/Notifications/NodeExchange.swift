@@ -56,6 +56,12 @@ public protocol NodeExchange: Sendable {
     /// The gateways that use the store now, in the order of their numbers.
     func nodes() async throws(StoreError) -> [StoreNode]
 
+    /// Whether one of ``nodes()`` whose lease is over may be taken for dead at this moment. Cheap.
+    ///
+    /// Not before this gateway has renewed its own lease for a whole one without a gap: what kept it from that may have kept
+    /// others as well.
+    var mayJudge: Bool { get }
+
     /// Says which backends this gateway's configuration has, in place of what it said before; kept until it ends or is taken for dead.
     ///
     /// When it throws, it is said within a third of the node's lease.

@@ -34,8 +34,10 @@ public struct ReceiptEntry: Sendable {
     public var state: DeliveryState?
     /// The entry for the delivery's attempt log, one JSON object, the same when the receipt comes again.
     public var logEntry: [UInt8]
-    /// Whether it may be about a delivery to this recipient; the store asks within its own work, so that it must not wait.
-    public var isFor: @Sendable (Recipient) -> Bool
+    /// Whether it may be about this delivery, by its recipient and its sender.
+    ///
+    /// The store asks within its own work, so that it must not wait.
+    public var isFor: @Sendable (ReceivedDelivery) -> Bool
     /// Makes its event.
     public var event: @Sendable (ReceivedDelivery) -> [UInt8]
 
@@ -44,7 +46,7 @@ public struct ReceiptEntry: Sendable {
         _ address: ReceiptAddress,
         state: DeliveryState?,
         logEntry: [UInt8],
-        isFor: @escaping @Sendable (Recipient) -> Bool = { _ in true },
+        isFor: @escaping @Sendable (ReceivedDelivery) -> Bool = { _ in true },
         event: @escaping @Sendable (ReceivedDelivery) -> [UInt8]
     ) {
         self.address = address

@@ -7,17 +7,21 @@ struct PostgresBackOff {
     private var next = ContinuousClock.now
     private var span = Duration.milliseconds(100)
     private var message = ""
-    /// The openings when the last try failed.
-    private var known = 0
+    /// The openings when the last opening failed; nil after a refused statement, whose pause no opening ends.
+    private var known: Int?
 
     init(_ openings: PostgresOpenings) { self.openings = openings }
 
-    /// Why it is not to be tried now; nil when it is, or when another connection has been opened since the last try.
-    var refusal: String? { ContinuousClock.now < next && openings.count == known ? message : nil }
+    /// Why it is not to be tried now; nil when it is, or when another connection was opened after the opening that failed.
+    var refusal: String? { ContinuousClock.now < next && (known.map { $0 == openings.count } ?? true) ? message : nil }
 
-    mutating func fail(_ message: String) {
+    /// An opening failed, or the server refused a statement on an open connection as one that takes no changes.
+    ///
+    /// A server that refuses statements can be reached, so the opening of another connection says nothing about it. If it ended this
+    /// pause, all connections to such a server would be opened one after the other without a pause.
+    mutating func fail(_ message: String, isStatement: Bool = false) {
         self.message = message
-        known = openings.count
+        known = isStatement ? nil : openings.count
         next = .now + span * Int.random(in: 75...125) / 100
         span = min(span * 2, .seconds(5))
     }

@@ -285,7 +285,7 @@ actor PostgresConnection {
         guard !isClosed else { throw .closed }
         if let connection {
             if PQstatus(connection) == CONNECTION_OK, refusal == nil, !(reopens && hasEnded(connection)) { return }
-            if let refusal { backOff.fail(refusal) }
+            if let refusal { backOff.fail(refusal, isStatement: true) }
             disconnect()
         }
         guard SchemaName.isPlain(options.schema) else {

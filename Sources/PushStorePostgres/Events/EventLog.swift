@@ -71,6 +71,22 @@ enum EventLog {
         SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
         """
 
+    /// The blocks that are kept and hold so many events ($2) from a number ($1) on, or what there is of them.
+    ///
+    /// A block may hold thousands of events: no more are given than begin before so many are together, and the texts of others are not
+    /// fetched. The first block may hold events before the number.
+    static let reading = """
+        SELECT first, texts FROM (
+            SELECT first, texts, sum(own) OVER (ORDER BY first ROWS UNBOUNDED PRECEDING) - own AS earlier
+            FROM (
+                SELECT first, texts, greatest(0, first + count - greatest(first, $1)) AS own FROM chapar.events
+                WHERE first >= coalesce((SELECT max(first) FROM chapar.events WHERE first <= $1), 0)
+                AND (at >= \(Marks.value(of: .events)) OR first = (SELECT max(first) FROM chapar.events))
+                ORDER BY first LIMIT $2
+            ) AS next
+        ) AS sized WHERE earlier < $2 ORDER BY first
+        """
+
     /// Events above a number that are kept, oldest first.
     static func read(
         after: Int64,
@@ -78,15 +94,7 @@ enum EventLog {
         on connection: PostgresConnection
     ) async throws(PostgresError) -> [StoredEvent] {
         try await connection.session { (db) throws(PostgresError) in
-            let rows = try db.run(
-                """
-                SELECT first, texts FROM chapar.events
-                WHERE first >= coalesce((SELECT max(first) FROM chapar.events WHERE first <= $1), 0)
-                AND (at >= \(Marks.value(of: .events)) OR first = (SELECT max(first) FROM chapar.events))
-                ORDER BY first LIMIT $2
-                """,
-                [.integer(after.adding(clamping: 1)), .integer(limit)]
-            )
+            let rows = try db.run(Self.reading, [.integer(after.adding(clamping: 1)), .integer(limit)])
             var events: [StoredEvent] = []
             for row in 0..<rows.count where events.count < limit {
                 let first = rows.integer(row, 0) ?? 0

@@ -3,7 +3,7 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Looks for due deliveries for the calls that wait for some: one statement for all of them.
+/// Looks for due deliveries for the calls that wait for some: one statement for those of ``ClaimWaiters/mostBackends`` backends at most.
 struct ClaimLoop {
     /// In ten deliveries of a backend one of normal priority has its turn, while both wait.
     private static let normalShare = 10

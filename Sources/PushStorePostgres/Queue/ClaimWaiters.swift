@@ -47,6 +47,8 @@ final class ClaimWaiters: Sendable {
         var gone: Set<UInt64> = []
         var nextNumber: UInt64 = 0
         var nextPoll: Int64 = .min
+        /// The backend that was the last one in the last look.
+        var lastLooked = ""
         var isClosed = false
 
         /// Whether there is no news of a backend since what is in its reserve was claimed.
@@ -95,6 +97,8 @@ final class ClaimWaiters: Sendable {
     fileprivate static let moment = Duration.milliseconds(100)
     /// So long nothing is claimed ahead at a backend whose workers did not come for it.
     private static let aheadPause = Duration.seconds(10)
+    /// So many backends one look is made at.
+    static let mostBackends = 32
     /// So often reserves are looked at that nobody takes from, in milliseconds.
     private static let reserveInterval: Int64 = 250
 
@@ -266,7 +270,10 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Takes the tickets of all backends that are to be looked at now.
+    /// Takes the tickets of the backends that are to be looked at now, ``mostBackends`` at most.
+    ///
+    /// A look at all of many backends would be one long statement, and one of them that is slow would hold up the others. They take
+    /// turns in the order of their names: a call begins behind the last backend of the one before.
     func takeStirred(now: Int64) -> [String: [ClaimTicket]] {
         state.withLock { state in
             for (backend, due) in state.dueTimes where due <= now {
@@ -280,10 +287,14 @@ final class ClaimWaiters: Sendable {
                 for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }
             }
             var taken: [String: [ClaimTicket]] = [:]
-            for backend in state.stirred {
-                guard let tickets = state.waiting.removeValue(forKey: backend), !tickets.isEmpty else { continue }
+            for backend in state.stirred where state.waiting[backend]?.isEmpty == true { state.waiting[backend] = nil }
+            let wanted = state.stirred.filter { state.waiting[$0] != nil }.sorted()
+            let first = wanted.firstIndex { $0 > state.lastLooked } ?? 0
+            for backend in (wanted[first...] + wanted[..<first]).prefix(Self.mostBackends) {
+                guard let tickets = state.waiting.removeValue(forKey: backend) else { continue }
                 state.inHand.formUnion(tickets.map(\.number))
                 taken[backend] = tickets
+                state.lastLooked = backend
             }
             for backend in taken.keys { state.stirred.remove(backend) }
             return taken

@@ -37,17 +37,18 @@ struct ClaimedPortion: Sendable {
     /// The places of the table from which it was read, before the second.
     private let (from, to): (PostgresValue, PostgresValue)
 
-    /// Reads the portion of so many pages that begins at a page.
+    /// Reads the portion of so many pages that begins at a page; `most` of its claims, all where it is nil.
     init(
         at page: Int64,
         pages: Int64,
         of owners: Owners,
+        most: Int64? = nil,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         let end = page.adding(clamping: pages)
         self.owners = owners
         (from, to) = (.text("(\(page),0)"), .text("(\(end),0)"))
-        let rows = try db.run(Self.statement(of: owners), [from, to, owners.numbers])
+        let rows = try db.run(Self.statement(of: owners) + " LIMIT $4", [from, to, owners.numbers, .integer(most)])
         var found: [Int64: Int64] = [:]
         for row in 0..<rows.count {
             if let id = rows.integer(row, 0), let lease = rows.integer(row, 1) { found[id] = lease }
@@ -96,32 +97,42 @@ struct ClaimedPortion: Sendable {
         ).changed
     }
 
-    /// Gives what nodes have to another one, or to nobody, within a transaction, portion by portion.
+    /// Gives some of what nodes have in a portion to another one, or to nobody, within a transaction.
     ///
     /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is left:
     /// ``StrayClaims`` frees it.
-    static func giveAll(
+    ///
+    /// - Parameters:
+    ///   - page: The page at which the portion begins.
+    ///   - options: How many pages a portion has, and how many claims a transaction gives.
+    ///   - nodes: Whose claims are given.
+    ///   - node: Another node, or nil for nobody.
+    ///   - flags: What is to be noted at them.
+    ///   - db: Within a transaction.
+    /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last page.
+    /// - Throws: ``PostgresError``.
+    static func give(
+        at page: Int64,
+        _ options: PostgresOptions,
         of nodes: [Int64],
         to node: Int64? = nil,
         noting flags: DeliveryRow.Flags = [],
-        pages: Int64,
         _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        var page: Int64? = 0
-        while let start = page {
-            let portion = try ClaimedPortion(at: start, pages: pages, of: .nodes(nodes), db)
-            page = portion.next
-            guard !portion.leases.isEmpty else { continue }
-            try db.run(
-                """
-                UPDATE chapar.waiting w SET owner = $4, flags = flags | $5 FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
-                WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($3)
-                """,
-                [
-                    .integers(Array(portion.leases.keys)), .integers(Array(portion.leases.values)), .integers(nodes),
-                    .integer(node), .integer(flags.rawValue),
-                ]
-            )
-        }
+    ) throws(PostgresError) -> Int64? {
+        let most = options.claimsOfPortion
+        let portion = try ClaimedPortion(at: page, pages: options.pagesOfPortion, of: .nodes(nodes), most: most, db)
+        guard !portion.leases.isEmpty else { return portion.next }
+        try db.run(
+            """
+            UPDATE chapar.waiting w SET owner = $4, flags = flags | $5 FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
+            WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($3)
+            """,
+            [
+                .integers(Array(portion.leases.keys)), .integers(Array(portion.leases.values)), .integers(nodes),
+                .integer(node), .integer(flags.rawValue),
+            ]
+        )
+        // What was given is not found again.
+        return portion.leases.count < most ? portion.next : page
     }
 }

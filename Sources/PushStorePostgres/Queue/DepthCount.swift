@@ -55,6 +55,19 @@ struct DepthCount {
     /// What waits of each caller.
     func depthsOfCallers() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.caller) }
 
+    /// What waits at a backend and what is claimed of it, counted anew.
+    func depth(of backend: String) async throws(PostgresError) -> QueueDepth {
+        try await core.counter.transaction { (db) throws(PostgresError) -> QueueDepth in
+            let counts = try count(db)
+            let flows = try db.run("SELECT number FROM chapar.flows WHERE backend = $1", [.text(backend)])
+            var depth = QueueDepth()
+            for row in 0..<flows.count {
+                if let found = counts[flows.integer(row, 0) ?? 0] { depth.add(found) }
+            }
+            return depth
+        }
+    }
+
     private func sums(by name: KeyPath<Flow, String>) async throws(PostgresError) -> [String: QueueDepth] {
         let counts = try await newest()
         if counts.keys.contains(where: { core.flows.flow($0) == nil }) {

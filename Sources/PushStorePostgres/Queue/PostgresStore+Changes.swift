@@ -66,17 +66,18 @@ extension PostgresStore {
         """
 
     /// Hands what waits for a backend to another one: a change of names alone, however much waits.
+    ///
+    /// What waits is counted before, on the connection of ``DepthCount``: no outcome waits for the count to be recorded.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         guard backend != other else { return 0 }
-        let moved = try await transaction(on: core.recorder) { (db) throws(PostgresError) -> Int? in
-            let rows = try db.run(
-                """
-                SELECT count(*) FILTER (WHERE owner > 0), count(*) FROM chapar.waiting
-                WHERE flow IN (SELECT number FROM chapar.flows WHERE backend = $1)
-                """,
-                [.text(backend)]
-            )
-            guard rows.integer(0, 0) == 0 else { return nil }
+        let depth: QueueDepth
+        do throws(PostgresError) {
+            depth = try await DepthCount(core).depth(of: backend)
+        } catch {
+            throw error.storeError
+        }
+        guard depth.claimed == 0 else { return nil }
+        try await transaction(on: core.recorder) { (db) throws(PostgresError) in
             try db.run(
                 """
                 UPDATE chapar.flows f SET backend = $2, merged = f.merged OR EXISTS (
@@ -95,11 +96,10 @@ extension PostgresStore {
             )
             // A move back ends the former one.
             try db.run("DELETE FROM chapar.moves WHERE backend = target")
-            return Int(count: rows.integer(0, 1) ?? 0)
         }
         try await readFlows()
-        if moved != nil { core.stir(other, due: .min) }
-        return moved
+        core.stir(other, due: .min)
+        return depth.waiting
     }
 
     private func readFlows() async throws(StoreError) {

@@ -13,6 +13,11 @@ extension PostgresStore: TraceStore {
     /// A block may hold one event or hundreds: a small count of blocks would make tens of thousands of reads of small ones.
     private static let (blocksPerRead, bytesPerRead): (Int64, Int64) = (4_096, 1 << 19)
 
+    /// The tables without partitions whose rows hold what is of a user; `state` has the record of each erasure.
+    private static let tablesOfUsers = [
+        "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
+    ]
+
     /// So long the cleaning of one table may take.
     private static let longestCleaning = Duration.seconds(3_600)
 
@@ -192,7 +197,7 @@ extension PostgresStore: TraceStore {
     /// What is in its write-ahead log and in backups goes with these.
     public func clearRemoved() async throws(StoreError) {
         let tables = try await session(on: core.reader) { (db) throws(PostgresError) in
-            var tables = ["waiting"]
+            var tables = Self.tablesOfUsers
             for table in [Partitions.Table.notifications, .results, .awaited, .events] {
                 tables += try Partitions.days(of: table, db).map { table.name(of: $0) }
             }

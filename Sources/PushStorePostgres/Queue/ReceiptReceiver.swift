@@ -94,7 +94,7 @@ struct ReceiptReceiver {
                 // Hashes may meet; the platform's id in the log does not lie.
                 address.delivery != nil
                     || found.attemptLog.firstRange(of: JSONValue.string(address.platformID).bytes) != nil,
-                receipt.isFor(found.delivery.recipient)
+                receipt.isFor(found.delivery)
             else { continue }
             if let state = receipt.state {
                 // A state never comes back, and two events of one moment may be told in the same words: the state alone decides.

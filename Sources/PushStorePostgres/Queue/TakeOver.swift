@@ -3,6 +3,8 @@ internal import PushCore
 
 /// Frees what dead nodes had, in portions of the table, and then their places.
 ///
+/// A transaction reads so many pages and frees so many claims at most: a long one would hold up a node that comes back.
+///
 /// How far it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another has begun, and a
 /// node that comes back and dies once more is begun anew. Those that have been dead for longest come first, so that it comes to an end
 /// also while others die. A row that somebody changes at that moment is passed over, and everything is looked at once more before the
@@ -15,6 +17,8 @@ struct TakeOver {
         var backends: Set<String> = []
         /// Whether something is left that can be freed at once.
         var isLeft = false
+        /// Whether places were given up.
+        var hasPlaces = false
     }
 
     /// How far it has come, as the value of a mark.
@@ -36,7 +40,13 @@ struct TakeOver {
     /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
     ///
     /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead because it was set a moment ago.
-    private init?(at time: Date?, by node: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
+    /// Of those that have been looked for equally far `most` are taken.
+    private init?(
+        at time: Date?,
+        by node: Int64,
+        most: Int = .max,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) {
         // Nobody waits for another one: the lease of who waits would end meanwhile.
         let rows = try db.run(
             """
@@ -51,22 +61,22 @@ struct TakeOver {
         guard rows.count > 0 else { return nil }
         let first = rows.integer(0, 2) ?? 0
         let same = (0..<rows.count).filter { rows.integer($0, 2) == first }
-        nodes = same.compactMap { rows.integer($0, 0) }
-        marks = same.compactMap { rows.text($0, 1) }
+        nodes = same.prefix(most).compactMap { rows.integer($0, 0) }
+        marks = same.prefix(most).compactMap { rows.text($0, 1) }
         progress = Progress(mark: first)
     }
 
     /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or this node may not judge.
     static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
-        let pages = core.options.pagesOfPortion
+        let options = core.options
         var total = Freed()
         repeat {
             // The time first: when the clock was set, this node may not judge before it goes by the new one.
             let (now, time) = (core.now, core.databaseTime?.now)
             guard core.leaseHealth.mayJudge else { return total }
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try TakeOver(at: time, by: core.nodeNumber, db)?.freePortion(of: pages, now: now, db) ?? Freed()
+                try TakeOver(at: time, by: core.nodeNumber, db)?.freePortion(options, now: now, db) ?? Freed()
             }
             total.deliveries += freed.deliveries
             total.backends.formUnion(freed.backends)
@@ -75,30 +85,47 @@ struct TakeOver {
         return total
     }
 
-    /// Frees what nodes have that end now, or whose places are needed, and gives up the places, within a transaction.
-    static func end(
-        _ nodes: [Int64],
-        pages: Int64,
-        now: Int64,
-        _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        try ClaimedPortion.giveAll(of: nodes, noting: .recovered, pages: pages, db)
-        _ = try giveUpPlaces(of: nodes, now: now, db)
+    /// Gives up the place of the node that has been dead for longest, for a node that finds none: when gateways are killed soon after
+    /// each start, none lives long enough to judge another one.
+    ///
+    /// - Returns: False when no node is dead, another one is at it, or it takes too long; the next call goes on from there.
+    static func makeRoom(_ core: StoreCore) async throws(PostgresError) -> Bool {
+        let begin = ContinuousClock.now
+        let options = core.options
+        repeat {
+            let now = core.now
+            let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Freed? in
+                try TakeOver(at: nil, by: core.nodeNumber, most: 1, db)?.freePortion(options, now: now, db)
+            }
+            guard let freed else { return false }
+            if freed.hasPlaces { return true }
+        } while begin.duration(to: .now) < options.statementTimeout
+        return false
     }
 
     private func freePortion(
-        of pages: Int64,
+        _ options: PostgresOptions,
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Freed {
+        let most = options.claimsOfPortion
         // First: what they hold locked is passed over below.
         _ = try NodeSessions.end(of: nodes, db)
-        let portion = try ClaimedPortion(at: progress.page, pages: pages, of: .nodes(nodes), db)
+        let portion = try ClaimedPortion(
+            at: progress.page,
+            pages: options.pagesOfPortion,
+            of: .nodes(nodes),
+            most: most,
+            db
+        )
         var freed = Freed()
         freed.deliveries = try portion.free(portion.leases, noting: .recovered, db)
         var progress = progress
         if freed.deliveries < portion.leases.count { progress.hasSkipped = true }
-        if let next = portion.next {
+        if portion.leases.count >= most, freed.deliveries > 0 {
+            // There may be more in these pages; what was freed is not found again.
+            freed.isLeft = true
+        } else if let next = portion.next {
             progress.page = next
             freed.isLeft = true
         } else if progress.hasSkipped {
@@ -106,7 +133,7 @@ struct TakeOver {
         } else {
             freed.backends = try Self.giveUpPlaces(of: nodes, now: now, db)
             // There may be others that are looked for less far.
-            freed.isLeft = true
+            (freed.isLeft, freed.hasPlaces) = (true, true)
             return freed
         }
         try db.run(
@@ -120,7 +147,7 @@ struct TakeOver {
     }
 
     /// Frees entries of the outbox, and takes nodes out of the table; the backends of the entries.
-    private static func giveUpPlaces(
+    static func giveUpPlaces(
         of nodes: [Int64],
         now: Int64,
         _ db: isolated PostgresConnection

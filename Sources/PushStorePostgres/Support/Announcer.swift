@@ -120,7 +120,7 @@ final class Announcer: Sendable {
                 continue
             }
             do throws(PostgresError) {
-                let node = core.nodeNumber
+                let (node, channel) = (core.nodeNumber, core.options.channel)
                 try await connection.transaction { (db) throws(PostgresError) in
                     if !notes.isEmpty {
                         try db.run(
@@ -132,7 +132,7 @@ final class Announcer: Sendable {
                         )
                     }
                     try db.run(
-                        "SELECT pg_notify('chapar.work', message) FROM unnest($1::text[]) AS m(message)",
+                        "SELECT pg_notify('\(channel)', message) FROM unnest($1::text[]) AS m(message)",
                         [.texts(Self.messages(words))]
                     )
                 }
@@ -161,7 +161,8 @@ final class Announcer: Sendable {
     func listen(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
             do throws(PostgresError) {
-                try await connection.session { (db) throws(PostgresError) in try db.perform("LISTEN \"chapar.work\"") }
+                let channel = core.options.channel
+                try await connection.session { (db) throws(PostgresError) in try db.perform("LISTEN \"\(channel)\"") }
                 // What was told while nobody listened.
                 for backend in core.flows.backends { core.claimWaiters.stir(backend, isOlder: true) }
                 core.events.signal()

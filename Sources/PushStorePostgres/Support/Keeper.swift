@@ -13,14 +13,15 @@ struct Keeper {
 
     let core: StoreCore
     private var strays = StrayClaims()
+    private var handOver = HandOver()
     /// When the first of the other nodes' leases ends, unless it is renewed before.
     private var nextEnd: ContinuousClock.Instant?
-    /// Before the last look: a node that has joined since is looked for at once.
-    private var mark: AsyncSignal.Mark
+    /// A node that joins begins a round.
+    private let pace: RoundPace
 
     init(_ core: StoreCore) {
         self.core = core
-        mark = core.nodeJoined.mark
+        pace = RoundPace(core.nodeJoined)
     }
 
     /// Does what must be done before work is taken, by a node that has its place.
@@ -46,7 +47,6 @@ struct Keeper {
 
     /// Reads what other nodes have made, and until when they have their leases.
     private mutating func lookAround() async throws(PostgresError) {
-        mark = core.nodeJoined.mark
         try await WaitingEstimate(core).look()
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
@@ -76,11 +76,12 @@ struct Keeper {
         while true {
             let third = WaitingEstimate(core).isNearBound ? min(pause, .milliseconds(250)) : pause
             let span = Self.pause(third, until: nextEnd)
-            if !isBusy { await core.nodeJoined.wait(after: mark, atMost: span, SystemTime()) }
+            await pace.wait(atMost: isBusy ? .zero : span, SystemTime())
             if Task.isCancelled { return }
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
                 isBusy = try await ClockShift(core).run(within: pause)
+                if try await handOver.run(within: pause, core) { isBusy = true }
                 if looked.map({ $0.duration(to: .now) > Self.lookInterval }) ?? true {
                     if looked != nil { core.unknownClaims.lookAgain() }
                     try await lookForSnapshots()

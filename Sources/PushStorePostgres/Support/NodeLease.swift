@@ -49,20 +49,43 @@ struct NodeLease {
     }
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
+    ///
+    /// In portions under a lease that is renewed before each, and the place behind the last: where it stops between two, other nodes free
+    /// the rest when the lease is over.
     func end() async throws(PostgresError) {
-        let (numbers, pages, now) = (core.ownNumbers, core.options.pagesOfPortion, core.now)
-        try await core.pulse.transaction { (db) throws(PostgresError) in
-            try TakeOver.end(numbers, pages: pages, now: now, db)
+        let (options, number, numbers, now) = (core.options, core.nodeNumber, core.ownNumbers, core.now)
+        var page: Int64? = 0
+        while let start = page {
+            // Where the place is lost already another node frees the same.
+            _ = try await core.pulse.session { (db) throws(PostgresError) in
+                try Self.prolong(number, options.nodeLease, db)
+            }
+            page = try await core.keeper.transaction { (db) throws(PostgresError) -> Int64? in
+                try ClaimedPortion.give(at: start, options, of: numbers, noting: .recovered, db)
+            }
+        }
+        _ = try await core.keeper.transaction { (db) throws(PostgresError) in
+            try TakeOver.giveUpPlaces(of: numbers, now: now, db)
         }
     }
 
-    /// Takes a number that was never used and the lowest free slot.
+    /// Takes a place, that of a dead node where no other is free.
+    ///
+    /// What this node has under a former number is given to the new one by ``HandOver``.
     private func register() async throws(PostgresError) {
+        while try await !takePlace() {
+            guard try await TakeOver.makeRoom(core) else {
+                throw .declined(.failed("\(NodeNumbers.slots) gateways share \(core.options) already: no more can"))
+            }
+        }
+    }
+
+    /// Takes a number that was never used and the lowest free slot; false when none is free.
+    private func takePlace() async throws(PostgresError) -> Bool {
         let (options, core) = (core.options, core)
-        let former = core.nodeNumber
-        try await core.pulse.transaction { (db) throws(PostgresError) in
+        return try await core.pulse.transaction { (db) throws(PostgresError) -> Bool in
+            try core.refuseNewer(db)
             try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
-            try Self.makeRoom(pages: options.pagesOfPortion, now: core.now, db)
             let rows = try db.run(
                 """
                 INSERT INTO chapar.nodes (slot, name, lease_until)
@@ -71,48 +94,36 @@ struct NodeLease {
                 """,
                 [.integer(NodeNumbers.slots), .text(options.nodeName), .text("\(options.nodeLease.inSeconds)")]
             )
-            guard let number = rows.integer(0, 0), let slot = rows.integer(0, 1) else {
-                throw .declined(.failed("\(NodeNumbers.slots) gateways share \(options) already: no more can"))
-            }
+            guard let number = rows.integer(0, 0), let slot = rows.integer(0, 1) else { return false }
             let highest = try NodeNumbers.highest(db)
-            if former != 0 {
-                // What it still has goes with it: others would take it for what a node left that is gone.
-                try ClaimedPortion.giveAll(of: [former], to: number, pages: options.pagesOfPortion, db)
-            }
             if options.preparesStatements { try core.sessions.note(of: number, db) }
             core.become(node: number, slot: slot, above: highest)
             try core.noteBackends(db)
             // Whether there is somebody to hear it is not known yet, and it is told once.
-            try db.run("SELECT pg_notify('chapar.work', $1)", [.text(Announcer.Word.nodes.text)])
+            try db.run("SELECT pg_notify('\(options.channel)', $1)", [.text(Announcer.Word.nodes.text)])
+            return true
         }
     }
 
-    /// Gives up the place of the node that has been dead for longest, where no place is free: when gateways are killed soon after each
-    /// start, none lives long enough to do so.
-    private static func makeRoom(
-        pages: Int64,
-        now: Int64,
+    /// Renews the lease of a node; false when it has no place any more.
+    private static func prolong(
+        _ number: Int64,
+        _ lease: Duration,
         _ db: isolated PostgresConnection
-    ) throws(PostgresError) {
-        let rows = try db.run(
-            """
-            SELECT number FROM chapar.nodes WHERE lease_until < clock_timestamp() AND (SELECT count(*) >= $1 FROM chapar.nodes)
-            ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
-            """,
-            [.integer(NodeNumbers.slots)]
-        )
-        if let number = rows.integer(0, 0) { try TakeOver.end([number], pages: pages, now: now, db) }
+    ) throws(PostgresError) -> Bool {
+        try db.run(
+            "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
+            [.integer(number), .text("\(lease.inSeconds)")]
+        ).changed == 1
     }
 
     private func renew() async throws(PostgresError) {
         let (options, number) = (core.options, core.nodeNumber)
+        // Beside a node that has its lease no newer program changes the tables in a way that this one would misread.
+        let hasGap = !core.leaseHealth.isUnbroken(since: .now)
         let isAlive = try await core.pulse.session { [core] (db) throws(PostgresError) in
-            let isAlive =
-                try db.run(
-                    "UPDATE chapar.nodes SET lease_until = clock_timestamp() + make_interval(secs => $2::float8) WHERE number = $1",
-                    [.integer(number), .text("\(options.nodeLease.inSeconds)")]
-                ).changed == 1
-            guard isAlive else { return false }
+            if hasGap { try core.refuseNewer(db) }
+            guard try Self.prolong(number, options.nodeLease, db) else { return false }
             if options.preparesStatements { try core.sessions.note(of: number, db) }
             try core.noteBackends(db)
             return true
@@ -121,6 +132,7 @@ struct NodeLease {
         core.logger.warning("this node was taken for dead and goes on under a new number")
         try await awaitNodes()
         try await register()
+        core.nodeJoined.signal()
     }
 
     /// Waits, where no node has a lease that the clock can have written as it is now, until each that lives has renewed its own.

@@ -28,6 +28,9 @@ extension PostgresStore: NodeExchange {
         }
     }
 
+    /// False until the node has renewed its lease for a whole one without a gap.
+    public var mayJudge: Bool { core.leaseHealth.mayJudge }
+
     /// Writes it into the node's row, at each renewal of its lease where that fails.
     public func declare(backends: Set<String>) async throws(StoreError) {
         let core = core

@@ -45,6 +45,8 @@ struct WaitingEstimate {
     private static let mostCounted = 100_000
     /// Up to this bound what waits is counted when it is near the bound.
     private static let mostCountedNear = 1_000_000
+    /// So long a count may take: the round of ``Keeper`` waits for it.
+    private static let longestCount = Duration.milliseconds(500)
     /// So long the server may take for an estimate of its own.
     private static let longestEstimate = Duration.seconds(5)
 
@@ -64,11 +66,13 @@ struct WaitingEstimate {
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// Looks, and notes what it finds; between two counts near the bound what is known stays.
+    /// Looks, and notes what it finds.
+    ///
+    /// Between two counts near the bound, and when a count takes too long, what is known stays.
     func look() async throws(PostgresError) {
         let bound = core.options.maximumWaiting
         let mark = core.waitingCount.withLock { $0.mark }
-        let found: Int64
+        var found: Int64?
         if bound <= Self.mostCounted {
             found = try await count()
         } else if bound > Self.mostCountedNear || !isNearBound {
@@ -79,16 +83,27 @@ struct WaitingEstimate {
             found = try await count()
             core.exactCounts.withLock { $0.note(from: begin, to: .now) }
         }
+        // What is known may be of another server, or nothing yet.
+        if found == nil, core.keeper.isNew.load(ordering: .acquiring) { found = try await estimate() }
+        guard let found else { return }
         core.waitingCount.withLock { $0.note(found, since: mark) }
     }
 
     /// Whether so much waits that it has to be known soon how much.
     var isNearBound: Bool { core.waitingCount.withLock { $0.most } > Int64(core.options.maximumWaiting) / 2 }
 
-    private func count() async throws(PostgresError) -> Int64 {
+    /// How many there are; nil when counting them takes too long.
+    private func count() async throws(PostgresError) -> Int64? {
         let most = core.options.maximumWaiting + 1
-        return try await core.keeper.session { (db) throws(PostgresError) in
-            try db.run("SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(most)) AS w").integer(0, 0) ?? 0
+        let statement = "SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(most)) AS w"
+        do throws(PostgresError) {
+            return try await core.keeper.single(statement, [], within: Self.longestCount) {
+                (rows) throws(PostgresError) in
+                rows.integer(0, 0)
+            }
+        } catch {
+            guard error.isTimeout else { throw error }
+            return nil
         }
     }
 

@@ -104,7 +104,7 @@ final class ReceiptTables {
         for delivery in try candidates(entry.address) {
             var known = try look(at: delivery, entry.address)
             if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
-            guard let (stored, attemptLog) = known, entry.isFor(stored.recipient) else { continue }
+            guard let (stored, attemptLog) = known, entry.isFor(stored) else { continue }
             var found = stored
             if let state = entry.state {
                 // A state never comes back, and two events of one moment may be told in the same words: the state alone decides.

@@ -76,14 +76,15 @@ extension StoreConformance {
             try expect(try await store.counts(id), is: [.opened: 2], "counts")
             await store.close()
         },
-        StoreConformanceCase("A receipt finds no delivery to a recipient that it cannot be about") { fixture in
+        StoreConformanceCase("A receipt finds no delivery that it cannot be about, told with its sender") { fixture in
             let store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time))
             try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
             let number = ReceiptAddress(delivery: id.rawValue)
             let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
-            for (isFor, word) in [(false, "unknown"), (true, "recorded")] {
-                let entry = ReceiptEntry(number, state: .opened, logEntry: logEntry, isFor: { _ in isFor }) { _ in [1] }
+            for (isRight, word) in [(false, "unknown"), (true, "recorded")] {
+                let isFor = { @Sendable (delivery: ReceivedDelivery) in isRight && delivery.caller == "shop" }
+                let entry = ReceiptEntry(number, state: .opened, logEntry: logEntry, isFor: isFor) { _ in [1] }
                 let received = try await store.record([entry])
                 try expect(received[0].word, is: word, "the answer")
             }

@@ -374,6 +374,118 @@ struct APITenancyTests {
         #expect(rig.platforms["own-apns"]?.uses == ["resume"] && rig.platforms["farmhouse"]?.uses == [])
     }
 
+    @Test("reports clicks on what it may see, and on what went to the device or the user that it names")
+    func clicks() async throws {
+        let rig = try await Rig()
+        let claims = try await rig.harness.store.claim(backend: "farmhouse", limit: 10, wait: .zero)
+        try await rig.harness.store.record(
+            claims.map { claim in
+                Resolution(
+                    of: claim,
+                    .end(.acceptedByPlatform),
+                    attempt: Array(#"{"outcome":"accepted","platform_id":"m1"}"#.utf8),
+                    event: Array("{}".utf8),
+                    receipt: ReceiptAddress(backend: "farmhouse", platformID: "m1", token: nil)
+                )
+            }
+        )
+        let id = try #require(NotificationID(rig.note))
+        func counts() async throws -> [DeliveryState: Int]? { try await rig.harness.store.notification(id)?.counts }
+        #expect(try await counts() == [.acceptedByPlatform: 1])
+        func click(_ key: String, _ message: String, _ more: String = "") async throws -> APIHarness.Reply {
+            let body = #"{"user_info":{"id":"\#(message)"}\#(more)}"#
+            let path = "/v1/backends/farmhouse/clicks"
+            return try await rig.harness.send(.post, path, body, headers: APIHarness.bearer(key))
+        }
+        let others = [
+            "", #","user_id":"visitor""#, #","device":"tablet""#, #","user_id":"planted-user","device":"tablet""#,
+        ]
+        for more in others {
+            let foreign = try await click("other-caller", "m1", more)
+            let unknown = try await click("other-caller", "m0", more)
+            #expect(foreign.status == 200 && foreign.json["deliveries"] == [], "\(more): \(foreign.text)")
+            #expect(Self.told(foreign, [:]) == Self.told(unknown, [:]), "\(more)")
+        }
+        for key in ["other-app", "other-backend", "other-admin"] {
+            #expect(try await click(key, "m1", #","device":"phone""#).status == 404, "\(key)")
+        }
+        #expect(try await counts() == [.acceptedByPlatform: 1])
+        for (key, more) in [
+            ("other-caller", #","user_id":"planted-user""#), ("other-caller", #","device":"phone""#), ("owner-key", ""),
+        ] {
+            let taken = try await click(key, "m1", more)
+            let delivery = taken.json["deliveries"]?.arrayValue?.first
+            #expect(delivery?["notification"]?.stringValue == rig.note, "\(key) \(more): \(taken.text)")
+            #expect(delivery?["state"] == "opened", "\(key) \(more): \(taken.text)")
+        }
+        #expect(try await counts() == [.opened: 1])
+    }
+
+    @Test("gets events of its backends, and of devices and users of their app with the scope for devices only")
+    func events() async throws {
+        let reader = APIHarness.key("reader", [.read], backends: ["own-apns"])
+        let every = APIHarness.key("every-reader", [.read])
+        let rig = try await Rig(keys: [reader, every])
+        let at = rig.harness.time.now
+        func notice(_ name: String, _ backend: String, device: String?) -> [UInt8] {
+            let detail: JSONObject = ["user": "planted-user"]
+            let notice = BackendNotice(.info, name, device: device, message: "m", detail: detail)
+            return EventJSON.notice(notice, backend: backend, at: at)
+        }
+        func operation(_ name: String, _ app: AppName) -> [UInt8] {
+            let event: JSONObject = [
+                "type": "operation.done", "operation": .string(name), "backend": "own-apns",
+                "device": .string(app.key("phone")), "user": .string(app.key("visitor")),
+            ]
+            return JSONValue.object(event).bytes
+        }
+        try await rig.harness.store.publish([
+            notice("of-device", "own-apns", device: Self.kiosk.key("phone")),
+            notice("of-none", "own-apns", device: nil),
+            notice("of-farm", "farmhouse", device: Self.kiosk.key("phone")),
+            notice("of-farms", "farmhouse", device: nil),
+            // The backend's name was another app's then.
+            notice("of-before", "own-apns", device: Self.agora.key("phone")),
+            operation("op-before", Self.agora),
+            operation("op-own", Self.kiosk),
+        ])
+        let names = ["of-device", "of-none", "of-farm", "of-farms", "of-before", "op-before", "op-own"]
+        func shown(_ key: GatewayConfiguration.APIKey) async throws -> (names: [String], text: String) {
+            let text = try await Self.stream(rig.harness, key).text
+            return (names.filter { text.contains("\"\($0)\"") }, text)
+        }
+        let holder = try #require(Self.strangers(rig.note).map(\.key).first { $0.name == "other-backend" })
+        let full = try await shown(holder)
+        #expect(full.names == ["of-device", "of-none", "op-own"] && full.text.contains("planted-user"))
+        let bound = try await shown(reader)
+        #expect(bound.names == ["of-none"] && !bound.text.contains("planted-user"), "\(bound.text)")
+        let whole = try await shown(every)
+        #expect(whole.names == ["of-none", "of-farms"] && !whole.text.contains("planted-user"), "\(whole.text)")
+    }
+
+    @Test("changes what a module keeps of an app with all of the app's backends only")
+    func modules() async throws {
+        var ofApp = APIHarness.key("app-admin", [.admin])
+        ofApp.app = Self.kiosk
+        let both = APIHarness.key("both-admin", [.admin], backends: ["own-apns", "farmhouse"])
+        let rig = try await Rig(keys: [ofApp, both])
+        let statuses = [("other-admin", 403), ("app-admin", 200), ("both-admin", 200), ("boss", 200)]
+        for entry in TenancyRequests.all where entry.route.hasPrefix("POST /v1/apps/") {
+            let call = try #require(entry.calls.first)
+            for (key, status) in statuses {
+                let path = Self.fill(call.path, ["$APP": "kiosk-shop"])
+                let headers = APIHarness.bearer(key)
+                let reply = try await rig.harness.send(.post, path, call.body, headers: headers)
+                #expect(reply.status == status, "\(key): \(path): \(reply.text)")
+                #expect(status == 200 || reply.code == "forbidden", "\(key): \(path)")
+                guard key != "boss" else { continue }
+                let foreign = Self.fill(call.path, ["$APP": "zq-world"])
+                let other = try await rig.harness.send(.post, foreign, call.body, headers: headers)
+                #expect(other.status == 404, "\(key): \(foreign): \(other.text)")
+            }
+        }
+    }
+
     @Test("sees the numbers of its backends and app, and those of the gateway as a whole")
     func metrics() async throws {
         let rig = try await Rig()
@@ -421,6 +533,9 @@ private final class AblePlatform: PushBackend, MessageCanceller, ClickReader {
 
     func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
         other.withLock { $0.append("click") }
-        return ClickResult(receipt: nil, notification: [:], forwarding: nil)
+        let receipt = click.payload["id"]?.stringValue.map {
+            DeliveryReceipt(.opened, platformID: $0, reason: "opened", at: click.at)
+        }
+        return ClickResult(receipt: receipt, notification: [:], forwarding: nil)
     }
 }

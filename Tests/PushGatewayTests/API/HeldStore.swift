@@ -73,6 +73,9 @@ final class HeldStore: NotificationStore {
         contents.withLock { ($0.claimsRefused, $0.losesClaim) = (count, true) }
     }
 
+    /// Loses what was claimed before this moment.
+    func loseClaims() { contents.withLock { $0.claimsLostAt = .now } }
+
     /// Whether a claim was made and lost.
     var hasLostClaim: Bool { contents.withLock { $0.claimsLostAt != nil } }
 

@@ -39,6 +39,13 @@ struct UserErasureTests {
             )
         }
 
+        /// An erasure of whose removals no platform is told.
+        func erasure(in store: any StateStore & TraceStore) -> UserErasure {
+            UserErasure(store: store, devices: self.store, outbox: nil, time: time, apps: [:])
+        }
+
+        func hash() async throws -> String { try await KeyedHash(store)("user", "ada-lovelace") }
+
         func call(_ method: HTTPRequest.Method, _ path: String, _ body: String? = nil) async throws -> APIHarness.Reply
         {
             try await APIHarness.send(api.responder, method, path, body)
@@ -305,8 +312,8 @@ struct UserErasureTests {
                 time: rig.time,
                 apps: [:]
             )
-            let (traces, done) = try await erasure.begin("ada-lovelace", hash: "h")
-            let report = try await erasure.run(traces, "h", done)
+            let done = try await erasure.begin("ada-lovelace", hash: "h")
+            let report = try await erasure.run(erasure.calls("h"), done)
             #expect(report.isComplete && !report.isFinished && report.pendingEntries == 2)
             #expect(try await erasure.resume(hash: "h") == false, "the platforms were not told")
             let changes = try await rig.store.unplannedChanges(limit: 10, wait: .zero)
@@ -457,5 +464,236 @@ struct UserErasureTests {
             #expect(third.json["deliveries"]?["removed"]?.integerValue == 0)
             #expect(try await rig.call(.delete, "/v1/users/anonymous").status == 404)
         }
+    }
+
+    @Test("Calls that overlap keep a record each, and what a stop leaves of both is erased by the next start")
+    func overlapping() async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let hash = try await rig.hash()
+            let store = SteeredStore(rig.store)
+            store.isHeld.withLock { $0 = true }
+            let reports = try await withThrowingTaskGroup(of: UserErasure.Report?.self) { group in
+                group.addTask { try await rig.state.erasures.erase("ada-lovelace", rig.state, store).report }
+                while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
+                group.addTask { try await rig.state.erasures.erase("ada-lovelace", rig.state, store).report }
+                while rig.time.sleeping < 2 { try await Task.sleep(for: .milliseconds(5)) }
+                #expect(try await rig.erasure(in: rig.store).records(of: hash).count == 2)
+                rig.state.erasures.finish()
+                return try await group.reduce(into: [UserErasure.Report?]()) { $0.append($1) }
+            }
+            #expect(reports.count == 2 && reports.allSatisfy { $0?.isSearching == true })
+            #expect(reports.compactMap { $0?.devices }.reduce(0, +) == 2)
+            #expect(try await rig.erasure(in: rig.store).records(of: hash).count == 2)
+            #expect(try await rig.erasure(in: rig.store).resume(hash: hash) == true)
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
+            let events = try await rig.events()
+            #expect(!events.contains { event in Self.traces.contains { event.contains($0) } })
+        }
+    }
+
+    @Test("Who has a device next keeps what came to it, however often the first owner is erased again")
+    func nextOwner() async throws {
+        try await run { rig in
+            _ = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            // They are being sent: the first call stays on record.
+            let claims = try await rig.store.claim(backend: "ios", limit: 10, wait: .zero)
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
+            let body = #"{"user":"eve","tokens":{"ios-apns":"\#(String(repeating: "aaaa", count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/phone-a", body).status == 201)
+            let new = try await rig.send(#"{"devices":["phone-a"]}"#, "For Eve there")
+            try await rig.deliver(1)
+            try await rig.store.publish([Array(#"{"type":"device.seen","user":"eve","device":"phone-a"}"#.utf8)])
+            let events = try await rig.events().filter { $0.contains("phone-a") && $0.contains(new) }
+            #expect(!events.isEmpty)
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 202)
+            try await rig.store.record(
+                claims.map { claim in
+                    let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: rig.time.now)
+                    return Resolution(of: claim, .end(.acceptedByPlatform), event: event)
+                }
+            )
+            let hash = try await rig.hash()
+            #expect(try await rig.erasure(in: rig.store).resume(hash: hash) == true)
+            let story = try await rig.call(.get, "/v1/notifications/\(new)/deliveries")
+            #expect(story.status == 200 && story.text.contains("phone-a") && !story.text.contains("erased:"))
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
+            let left = try await rig.events()
+            #expect(events.allSatisfy { left.contains($0) })
+            #expect(left.contains { $0.contains("device.seen") && $0.contains("phone-a") })
+            #expect(!left.contains { $0.contains("ada-lovelace") || $0.contains("For Ada") })
+        }
+    }
+
+    @Test("A call that is cut while devices are removed leaves to a device's next owner what came to it since")
+    func cutAtRemoval() async throws {
+        try await run { rig in
+            let hash = try await rig.hash()
+            let end = try await rig.store.tracesEnd()
+            // As a process leaves it that ends after it has removed a device.
+            #expect(try await rig.store.delete("phone-a"))
+            let record = #"""
+                {"user":"ada-lovelace","devices":["phone-a"],"recipients":["device:phone-a"],
+                "last_delivery":\#(end.delivery),"last_event":\#(end.event),"phase":"removing"}
+                """#
+            try await rig.store.saveState("erasures/\(hash)/1", Array(record.utf8))
+            let body = #"{"user":"eve","tokens":{"ios-apns":"\#(String(repeating: "aaaa", count: 16))"}}"#
+            #expect(try await rig.call(.put, "/v1/devices/phone-a", body).status == 201)
+            let new = try await rig.send(#"{"devices":["phone-a"]}"#, "For Eve")
+            try await rig.store.publish([Array(#"{"type":"device.seen","device":"phone-a"}"#.utf8)])
+            try await rig.deliver(10)
+            #expect(try await rig.erasure(in: rig.store).resume(hash: hash) == true)
+            #expect(try await rig.call(.get, "/v1/devices/tablet-a").status == 404)
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
+            #expect(try await rig.call(.get, "/v1/notifications/\(new)").status == 200)
+            #expect(try await rig.events().contains { $0.contains("device.seen") && $0.contains("phone-a") })
+        }
+    }
+
+    @Test("Room on disk that a failing store did not clear is cleared by the gateway itself")
+    func cutAtClearing() async throws {
+        try await run { rig in
+            _ = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let hash = try await rig.hash()
+            let store = SteeredStore(rig.store)
+            let erasure = rig.erasure(in: store)
+            let done = try await erasure.begin("ada-lovelace", hash: hash)
+            store.isFailing.withLock { $0 = true }
+            await #expect(throws: StoreError.self) { _ = try await erasure.run(erasure.calls(hash), done) }
+            #expect(try await UserErasure.unfinished(in: rig.store) == [hash])
+            let name = try #require(try await erasure.records(of: hash).first)
+            let record = try #require(try await rig.store.loadState(name))
+            let text = String(decoding: record, as: UTF8.self)
+            #expect(!Self.traces.contains { text.contains($0) }, "the record goes after the clearing")
+            store.isFailing.withLock { $0 = false }
+            #expect(try await erasure.resume(hash: hash) == true)
+            #expect(store.cleared.withLock { $0 } == 1)
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+        }
+    }
+
+    @Test("The end of the gateway ends a search, which the next start makes good")
+    func endOfGateway() async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada")
+            try await rig.deliver(10)
+            let hash = try await rig.hash()
+            _ = try await rig.erasure(in: rig.store).begin("ada-lovelace", hash: hash)
+            let store = SteeredStore(rig.store)
+            store.isHeld.withLock { $0 = true }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await rig.state.erasures.run(rig.state, store, quiet) }
+                while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
+                rig.state.erasures.finish()
+                try await group.waitForAll()
+            }
+            #expect(try await UserErasure.unfinished(in: rig.store) == [hash])
+            #expect(try await rig.erasure(in: rig.store).resume(hash: hash) == true)
+            #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
+        }
+    }
+
+    @Test("What an earlier version has begun is ended", arguments: [false, true])
+    func earlierVersion(isComplete: Bool) async throws {
+        try await run { rig in
+            let id = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada")
+            try await rig.deliver(1)
+            let hash = try await rig.hash()
+            #expect(try await rig.store.delete("phone-a"))
+            let end = try await rig.store.tracesEnd()
+            let complete = isComplete ? #","complete":true"# : ""
+            let record = #"""
+                {"user":"ada-lovelace","devices":["phone-a"],"recipients":["device:phone-a"],
+                "last_delivery":\#(end.delivery),"last_event":\#(end.event)\#(complete)}
+                """#
+            try await rig.store.saveState("erasing/\(hash)", Array(record.utf8))
+            #expect(try await UserErasure.unfinished(in: rig.store) == [hash])
+            let store = SteeredStore(rig.store)
+            #expect(try await rig.erasure(in: store).resume(hash: hash) == true)
+            #expect(store.cleared.withLock { $0 } == (isComplete ? 2 : 1))
+            #expect(try await UserErasure.unfinished(in: rig.store).isEmpty)
+            if !isComplete { #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404) }
+            #expect(try await !rig.events().contains { $0.contains("phone-a") })
+        }
+    }
+
+    @Test("While sixteen calls for a user are unfinished a further one is told so, and removes nothing")
+    func bound() async throws {
+        try await run { rig in
+            let hash = try await rig.hash()
+            for number in 0..<16 {
+                let record = #"{"user":"ada-lovelace","last_delivery":0,"last_event":0,"phase":"searching"}"#
+                try await rig.store.saveState("erasures/\(hash)/\(number)", Array(record.utf8))
+            }
+            let refused = try await rig.call(.delete, "/v1/users/ada-lovelace")
+            #expect(refused.status == 429 && refused.json["code"] == "erasures_unfinished", "\(refused.text)")
+            #expect(refused.headers[.retryAfter] == "30")
+            #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 200)
+            #expect(try await rig.call(.delete, "/v1/users/eve").status == 200, "another user")
+            #expect(try await rig.erasure(in: rig.store).resume(hash: hash) == true)
+            #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").json["devices"]?.integerValue == 2)
+        }
+    }
+}
+
+extension UserErasure {
+    /// Goes on with what is on record, as the gateway does; returns whether it is finished, nil when none is on record.
+    fileprivate func resume(hash: String) async throws(StoreError) -> Bool? {
+        let calls = try await calls(hash)
+        guard !calls.isEmpty else { return nil }
+        return try await run(calls).isFinished
+    }
+}
+
+/// A store of which a test holds searches through events until they are cancelled, and makes the cleaning fail.
+private final class SteeredStore: StateStore, TraceStore {
+    let isHeld = Mutex(false)
+    let isFailing = Mutex(false)
+    /// How many searches were held.
+    let holding = Mutex(0)
+    /// How often room on disk was cleared.
+    let cleared = Mutex(0)
+    private let store: SQLiteStore
+    private let never = AsyncSignal()
+
+    init(_ store: SQLiteStore) { self.store = store }
+
+    func loadState(_ name: String) async throws(StoreError) -> [UInt8]? { try await store.loadState(name) }
+
+    func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
+        try await store.saveState(name, value)
+    }
+
+    func tracesEnd() async throws(StoreError) -> UserTraces.End { try await store.tracesEnd() }
+
+    func eraseDeliveries(
+        of traces: UserTraces,
+        event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
+        state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
+        progress: (ErasedDeliveries) async throws(StoreError) -> Void
+    ) async throws(StoreError) {
+        try await store.eraseDeliveries(of: traces, event: event, state: state, progress: progress)
+    }
+
+    func redactEvents(_ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?) async throws(StoreError) -> Int {
+        if isHeld.withLock({ $0 }) {
+            holding.withLock { $0 += 1 }
+            await never.wait(after: .start)
+            throw .closed
+        }
+        return try await store.redactEvents(redact)
+    }
+
+    func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String] {
+        try await store.stateNames(beginningWith: prefix)
+    }
+
+    func clearRemoved() async throws(StoreError) {
+        if isFailing.withLock({ $0 }) { throw .failed("the test says so") }
+        try await store.clearRemoved()
+        cleared.withLock { $0 += 1 }
     }
 }

@@ -183,7 +183,8 @@ final class DispatcherRig: Sendable {
         plan: DeliveryPlan,
         lives: Duration = .seconds(3600),
         dueIn: Duration? = nil,
-        activity: String? = nil
+        activity: String? = nil,
+        caller: String = ""
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
@@ -197,7 +198,7 @@ final class DispatcherRig: Sendable {
             content: lives > .zero ? content : Self.nowOrNever,
             recipients: recipients,
             plan: plan,
-            caller: "",
+            caller: caller,
             acceptedAt: now,
             dueAt: dueIn.map { now.addingTimeInterval($0.inSeconds) },
             expiresAt: now.addingTimeInterval(life),

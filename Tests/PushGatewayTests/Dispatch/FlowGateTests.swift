@@ -36,14 +36,14 @@ struct FlowGateTests {
         let state = Box(FlowGate.State())
         _ = state { $0.step(window: 1000, at: now) }
         state.value.inFlight = 1000
-        #expect(!state({ $0.finish(100) }))
-        #expect(state({ $0.finish(150) }))
+        #expect(!state({ $0.finish(Int64(1)...100) }))
+        #expect(state({ $0.finish(Int64(101)...250) }))
         state.value.inFlight = 1
-        #expect(state({ $0.finish(1) }))
+        #expect(state({ $0.finish([251]) }))
         let small = Box(FlowGate.State())
         _ = small { $0.step(window: 2, at: now) }
         small.value.inFlight = 2
-        #expect(small({ $0.finish(1) }))
+        #expect(small({ $0.finish([1]) }))
     }
 
     @Test("A pause holds until its time, and a shorter one does not shorten it")
@@ -72,14 +72,14 @@ struct FlowGateTests {
         )
         #expect(state.value.blockDetail == ("key", "Mend it."))
         #expect(state({ $0.step(window: 1000, at: first) }) == .claim(1))
-        state.value.inFlight = 1
-        #expect(state({ $0.step(window: 1000, at: first) }) == .wait(until: nil))
+        state { $0.begin([1], at: first) }
+        #expect(state({ $0.step(window: 1000, at: first) }) == .wait(until: first.addingTimeInterval(1)))
         #expect(
             state({ $0.park(reason: "key", detail: nil, at: first) })
                 == .parked(until: second, reason: "key", detail: nil, isFirst: false)
         )
-        state.value.inFlight = 0
-        #expect(state({ $0.works(1, at: first) }) == nil, "the answer of a message sent before")
+        #expect(state({ $0.finish([1]) }))
+        #expect(state({ $0.works(1, isProbe: false, at: second) }) == nil, "the answer of a message sent before")
         #expect(state({ $0.works(1, at: second) }) == .resumed)
         #expect(state({ $0.works(1, at: second) }) == nil)
         #expect(state({ $0.step(window: 1000, at: second) }) == .claim(1000))
@@ -109,6 +109,74 @@ struct FlowGateTests {
         #expect(state.value.status == .sending && state.value.blockDetail.reason == nil)
     }
 
+    private static let busy = BackendSignal.slow(reason: "busy", detail: nil)
+
+    private func message(_ delivery: Int64, sentAt: Date) -> FlowGate.State.Message {
+        FlowGate.State.Message(delivery: delivery, sentAt: sentAt)
+    }
+
+    @Test("A message that hangs since before the pause keeps no probe back, and neither does a probe that hangs")
+    func hangingProbe() {
+        let state = Box(FlowGate.State())
+        func at(_ seconds: Double) -> Date { now.addingTimeInterval(seconds) }
+        state { $0.begin([1, 2], at: now) }
+        let shut = state { $0.apply(Self.busy, of: message(1, sentAt: now), at: now) }
+        #expect(shut.0 != nil && shut.wakes, "a loop that waits for room learns the time of the probe")
+        #expect(state({ $0.finish([1]) }))
+        #expect(state({ $0.step(window: 2, at: at(1)) }) == .claim(1), "beside the one that hangs")
+        state { $0.begin([3], at: at(1)) }
+        #expect(state({ $0.step(window: 2, at: at(9)) }) == .wait(until: nil), "the window has no room")
+        #expect(state({ $0.step(window: 10, at: at(1)) }) == .wait(until: at(2)))
+        #expect(state({ $0.step(window: 10, at: at(2)) }) == .claim(1), "beside a probe that hangs")
+        state { $0.begin([4], at: at(2)) }
+        #expect(state({ $0.step(window: 10, at: at(2)) }) == .wait(until: at(4)), "for longer with each")
+        #expect(state({ $0.apply(.works, of: message(2, sentAt: now), at: at(3)) }).0 == nil)
+        #expect(state({ $0.apply(.works, of: message(4, sentAt: at(2)), at: at(3)) }).0 == .resumed)
+        #expect(!state({ $0.isProbe(anyOf: [3]) }), "its answer is of no account any more")
+    }
+
+    @Test("Probes are remembered up to a bound")
+    func manyProbes() {
+        let state = Box(FlowGate.State())
+        _ = state { $0.apply(Self.busy, at: now) }
+        state { $0.begin(Int64(1)...100, at: now) }
+        #expect(!state({ $0.isProbe(anyOf: Int64(1)...92) }))
+        #expect(state({ $0.isProbe(anyOf: [93]) }) && state({ $0.isProbe(anyOf: [100]) }))
+    }
+
+    @Test("The late refusal of a message sent before the pause hides no accepted probe, and shuts the gate no more")
+    func lateRefusal() {
+        for late in [Self.busy, .park(reason: "key", detail: nil)] {
+            let state = Box(FlowGate.State())
+            func at(_ seconds: Double) -> Date { now.addingTimeInterval(seconds) }
+            state { $0.begin([1, 2, 3], at: now) }
+            _ = state { $0.apply(Self.busy, of: message(1, sentAt: now), at: now) }
+            #expect(state({ $0.step(window: 10, at: at(1)) }) == .claim(1))
+            state { $0.begin([4], at: at(1)) }
+            #expect(state({ $0.apply(late, of: message(2, sentAt: now), at: at(1.1)) }).0 == nil)
+            #expect(state({ $0.apply(.works, of: message(4, sentAt: at(1)), at: at(1.2)) }).0 == .resumed)
+            #expect(state({ $0.apply(late, of: message(3, sentAt: now), at: at(1.3)) }).0 == nil)
+            #expect(state.value.status == .sending)
+            #expect(state({ $0.apply(late, of: message(5, sentAt: at(1.4)), at: at(1.5)) }).0 != nil)
+            #expect(state.value.status != .sending)
+        }
+    }
+
+    @Test("The late failure of a message sent before does not open a breaker again whose probe is taken")
+    func lateFailure() {
+        let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
+        let fails = BackendSignal.fails(reason: "deadline")
+        let later = now.addingTimeInterval(30)
+        state { $0.begin([1, 2, 3], at: now) }
+        _ = state { $0.apply(fails, of: message(1, sentAt: now), at: now) }
+        #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
+        state { $0.begin([4], at: later) }
+        #expect(state({ $0.apply(fails, of: message(2, sentAt: now), at: later) }).0 == nil)
+        #expect(state({ $0.apply(.works, of: message(4, sentAt: later), at: later) }).0 == .closed)
+        #expect(state({ $0.apply(fails, of: message(3, sentAt: now), at: later) }).0 == nil)
+        #expect(state.value.breakerState.status == .closed)
+    }
+
     @Test("A platform that slows us again and again gets a second's pause each time, and one line in ten minutes")
     func slowAgain() {
         let state = Box(FlowGate.State())
@@ -132,7 +200,7 @@ struct FlowGateTests {
             let state = Box(FlowGate.State())
             _ = state { $0.apply(signal, at: now) }
             _ = state { $0.apply(.pause(.seconds(60), reason: "quota"), at: now) }
-            #expect(state({ $0.works(1, at: now) }) == nil, "the answer of a message sent before")
+            #expect(state({ $0.works(1, isProbe: false, at: now) }) == nil, "the answer of a message sent before")
             #expect(state({ $0.works(1, at: now.addingTimeInterval(1)) }) == .resumed)
             #expect(state({ $0.step(window: 10, at: now) }) == .wait(until: until))
             #expect(state.value.blockDetail.reason == "quota")
@@ -226,23 +294,23 @@ struct FlowGateTests {
     func breaker() throws {
         let state = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 3, cooldown: .seconds(30)))))
         #expect(state({ $0.step(window: 100, at: now) }) == .claim(100))
-        state.value.inFlight = 3
+        state { $0.begin(Int64(1)...3, at: now) }
         for _ in 0..<2 { #expect(state({ $0.apply(.fails(reason: "deadline"), at: now) }).0 == nil) }
         let until = now.addingTimeInterval(30)
         #expect(
             state({ $0.apply(.fails(reason: "deadline"), at: now) }).0 == .opened(until: until, reason: "deadline")
         )
         #expect(state.value.breakerState == WorkerStatus.Breaker(.open, until: until, reason: "deadline"))
-        _ = state { $0.finish(3) }
+        _ = state { $0.finish(Int64(1)...3) }
         #expect(state({ $0.step(window: 100, at: now) }) == .wait(until: until))
         #expect(state({ $0.step(window: 100, at: until) }) == .claim(1))
-        state.value.inFlight = 1
+        state { $0.begin([4], at: until) }
         guard case .wait = state({ $0.step(window: 100, at: until) }) else {
             Issue.record("a second message went along with the probe")
             return
         }
         #expect(state({ $0.works(1, at: until) }) == .closed)
-        _ = state { $0.finish(1) }
+        _ = state { $0.finish([4]) }
         #expect(state({ $0.step(window: 100, at: until) }) == .claim(100))
         #expect(state.value.troubleSince == nil)
     }
@@ -253,8 +321,8 @@ struct FlowGateTests {
         _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let later = now.addingTimeInterval(31)
         #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
-        state.value.inFlight = 1
-        _ = state { $0.finish(1) }  // It had expired.
+        state { $0.begin([1], at: later) }
+        _ = state { $0.finish([1]) }  // It had expired.
         #expect(state({ $0.step(window: 10, at: later) }) == .claim(1))
     }
 

@@ -75,6 +75,35 @@ struct GoneBackendsTests {
         await rig.store.close()
     }
 
+    @Test("is not gone for a gateway that cannot know which others live, as after it stood still")
+    func mayNotJudge() async throws {
+        let (node, _) = Pair.make()
+        node.isCurrent.withLock { $0 = false }
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let gone = GoneBackends(
+            store: rig.store,
+            nodes: node,
+            clock: WallClock(rig.time),
+            observer: SilentObserver(),
+            logger: quiet
+        )
+        let snapshot = DispatcherRig.snapshot(["b": Self.good()])
+        await gone.install(snapshot)
+        let id = try await rig.accept(plan: DeliveryPlan(["gone", "b"]))
+        rig.time.advance(by: .seconds(1))
+        for _ in 0..<3 { await gone.work() }
+        #expect(try await rig.store.notification(id)?.counts == [.queued: 1])
+        #expect(try await gone.depths().isEmpty)
+        #expect(!snapshot.isGone("gone"))
+        await #expect(throws: GoneBackends.Failure.configured) { _ = try await gone.drop("b") }
+        await #expect(throws: GoneBackends.Failure.busy) { _ = try await gone.drop("gone") }
+        node.isCurrent.withLock { $0 = true }
+        for _ in 0..<2 { await gone.work() }
+        #expect(try await rig.store.notification(id)?.counts == [.retrying: 1])
+        await rig.store.close()
+    }
+
     @Test("leaves the others waiting until it comes back")
     func comesBack() async throws {
         let backend = Self.good()

@@ -9,6 +9,33 @@ import Testing
 
 @testable import PushGateway
 
+extension InvalidationGuard {
+    mutating func add(
+        answers: Int,
+        uncertain: Int,
+        certain: Int,
+        callers: [String: AnswerCounts.Dead] = [:],
+        at now: TimeReading
+    ) -> Verdict {
+        add(AnswerCounts(answers: answers, uncertain: uncertain, certain: certain, callers: callers), at: now)
+    }
+
+    mutating func count(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) {
+        count(AnswerCounts(answers: answers, uncertain: uncertain, certain: certain), at: now)
+    }
+
+    /// Notes doubtful answers of some callers.
+    fileprivate mutating func add(_ callers: [String: Int], of answers: Int, at now: Date) -> Verdict {
+        add(
+            answers: answers,
+            uncertain: callers.values.reduce(0, +),
+            certain: 0,
+            callers: callers.mapValues { AnswerCounts.Dead(uncertain: $0) },
+            at: TimeReading(now)
+        )
+    }
+}
+
 @Suite("Doubt about dead-token answers", .timeLimit(.minutes(1)))
 struct InvalidationGuardTests {
     private static let now = Date(timeIntervalSince1970: 1_790_000_000)
@@ -108,6 +135,87 @@ struct InvalidationGuardTests {
         }
     }
 
+    /// A guard of a backend whose platform has accepted a message.
+    private func proven() -> InvalidationGuard {
+        var state = guarding()
+        state.noteAcceptance(under: "")
+        return state
+    }
+
+    @Test("is about one caller only where it alone is the cause; the others are believed, and the backend goes on")
+    func oneCaller() {
+        var state = proven()
+        #expect(state.add(["shop": 2], of: 60, at: Self.now) == .invalidate)
+        guard case .hold("spammer", let trip) = state.add(["spammer": 100], of: 100, at: Self.now) else {
+            Issue.record("100 dead tokens of one caller are not held")
+            return
+        }
+        #expect(trip.answers == 160 && trip.dead == 102)
+        #expect(state.trip == nil)
+        #expect(state.doubt.covers("spammer") && !state.doubt.covers("shop") && !state.doubt.covers(""))
+        #expect(state.add(["spammer": 1_000, "shop": 1], of: 1_010, at: Self.now) == .invalidate)
+        #expect(state.sums.answers == 70 && state.sums.dead == 3, "what is held does not count")
+        state.reset(isTrusting: false, at: Self.now)
+        #expect(state.doubt == .callers([]))
+    }
+
+    @Test(
+        "is about all where one caller is not the cause",
+        arguments: [
+            ["shop": 50, "bank": 50], ["": 100], ["": 60, "shop": 60],
+        ]
+    )
+    func severalCallers(dead: [String: Int]) {
+        var state = proven()
+        let named = dead.filter { !$0.key.isEmpty }
+        let verdict = state.add(
+            answers: 150,
+            uncertain: dead.values.reduce(0, +),
+            certain: 0,
+            callers: named.mapValues { AnswerCounts.Dead(uncertain: $0) },
+            at: TimeReading(Self.now)
+        )
+        guard case .trip = verdict else {
+            Issue.record("\(dead) of 150 gave \(verdict)")
+            return
+        }
+        #expect(state.doubt == .all)
+    }
+
+    @Test("is about all when a second caller follows within the window, and not when it follows later")
+    func secondCaller() {
+        for (later, trips) in [(100.0, true), (301, false)] {
+            var state = proven()
+            _ = state.add(["a": 60], of: 60, at: Self.now)
+            #expect(state.doubt == .callers(["a"]))
+            _ = state.add(["b": 60], of: 60, at: Self.now.addingTimeInterval(later))
+            #expect(state.doubt == (trips ? .all : .callers(["a", "b"])))
+        }
+    }
+
+    @Test("is about all as long as the platform has accepted nothing under this configuration")
+    func nothingAccepted() {
+        var fresh = guarding()
+        _ = fresh.add(["shop": 100], of: 160, at: Self.now)
+        #expect(fresh.doubt == .all)
+        var reloaded = proven()
+        reloaded.adopt(identity: "another")
+        reloaded.noteAcceptance(under: "")  // What is still under way at the old one.
+        _ = reloaded.add(["shop": 100], of: 160, at: Self.now)
+        #expect(reloaded.doubt == .all)
+    }
+
+    @Test("tells no more than so many callers apart, and has room again when the window is over")
+    func bound() {
+        var state = proven()
+        for number in 0..<1_000 { _ = state.add(["k\(number)": 1], of: 100, at: Self.now) }
+        #expect(state.sums.callers.count == AnswerCounts.mostCallers)
+        #expect(state.sums.dead == 1_000)
+        let later = Self.now.addingTimeInterval(301)
+        #expect(state.add(["new": 1], of: 100, at: later) == .invalidate)
+        #expect(state.sums.callers == ["new": AnswerCounts.Dead(uncertain: 1)])
+    }
+
     @Test("can be switched off")
     func off() {
         var state = guarding { $0.isEnabled = false }
@@ -132,12 +240,13 @@ struct InvalidationGuardTests {
             await withTaskGroup(of: Void.self) { tasks in
                 for _ in 0..<100 {
                     tasks.addTask {
-                        _ = watch.add(answers: 1, uncertain: 1, certain: 0, at: TimeReading(Self.now)) { verdict in
+                        watch.add(AnswerCounts(answers: 1, uncertain: 1), at: TimeReading(Self.now)) { verdict, _ in
                             usleep(.random(in: 0...1_000))  // Others overtake it, unless they are kept waiting.
                             switch verdict {
                             case .invalidate: carried.add("bury")
                             case .trip: carried.add("trip")
                             case .quarantine: carried.add("hold")
+                            case .hold: carried.add("hold one")
                             }
                         }
                     }
@@ -229,6 +338,61 @@ struct MassInvalidationTests {
             #expect(doubt.explanation.contains("wrong environment"))
             try await rig.until { try await rig.eventTypes().contains("backend.invalidations_held") }
         }
+    }
+
+    /// Takes every token but those that begin with `bad`.
+    private static func picky(_ time: ManualTime) -> ScriptedBackend {
+        ScriptedBackend([.iOSAPNs]) { addressee, _ in
+            guard case .token(let token) = addressee.recipient, token.value.hasPrefix("bad") else {
+                return .accepted(Acceptance(status: 200))
+            }
+            return .refused(
+                Refusal(
+                    .token,
+                    reason: "BadDeviceToken",
+                    status: 400,
+                    advice: .never,
+                    invalidation: Refusal.Invalidation(asOf: time.now, isCertain: false)
+                )
+            )
+        }
+    }
+
+    @Test("stops nothing when they are one key's: its tokens are held, over a restart too, and all else goes on")
+    func oneKey() async throws {
+        let time = ManualTime()
+        let rig = try await DispatcherRig(time: time)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let spam = (0..<100).map { Recipient.device("bad\($0)") }
+        try await rig.run(["a": Self.picky(time)]) {
+            for number in 0..<100 { try await rig.register("bad\(number)", [("bad\(number)", .iOSAPNs)], ago: 60) }
+            for number in 0..<20 { try await rig.register("good\(number)", [("good\(number)", .iOSAPNs)], ago: 60) }
+            try await rig.register("gone", [("bad-gone", .iOSAPNs)], ago: 60)
+            let good = (0..<20).map { Recipient.device("good\($0)") }
+            let before = try await rig.accept(good, plan: Self.plan, caller: "shop")
+            try await rig.expect(before, [.acceptedByPlatform: 20])
+            let dead = try await rig.accept(spam, plan: Self.plan, caller: "spammer")
+            try await rig.expect(dead, [.failed: 100])
+            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.undecidedCallers == 1)
+            let after = try await rig.accept(good, plan: Self.plan, caller: "shop")
+            try await rig.expect(after, [.acceptedByPlatform: 20])
+            try await rig.until { try await rig.store.quarantined().first?.count == 100 }
+            let gone = try await rig.accept([.device("gone")], plan: Self.plan, caller: "shop")
+            try await rig.expect(gone, [.failed: 1])
+            try await rig.until { try await rig.store.device("gone")?.liveToken(of: .iOSAPNs) == nil }
+        }
+        await rig.store.close()
+        let second = try await DispatcherRig(time: time, folder: rig.folder)
+        try await second.run(["a": Self.picky(time)]) {
+            try await second.until { second.dispatcher.workers.first?.undecidedCallers == 1 }
+            let again = try await second.accept(spam, plan: Self.plan, caller: "spammer")
+            try await second.expect(again, [.failed: 100])
+            #expect(second.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(try await second.dispatcher.invalidations?.resolve("a", .discard) == 100)
+            #expect(second.dispatcher.workers.first?.undecidedCallers == 0)
+        }
+        await second.store.close()
     }
 
     @Test("goes on with every token after the verdicts are discarded")

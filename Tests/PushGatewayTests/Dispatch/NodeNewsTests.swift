@@ -1,4 +1,5 @@
 import Foundation
+import PushComposition
 import PushCore
 import PushQueue
 import PushStoreSQLite
@@ -103,9 +104,50 @@ struct NodeNewsTests {
         )
         let all: [NodeNews] = [
             .paused(backend: "a", identity: "i", until: Date(timeIntervalSince1970: 1.5), reason: "r"),
-            .answers(backend: "a", answers: 3, uncertain: 2, certain: 1), .held(backend: "a", trip),
-            .settled(backend: "a", isTrusting: true),
+            .answers(backend: "a", AnswerCounts(answers: 3, uncertain: 2, certain: 1), acceptedUnder: nil),
+            .answers(
+                backend: "a",
+                AnswerCounts(answers: 3, uncertain: 2, callers: ["shop": AnswerCounts.Dead(uncertain: 2)]),
+                acceptedUnder: "i"
+            ),
+            .held(backend: "a", trip), .settled(backend: "a", isTrusting: true),
         ]
         #expect(all.map { NodeNews($0.note) } == all)
+        let old = NodeNote(topic: "answers", body: Array(#"{"backend":"a","answers":3,"uncertain":2}"#.utf8))
+        #expect(NodeNews(old) == .answers(backend: "a", AnswerCounts(answers: 3, uncertain: 2), acceptedUnder: nil))
+    }
+
+    @Test("one caller's dead tokens at the other stop nothing here, once the platform has taken a message anywhere")
+    func callersElsewhere() async throws {
+        let (one, two) = Pair.make()
+        let rig = try await DispatcherRig(nodes: two)
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let dead = ScriptedBackend { _, _ in
+            .refused(
+                Refusal(
+                    .token,
+                    reason: "BadDeviceToken",
+                    status: 400,
+                    advice: .never,
+                    invalidation: Refusal.Invalidation(asOf: rig.time.now, isCertain: false)
+                )
+            )
+        }
+        let token = Recipient.token(DeviceToken("t", service: .iOSAPNs))
+        let configured = BackendRegistry.ConfiguredBackend(name: "a", backend: dead)
+        try await rig.run(["a": dead]) {
+            try await rig.until { rig.dispatcher.workers.first != nil }
+            let counts = AnswerCounts(
+                answers: 200,
+                uncertain: 100,
+                callers: ["spammer": AnswerCounts.Dead(uncertain: 100)]
+            )
+            one.tell(NodeNews.answers(backend: "a", counts, acceptedUnder: configured.identity).note)
+            let id = try await rig.accept([token], plan: DeliveryPlan(["a"]), caller: "shop")
+            try await rig.expect(id, [.failed: 1])
+            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.undecidedCallers == 1)
+        }
+        await rig.store.close()
     }
 }

@@ -24,6 +24,10 @@ final class Pair: NodeExchange {
     /// While nothing is set here there is no other one.
     let otherBackends = Mutex<Set<String>??>(nil)
     let declared = Mutex<Set<String>>([])
+    /// What ``mayJudge`` answers.
+    let isCurrent = Mutex(true)
+
+    var mayJudge: Bool { isCurrent.withLock { $0 } }
 
     func declare(backends: Set<String>) async throws(StoreError) { declared.withLock { $0 = backends } }
 

@@ -170,15 +170,18 @@ struct OperationRig: Sendable {
     }
 
     /// Runs a desk while `body` runs, then stops it; the store stays open.
+    ///
+    /// `notifications` is asked whether claims are held.
     func run(
         _ backends: KeyValuePairs<String, any PushBackend>,
         registers: Bool = true,
         nodes: (any NodeExchange)? = nil,
+        notifications: (any NotificationStore)? = nil,
         _ body: (GatewayState, OutboxRelay) async throws -> Void
     ) async throws {
         let state = GatewayState(
             snapshot: snapshot(backends, registers: registers),
-            store: store,
+            store: notifications ?? store,
             devices: store,
             time: time
         )

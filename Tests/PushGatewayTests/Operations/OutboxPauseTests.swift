@@ -35,4 +35,18 @@ struct OutboxPauseTests {
         let end = pause.endOwn(at: now + 3)
         #expect(end.hasEnded && end.kept == nil)
     }
+
+    @Test("One refusal of the credentials pauses for a second, each in a row for twice as long, up to ten minutes")
+    func credentials() {
+        var pause = OutboxPause()
+        var now = now
+        for wait in [1.0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600] {
+            let isPaused = pause.recordFailure(PushError(.credentialsRefused, "401"), at: now)
+            #expect(isPaused && pause.until == now + wait)
+            now += wait
+        }
+        pause.recordAnswer()
+        _ = pause.recordFailure(PushError(.credentialsRefused, "401"), at: now)
+        #expect(pause.until == now + 1)
+    }
 }

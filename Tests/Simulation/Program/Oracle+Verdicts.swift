@@ -133,10 +133,12 @@ extension Oracle {
             fail("\(key) was sent \(late.timeIntervalSince(expires)) s after it expired")
         }
         let offered = world.platforms.flatMap { $0.offered[key] ?? [] }
-        if let cancelled = message.cancelled,
-            offered.contains(where: { $0 > cancelled.at + (cancelled.inFlight > 0 ? 5_000_000_000 : 0) })
-        {
-            fail("\(key) was tried after its cancellation was answered")
+        if let cancelled = message.cancelled {
+            // What a gateway had claimed when it lost its lease is found waiting, and may be on its way to a platform.
+            let mayArrive = cancelled.inFlight > 0 || state == "unknown" && lapsed.contains(key)
+            if offered.contains(where: { $0 > cancelled.at + (mayArrive ? 5_000_000_000 : 0) }) {
+                fail("\(key) was tried after its cancellation was answered")
+            }
         }
         judgeRefusals(key, world)
         judgeErasure(message, key, offered)

@@ -50,6 +50,8 @@ final class Oracle: @unchecked Sendable {
     private(set) var disturbances: [Int64] = []
     /// Deliveries that may have been claimed when the gateway stopped: they were due, by the events.
     private(set) var interrupted: Set<String> = []
+    /// Deliveries that may have been claimed when the gateway lost its lease and went on.
+    private(set) var lapsed: Set<String> = []
     /// Deliveries that a gateway has found without an answer when it started.
     var restarted: Set<String> = []
     /// Notifications of no client, whose events are not judged.
@@ -106,13 +108,24 @@ final class Oracle: @unchecked Sendable {
     }
 
     /// What may have been claimed now will be found without an answer.
-    func interrupt(steady: Date?) {
+    func interrupt(steady: Date?) { interrupted.formUnion(claimable(at: steady)) }
+
+    /// The gateway loses its lease and goes on: what it may have claimed is found without an answer, or still sent.
+    func lapse(steady: Date?) {
+        interrupt(steady: steady)
+        lapsed.formUnion(claimable(at: steady))
+    }
+
+    /// The deliveries that are due, by the events.
+    private func claimable(at steady: Date?) -> [String] {
+        var found: [String] = []
         for submission in submissions {
             for index in 0..<submission.recipients where submission.ended[index] == nil {
                 if let due = submission.due[index], let steady, due > steady.addingTimeInterval(0.5) { continue }
-                interrupted.insert(submission.key(index))
+                found.append(submission.key(index))
             }
         }
+        return found
     }
 
     // MARK: What clients did

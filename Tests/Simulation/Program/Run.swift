@@ -184,7 +184,7 @@ struct Run {
         let fault = SimulatedDatabase.Fault.allCases[numbers[0] % SimulatedDatabase.Fault.allCases.count]
         trace.record("trouble with the database: \(fault)")
         world.isStoreFaultOrdered = true
-        if fault == .lapse { world.oracle.interrupt(steady: world.steady) }
+        if fault == .lapse, world.incarnation?.node != nil { world.oracle.lapse(steady: world.steady) }
         database.fault(fault, numbers[1], node: world.incarnation?.node)
     }
 

@@ -82,10 +82,22 @@ final class SimulatedServer: Service, @unchecked Sendable {
 
     func run() async throws {
         await withGracefulShutdownHandler {
-            await withCheckedContinuation { waiter = $0 }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    if Task.isCancelled { continuation.resume() } else { waiter = continuation }
+                }
+            } onCancel: {
+                self.giveUp()
+            }
         } onGracefulShutdown: {
             self.quiesce()
         }
+    }
+
+    /// Ends at once, as when another part of the gateway has failed; the world disconnects the clients.
+    private func giveUp() {
+        isQuiescing = true
+        release()
     }
 
     /// What Hummingbird does at a graceful shutdown: no new connections, and an event in the pipeline of every open one.

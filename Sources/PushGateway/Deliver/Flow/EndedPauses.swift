@@ -63,7 +63,8 @@ extension FlowGate.State {
             if let probeAt, probeAt > now {
                 result.ended.append(EndedPauses.Pause(isParked ? .parked : .backoff, reason: probeReason))
             }
-            probeAt = nil  // It stays parked or slowed until a delivery succeeds, and one may go now.
+            // It stays parked or slowed until a delivery succeeds, and one may go now, beside a probe that hangs.
+            (probeAt, probedAt) = (nil, nil)
         }
         nextProbe = BackendSignal.firstWait
         if let reason = breaker?.endCooldown(at: now) {

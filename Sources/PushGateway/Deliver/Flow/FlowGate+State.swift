@@ -26,6 +26,12 @@ extension FlowGate {
         var isSlowed = false
         /// The time of the next single delivery; nil when one may go now.
         var probeAt: Date?
+        /// The deliveries that are under way as probes, the oldest first; at most ``mostProbes``.
+        private var probes: [Int64] = []
+        /// When the last of ``probes`` was claimed; nil where another one need not wait for it.
+        var probedAt: Date?
+        /// Since when messages go out freely: when a probe last ended the single deliveries, or closed the breaker.
+        private var isFreeSince = Date.distantPast
         /// Why it is parked or slowed.
         var probeReason: String?
         /// The same in a sentence with the fix; nil when there is none.
@@ -58,6 +64,15 @@ extension FlowGate {
         static let passOnInterval = 0.25
         /// A slowing that comes and goes for one reason is reported once in so many seconds.
         static let tellingInterval = 600.0
+        /// So many probes are remembered; an older one counts as a message that was sent before.
+        static let mostProbes = 8
+
+        /// The message that an answer is about.
+        struct Message {
+            var delivery: Int64
+            /// When the backend got it, by the steady clock.
+            var sentAt: Date
+        }
 
         init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
             self.breaker = breaker
@@ -83,13 +98,27 @@ extension FlowGate {
             case .probe: return .claim(1)
             case .refuse(let until, _): return standStill(until: until, at: now)
             }
-            let capacity = (isProbing ? 1 : window) - inFlight - reserved
-            if let limit, !isProbing, let room = requests?.room(limit, messages: capacity) {
+            if isProbing { return probe(at: now) }
+            let capacity = window - inFlight - reserved
+            if let limit, let room = requests?.room(limit, messages: capacity) {
                 return room.requests > 0
                     ? .claim(room.messages, requests: room.requests, mayWait: room.mayWait) : .wait(until: nil)
             }
-            return capacity > 0 && (capacity >= leastClaim || isProbing || inFlight == 0)
-                ? .claim(capacity) : .wait(until: nil)
+            return capacity > 0 && (capacity >= leastClaim || inFlight == 0) ? .claim(capacity) : .wait(until: nil)
+        }
+
+        /// Claims a single delivery, also beside messages that were sent before the pause, as long as the window has room.
+        ///
+        /// While a probe is not answered the next one waits, for longer with each: one that hangs does not keep the backend shut until
+        /// its deadline.
+        private func probe(at now: Date) -> Step {
+            guard reserved == 0, inFlight < max(1, window) else { return .wait(until: nil) }
+            if let probedAt, !probes.isEmpty {
+                let wait = min(BackendSignal.firstWait * (1 << (probes.count - 1)), BackendSignal.longestSlowWait)
+                let next = probedAt.addingTimeInterval(wait.inSeconds)
+                if now < next { return .wait(until: next) }
+            }
+            return .claim(1)
         }
 
         /// Waits, but for a look now and then for deliveries whose fallback delay has ended.
@@ -113,6 +142,25 @@ extension FlowGate {
 
         /// Whether one delivery at a time is tried.
         var isProbing: Bool { isParked || isSlowed }
+
+        /// Whether the answers of probes decide: also while the breaker tries one message.
+        private var waitsForProbes: Bool {
+            if case .halfOpen? = breaker?.state { return true }
+            return isProbing
+        }
+
+        /// Whether one of the deliveries is under way as a probe.
+        func isProbe(anyOf deliveries: some Sequence<Int64>) -> Bool {
+            !probes.isEmpty && deliveries.contains { probes.contains($0) }
+        }
+
+        /// Whether an answer is about the backend as it is now: a probe's while probes decide, else that of a message sent since then.
+        ///
+        /// The answer of an older message neither opens the gate nor shuts it. Nil is no answer, but what the gateway knows by itself.
+        private func isNews(_ message: Message?) -> Bool {
+            guard let message else { return true }
+            return waitsForProbes ? probes.contains(message.delivery) : message.sentAt >= isFreeSince
+        }
 
         /// Until when nothing goes out, for what the platform asked for or for the next probe; nil without either.
         var waitsUntil: Date? {
@@ -159,11 +207,23 @@ extension FlowGate {
             }
         }
 
-        /// Whether the loop has to look again after so many ended.
-        mutating func finish(_ count: Int) -> Bool {
-            inFlight -= count
-            if inFlight == 0 { breaker?.abandonProbe() }
-            if isProbing || requests != nil { return inFlight == 0 }
+        /// Counts claimed deliveries as under way; they are probes while probes decide.
+        mutating func begin(_ deliveries: some Collection<Int64>, at now: Date) {
+            inFlight += deliveries.count
+            guard waitsForProbes, !deliveries.isEmpty else { return }
+            probes = Array((probes + deliveries).suffix(Self.mostProbes))
+            probedAt = now
+        }
+
+        /// Whether the loop has to look again after these ended.
+        mutating func finish(_ deliveries: some Collection<Int64>) -> Bool {
+            inFlight -= deliveries.count
+            let hadProbe = isProbe(anyOf: deliveries)
+            if hadProbe { probes.removeAll { deliveries.contains($0) } }
+            if inFlight == 0 || hadProbe && probes.isEmpty { breaker?.abandonProbe() }
+            // The next probe may have waited for its answer, or for room in the window.
+            if hadProbe || isProbing { return true }
+            if requests != nil { return inFlight == 0 }
             return window - inFlight >= leastClaim || inFlight == 0
         }
 
@@ -195,13 +255,19 @@ extension FlowGate {
 
         // MARK: Answers
 
-        /// The platform took or judged so many messages: whatever was wrong before is over.
-        mutating func works(_ count: Int, at now: Date) -> Change? {
+        /// The platform took or judged so many messages: whatever was wrong before is over, if a probe is among them.
+        ///
+        /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that were sent before.
+        mutating func works(_ count: Int, isProbe: Bool = true, at now: Date) -> Change? {
+            guard isProbe || !waitsForProbes else { return nil }
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
-            // Before the next probe this is the answer to a message that was sent earlier.
-            let isOver = isProbing && probeAt.map { now >= $0 } ?? true
+            let isOver = isProbing && isProbe
             let isQuiet = !isParked && !isTold
             move(.work) { if isOver { $0.endProbes() } }
+            if isOver || isClosing {
+                (probes, probedAt) = ([], nil)
+                isFreeSince = now
+            }
             // One answer of a batch does not end what another one asked for.
             if breakerState.status != .open, !standsStill(at: now) { troubleSince = nil }
             return isOver ? isQuiet ? .resumedQuietly : .resumed : isClosing ? .closed : nil
@@ -214,14 +280,23 @@ extension FlowGate {
             isTold = false
         }
 
-        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when more may be sent.
-        mutating func apply(_ signal: BackendSignal, at now: Date) -> (Change?, wakes: Bool) {
+        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when it has to look again.
+        ///
+        /// A pause of a length counts from every message, all else as ``isNews(_:)`` says; `message` is nil where it is no answer.
+        mutating func apply(
+            _ signal: BackendSignal,
+            of message: Message? = nil,
+            at now: Date
+        ) -> (Change?, wakes: Bool) {
+            let isNews = isNews(message)
             switch signal {
             case .nothing:
                 return (nil, false)
             case .works:
-                let change = works(1, at: now)
+                let change = works(1, isProbe: isNews, at: now)
                 return (change, change != nil)
+            case .fails where !isNews, .slow where !isNews, .park where !isNews:
+                return (nil, false)
             case .fails:
                 troubleSince = troubleSince ?? now
                 guard case .opened(let until, let reason)? = breaker?.record(signal, at: now) else {
@@ -234,10 +309,13 @@ extension FlowGate {
                 return (pause(until: until, reason: reason) ? .paused(until: until, reason: reason) : nil, false)
             case .slow(let reason, let detail):
                 troubleSince = troubleSince ?? now
-                return (slow(reason: reason, detail: detail, at: now), false)
+                // A loop that waits for room has to learn the time of the probe.
+                let change = slow(reason: reason, detail: detail, at: now)
+                return (change, change != nil)
             case .park(let reason, let detail):
                 troubleSince = troubleSince ?? now
-                return (park(reason: reason, detail: detail, at: now), false)
+                let change = park(reason: reason, detail: detail, at: now)
+                return (change, change != nil)
             }
         }
 

@@ -65,8 +65,8 @@ final class FlowGate: Sendable {
 
     /// What the loop does next, and the mark after which a change makes it look again.
     ///
-    /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until ``release(reserved:claimed:in:isLast:)``: another worker of the
-    /// backend does not claim for it as well.
+    /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until ``release(reserved:claimed:in:isLast:at:)``: another
+    /// worker of the backend does not claim for it as well.
     func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
         let mark = changed.mark
         return guarded.withLock { state in
@@ -79,14 +79,20 @@ final class FlowGate: Sendable {
         }
     }
 
-    /// Ends the reservation of a claim that found so many deliveries, in requests where the backend takes several in one; `isLast` wakes the
-    /// worker that follows.
-    func release(reserved: Int, claimed: Int, in requests: OpenRequests.Look? = nil, isLast: Bool) {
+    /// Ends the reservation of a claim that found these deliveries, in requests where the backend takes several in one; `isLast` wakes
+    /// the worker that follows.
+    func release(
+        reserved: Int,
+        claimed: some Collection<Int64>,
+        in requests: OpenRequests.Look? = nil,
+        isLast: Bool,
+        at now: Date
+    ) {
         update { state in
             state.reserved -= reserved
-            state.inFlight += claimed
+            state.begin(claimed, at: now)
             if let requests { state.requests?.end(requests) }
-            if claimed == 0 { state.breaker?.abandonProbe() }  // The next look may be the probe.
+            if claimed.isEmpty { state.breaker?.abandonProbe() }  // The next look may be the probe.
             return ((), wakes: isLast)
         }
     }

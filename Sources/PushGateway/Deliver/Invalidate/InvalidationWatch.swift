@@ -22,6 +22,12 @@ final class InvalidationWatch: Sendable {
     /// Why the guard tripped; nil while it is not tripped.
     var trip: InvalidationGuard.Trip? { guarded.withLock { $0.state.trip } }
 
+    /// The callers whose refusals alone are held.
+    var heldCallers: Set<String> { guarded.withLock { Set($0.state.held.keys) } }
+
+    /// The identity under which the platform has accepted a message; nil while it has accepted none.
+    var acceptedUnder: String? { guarded.withLock { $0.state.hasAccepted ? $0.state.identity : nil } }
+
     /// The settings it goes by.
     var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
 
@@ -30,44 +36,47 @@ final class InvalidationWatch: Sendable {
         guarded.withLock { $0.onChange = onChange }
     }
 
-    /// Puts other settings in force; counting begins anew, a trip stays.
-    func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
+    /// Puts other settings in force; counting begins anew, what is held stays held.
+    ///
+    /// `identity` is that of the configured backend; nil leaves it as it is.
+    func adopt(_ settings: GatewayConfiguration.InvalidationGuard, identity: String?) {
         guarded.withLock { guarded in
-            guard guarded.state.settings != settings else { return }
-            guarded.state = InvalidationGuard(settings, trip: guarded.state.trip)
+            guarded.state.adopt(settings)
+            if let identity { guarded.state.adopt(identity: identity) }
         }
     }
 
-    /// Notes answers; see ``InvalidationGuard/add(answers:uncertain:certain:at:)``.
+    /// Notes answers; see ``InvalidationGuard/add(_:at:)``.
     ///
     /// - Parameters:
-    ///   - answers: How many came.
-    ///   - uncertain: How many of them declared a token dead that may be alive.
-    ///   - certain: How many of them declared a token dead for certain.
+    ///   - counts: How many came, and what they said.
+    ///   - identity: That of the backend which accepted some of them; nil when none was accepted.
     ///   - now: The time.
-    ///   - carry: Takes the verdict before another one can be given: what it does happens in the order of the verdicts. It must
-    ///     not block.
-    /// - Returns: What becomes of the tokens.
+    ///   - carry: Takes the verdict, and whose refusals are not believed, before another verdict can be given: what it
+    ///     does happens in the order of the verdicts. It must not block.
     func add(
-        answers: Int,
-        uncertain: Int,
-        certain: Int,
+        _ counts: AnswerCounts,
+        acceptedUnder identity: String? = nil,
         at now: TimeReading,
-        carry: (InvalidationGuard.Verdict) -> Void
-    ) -> InvalidationGuard.Verdict {
-        let (verdict, onChange) = guarded.withLock { guarded in
-            let verdict = guarded.state.add(answers: answers, uncertain: uncertain, certain: certain, at: now)
-            carry(verdict)
-            guard case .trip = verdict else { return (verdict, (@Sendable (Bool) -> Void)?.none) }
-            return (verdict, guarded.onChange)
+        carry: (InvalidationGuard.Verdict, InvalidationGuard.Doubt) -> Void
+    ) {
+        let (hasTripped, onChange) = guarded.withLock { guarded in
+            if let identity { guarded.state.noteAcceptance(under: identity) }
+            let verdict = guarded.state.add(counts, at: now)
+            carry(verdict, guarded.state.doubt)
+            var hasTripped = false
+            if case .trip = verdict { hasTripped = true }
+            return (hasTripped, guarded.onChange)
         }
-        onChange?(true)
-        return verdict
+        if hasTripped { onChange?(true) }
     }
 
-    /// Notes answers that another gateway got.
-    func count(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) {
-        guarded.withLock { $0.state.count(answers: answers, uncertain: uncertain, certain: certain, at: now) }
+    /// Notes answers that another gateway got, and the identity under which it had one accepted.
+    func count(_ counts: AnswerCounts, acceptedUnder identity: String?, at now: TimeReading) {
+        guarded.withLock { guarded in
+            if let identity { guarded.state.noteAcceptance(under: identity) }
+            guarded.state.count(counts, at: now)
+        }
     }
 
     /// Holds refusals back since another gateway does; false when they are held already.

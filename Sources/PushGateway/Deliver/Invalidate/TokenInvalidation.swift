@@ -8,6 +8,8 @@ internal import Synchronization
 ///
 /// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend
 /// is tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves it.
+/// Where one API key alone is the cause, what is refused of its messages is quarantined, over a restart too, and the
+/// worker goes on.
 package final class TokenInvalidation: Sendable {
     /// What an operator decides about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
@@ -37,6 +39,8 @@ package final class TokenInvalidation: Sendable {
         case invalidate([TokenRefusal])
         case record([TokenRefusal], InvalidationWatch)
         case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
+        /// Refusals of a caller that is held from now on, and all since a moment: a tombstone names no caller.
+        case hold(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
         case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
@@ -53,7 +57,7 @@ package final class TokenInvalidation: Sendable {
     private let publish: @Sendable ([[UInt8]]) -> Void
     private let tell: @Sendable (NodeNews) -> Void
     /// Answers that were counted since other gateways were told, by the backend's name.
-    private let untold = Mutex<[String: (answers: Int, uncertain: Int, certain: Int)]>([:])
+    private let untold = Mutex<[String: AnswerCounts]>([:])
     private let queue = Mailbox<[Work]>()
     private let retry: StoreRetry
     private let watches = Mutex<[String: InvalidationWatch]>([:])
@@ -97,17 +101,22 @@ package final class TokenInvalidation: Sendable {
     var backlog: Int { waiting.load(ordering: .relaxed) }
 
     /// The guard of a backend, as it was left when the gateway ended.
+    ///
+    /// `identity` is that of the configured backend; nil leaves it as it is.
     func watch(
         _ backend: String,
-        _ settings: GatewayConfiguration.InvalidationGuard
+        _ settings: GatewayConfiguration.InvalidationGuard,
+        identity: String? = nil
     ) async -> InvalidationWatch {
         if let known = watches.withLock({ $0[backend] }) {
-            known.adopt(settings)
+            known.adopt(settings, identity: identity)
             return known
         }
         var trip: InvalidationGuard.Trip?
+        var held: Set<String> = []
         do throws(StoreError) {
             trip = try await state.loadState(Self.key(backend)).flatMap { InvalidationGuard.Trip(stored: $0) }
+            held = Self.callers(stored: try await state.loadState(Self.callersKey(backend)) ?? [])
         } catch {
             logger.error(
                 "cannot read whether invalidations are held",
@@ -116,29 +125,33 @@ package final class TokenInvalidation: Sendable {
         }
         // What was not held back any more when the gateway ended is now.
         if let trip { append(.quarantine(backend, [], trip), count: 0) }
-        return watches.withLock { watches in
+        let watch = watches.withLock { watches in
             if let known = watches[backend] { return known }
-            let new = InvalidationWatch(backend, InvalidationGuard(settings, trip: trip))
+            let new = InvalidationWatch(backend, InvalidationGuard(settings, trip: trip, held: held))
             watches[backend] = new
             return new
         }
+        watch.adopt(settings, identity: identity)
+        return watch
     }
 
-    /// Takes what a group of answers said; true when the tokens without alternatives may be taken for dead.
+    /// Takes what a group of answers said; tells whose tokens without alternatives may not be taken for dead.
+    ///
+    /// `identity` is that of the backend when it accepted some of the messages, nil when it accepted none.
     ///
     /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives turn out
     /// to have refused the token as well, it comes back as one without. Never blocks.
     func receive(
         _ all: [TokenRefusal],
         answers: Int,
+        acceptedUnder identity: String? = nil,
         _ watch: InvalidationWatch,
         at now: TimeReading
-    ) -> Bool {
+    ) -> InvalidationGuard.Doubt {
         // Dead tokens that were not to live long say nothing of the backend.
         let (ended, all) = (all.filter(\.isExpected), all.filter { !$0.isExpected })
         if !ended.isEmpty { append(.invalidate(ended), count: ended.count) }
-        guard ended.isEmpty || !all.isEmpty || answers > ended.count else { return true }
-        let answers = answers - ended.count
+        guard ended.isEmpty || !all.isEmpty || answers > ended.count else { return .callers([]) }
         var refusals = all.filter(\.alternatives.isEmpty)
         if refusals.count < all.count {
             let single = all.filter { !$0.alternatives.isEmpty }
@@ -148,30 +161,53 @@ package final class TokenInvalidation: Sendable {
                 append(.record(single, watch), count: single.count)
             }
         }
-        let certain = refusals.count(where: \.isCertain)
-        let uncertain = refusals.count - certain
-        untold.withLock { untold in
-            var counts = untold[watch.backend] ?? (0, 0, 0)
-            counts.answers += answers
-            counts.uncertain += uncertain
-            counts.certain += certain
-            untold[watch.backend] = counts
+        var counts = AnswerCounts(answers: answers - ended.count)
+        for refusal in refusals {
+            counts.certain += refusal.isCertain ? 1 : 0
+            counts.uncertain += refusal.isCertain ? 0 : 1
+            counts.attribute(to: refusal.caller, isCertain: refusal.isCertain)
         }
-        let verdict = watch.add(answers: answers, uncertain: uncertain, certain: certain, at: now) { verdict in
+        var outcome: (verdict: InvalidationGuard.Verdict, doubt: InvalidationGuard.Doubt) = (.invalidate, .callers([]))
+        var held: [TokenRefusal] = []
+        watch.add(counts, acceptedUnder: identity, at: now) { verdict, doubt in
+            outcome = (verdict, doubt)
+            held = refusals.filter { doubt.covers($0.caller) }
+            let believed = held.isEmpty ? refusals : refusals.filter { !doubt.covers($0.caller) }
             // In the order of the verdicts: an invalidation queued after the trip about it would stay.
             switch verdict {
-            case .invalidate where !refusals.isEmpty: append(.invalidate(refusals), count: refusals.count)
-            case .quarantine where !refusals.isEmpty:
-                append(.quarantine(watch.backend, refusals, nil), count: refusals.count)
-            case .trip(let trip): append(.quarantine(watch.backend, refusals, trip), count: refusals.count)
-            case .invalidate, .quarantine: break
+            case .trip(let trip): append(.quarantine(watch.backend, held, trip), count: held.count)
+            case .hold(_, let trip):
+                guard case .callers(let callers) = doubt else { break }
+                append(.hold(watch.backend, held, since: trip.since, callers: callers), count: held.count)
+            case .invalidate, .quarantine:
+                if !held.isEmpty { append(.quarantine(watch.backend, held, nil), count: held.count) }
+            }
+            if !believed.isEmpty { append(.invalidate(believed), count: believed.count) }
+        }
+        note(counts, of: watch.backend, outcome.doubt)
+        if !held.isEmpty {
+            for (reason, group) in Dictionary(grouping: held, by: \.reason) {
+                observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
             }
         }
-        if case .invalidate = verdict { return true }
-        for (reason, group) in Dictionary(grouping: refusals, by: \.reason) {
-            observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
+        report(outcome.verdict, watch)
+        return outcome.doubt
+    }
+
+    /// Keeps answers for ``tellAnswers()``, without the dead-token answers of callers that are held.
+    private func note(_ counts: AnswerCounts, of backend: String, _ doubt: InvalidationGuard.Doubt) {
+        var counts = counts
+        if case .callers(let held) = doubt, !counts.callers.isEmpty {
+            for caller in held { counts.remove(caller) }
         }
-        if case .trip(let trip) = verdict {
+        untold.withLock { $0[backend, default: AnswerCounts()].add(counts) }
+    }
+
+    /// Says once that an operator must decide.
+    private func report(_ verdict: InvalidationGuard.Verdict, _ watch: InvalidationWatch) {
+        switch verdict {
+        case .invalidate, .quarantine: break
+        case .trip(let trip):
             let explanation = trip.explanation(window: watch.settings.window)
             logger.error(
                 "invalidations are held, an operator must decide",
@@ -179,8 +215,15 @@ package final class TokenInvalidation: Sendable {
             )
             publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
             tell(.held(backend: watch.backend, trip))
+        case .hold(let caller, let trip):
+            let explanation = trip.explanationOfOneCaller(window: watch.settings.window)
+            logger.error(
+                "invalidations of one API key are held, an operator must decide",
+                metadata: ["backend": "\(watch.backend)", "key": "\(caller)", "reason": "\(explanation)"]
+            )
+            // Those who hear events need not know other keys: the name is in the log only.
+            publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
         }
-        return false
     }
 
     /// Takes tokens out of the registry that are of no use any more, such as those of a Live Activity that has ended.
@@ -199,15 +242,9 @@ package final class TokenInvalidation: Sendable {
             defer { untold.removeAll(keepingCapacity: true) }
             return untold
         }
-        for (backend, counts) in untold where counts.answers + counts.uncertain + counts.certain > 0 {
-            tell(
-                .answers(
-                    backend: backend,
-                    answers: counts.answers,
-                    uncertain: counts.uncertain,
-                    certain: counts.certain
-                )
-            )
+        for (backend, counts) in untold where counts.answers + counts.dead > 0 {
+            let identity = watches.withLock { $0[backend] }?.acceptedUnder
+            tell(.answers(backend: backend, counts, acceptedUnder: identity))
         }
     }
 
@@ -215,8 +252,8 @@ package final class TokenInvalidation: Sendable {
     func hear(_ news: NodeNews, at now: TimeReading) {
         switch news {
         case .paused, .retried: break
-        case .answers(let backend, let answers, let uncertain, let certain):
-            watches.withLock { $0[backend] }?.count(answers: answers, uncertain: uncertain, certain: certain, at: now)
+        case .answers(let backend, let counts, let identity):
+            watches.withLock { $0[backend] }?.count(counts, acceptedUnder: identity, at: now)
         case .held(let backend, let trip):
             guard watches.withLock({ $0[backend] })?.hold(trip) == true else { return }
             // What this gateway has invalidated meanwhile, and not written yet, is held back as well.
@@ -310,11 +347,15 @@ package final class TokenInvalidation: Sendable {
             await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
                 if let trip {
                     try await self.state.saveState(Self.key(backend), trip.stored)
-                    let earlier = try await self.devices?.quarantine(tombstonesOf: backend, since: trip.since) ?? 0
-                    if earlier > 0 {
-                        self.observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
-                    }
+                    try await self.takeBack(backend, since: trip.since)
                 }
+                if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
+            }
+            waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
+        case .hold(let backend, let refusals, let since, let callers):
+            await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
+                try await self.state.saveState(Self.callersKey(backend), Self.stored(callers))
+                try await self.takeBack(backend, since: since)
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
@@ -334,6 +375,13 @@ package final class TokenInvalidation: Sendable {
         }
     }
 
+    /// Quarantines what was invalidated since a moment.
+    private func takeBack(_ backend: String, since moment: Date) async throws(StoreError) {
+        let earlier = try await devices?.quarantine(tombstonesOf: backend, since: moment) ?? 0
+        guard earlier > 0 else { return }
+        observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
+    }
+
     /// Takes refusals of tokens that no other backend takes either.
     private func invalidateExhausted(_ refusals: [TokenRefusal], _ watch: InvalidationWatch) {
         guard !refusals.isEmpty else { return }
@@ -341,8 +389,10 @@ package final class TokenInvalidation: Sendable {
         var everywhere = refusals
         for index in everywhere.indices { everywhere[index].alternatives = [] }
         for refusal in everywhere { observer.invalidatedToken(backend: refusal.backend, reason: refusal.reason) }
-        guard receive(everywhere, answers: 0, watch, at: now) else { return }
-        publish(everywhere.map { EventJSON.tokenInvalidated($0, device: nil, at: now.wall) })
+        let doubt = receive(everywhere, answers: 0, watch, at: now)
+        let believed = everywhere.filter { !doubt.covers($0.caller) }
+        guard !believed.isEmpty else { return }
+        publish(believed.map { EventJSON.tokenInvalidated($0, device: nil, at: now.wall) })
     }
 
     private func resolveNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
@@ -370,8 +420,9 @@ package final class TokenInvalidation: Sendable {
             while try await devices.forgetRefusals(limit: Self.batch) > 0 {}
         }
         try await state.saveState(Self.key(backend), nil)
+        try await state.saveState(Self.callersKey(backend), nil)
         let watch = watches.withLock { $0[backend] }
-        if watch?.trip != nil || total > 0 {
+        if watch?.trip != nil || watch?.heldCallers.isEmpty == false || total > 0 {
             publish([EventJSON.invalidationsSettled(backend, action, tokens: total, at: time.now)])
             logger.notice(
                 "held invalidations were settled",
@@ -384,6 +435,19 @@ package final class TokenInvalidation: Sendable {
     }
 
     private static func key(_ backend: String) -> String { "invalidation_guard." + backend }
+
+    /// Where the callers are kept whose refusals alone are held.
+    private static func callersKey(_ backend: String) -> String { "invalidation_callers." + backend }
+
+    /// The form of these callers that is kept over a restart.
+    private static func stored(_ callers: Set<String>) -> [UInt8] {
+        JSONValue.array(callers.sorted().map { .string($0) }).bytes
+    }
+
+    /// Reads ``stored(_:)``; none for anything else.
+    private static func callers(stored: [UInt8]) -> Set<String> {
+        Set((try? JSONValue(parsing: stored))?.arrayValue?.compactMap(\.stringValue) ?? [])
+    }
 }
 
 extension TokenRefusal {

@@ -210,7 +210,7 @@ extension DeliveryWorker {
     /// Gives back deliveries that were not handed to the backend.
     func record(_ resolutions: [Resolution]) {
         dependencies.outcomeWriter.append(resolutions)
-        gate.update { ((), wakes: $0.finish(resolutions.count)) }
+        gate.update { ((), wakes: $0.finish(resolutions.lazy.map(\.delivery))) }
     }
 
     // MARK: After sending
@@ -228,7 +228,8 @@ extension DeliveryWorker {
             if case .accepted(let acceptance) = outcome {
                 resolutions.append(accepted(acceptance, batch.claims[index], batch, at: moment))
                 aftermath.accepted += 1
-                if !acceptance.isDryRun { aftermath.works += 1 }
+                if !acceptance.isDryRun { aftermath.works.append(batch.claims[index].id) }
+                if !acceptance.isDryRun { aftermath.taken += 1 }
                 if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[index]) }
                 continue  // Nothing else follows from the usual case.
             }
@@ -252,8 +253,11 @@ extension DeliveryWorker {
         invalidateTokens(&aftermath, at: now)
         dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
-            let change = aftermath.works > 0 ? state.works(aftermath.works, at: now.steady) : nil
-            let wakes = state.finish(outcomes.count)
+            let isProbe = state.isProbe(anyOf: aftermath.works)
+            let change =
+                aftermath.works.isEmpty
+                ? nil : state.works(aftermath.works.count, isProbe: isProbe, at: now.steady)
+            let wakes = state.finish(outcomes.lazy.map { batch.claims[$0.index].id })
             return (change, wakes: wakes || change != nil)
         }
         if let event = announce(change, at: now) { aftermath.events.append(event) }
@@ -291,8 +295,10 @@ extension DeliveryWorker {
     /// What one group of answers adds up to.
     private struct BatchResult {
         var accepted = 0
-        /// Answers that show the platform at work.
-        var works = 0
+        /// Those of ``accepted`` that are no dry run.
+        var taken = 0
+        /// The deliveries whose answers show the platform at work.
+        var works: [Int64] = []
         /// Answers that were about the token or the message, other than acceptances.
         var verdicts = 0
         var refused: [(refusal: TokenRefusal, device: String?)] = []
@@ -341,9 +347,11 @@ extension DeliveryWorker {
             }
         }
         if case .works = verdict.signal {
-            aftermath.works += 1
-        } else if let event = announce(gate.update({ $0.apply(verdict.signal, at: now.steady) }), at: now) {
-            aftermath.events.append(event)
+            aftermath.works.append(claim.id)
+        } else {
+            let message = batch.message(claim)
+            let change = gate.update { $0.apply(verdict.signal, of: message, at: now.steady) }
+            if let event = announce(change, at: now) { aftermath.events.append(event) }
         }
         return Resolution(
             of: claim,
@@ -358,15 +366,16 @@ extension DeliveryWorker {
     private func invalidateTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
-        let areBelieved = dependencies.tokenInvalidation.receive(
+        let doubt = dependencies.tokenInvalidation.receive(
             aftermath.refused.map(\.refusal),
             answers: answers,
+            acceptedUnder: aftermath.taken > 0 ? flow.identity : nil,
             watch,
             at: now
         )
         for (refusal, device) in aftermath.refused where refusal.alternatives.isEmpty {
             dependencies.observer.invalidatedToken(backend: name, reason: refusal.reason)
-            guard areBelieved else { continue }
+            guard !doubt.covers(refusal.caller) else { continue }
             aftermath.events.append(EventJSON.tokenInvalidated(refusal, device: device, at: now.wall))
         }
     }
@@ -392,7 +401,8 @@ extension DeliveryWorker {
             isCertain: invalidation.isCertain,
             alternatives: invalidation.isCertain ? [] : settings.alternatives(to: name, for: token.service),
             isLast: !claim.laterSteps(settings.audiences, after: name, isTokenRefused: true)
-                .contains { settings.audiences[claim.plan.backends[$0]]?.services.contains(token.service) ?? false }
+                .contains { settings.audiences[claim.plan.backends[$0]]?.services.contains(token.service) ?? false },
+            caller: claim.caller
         )
     }
 

@@ -131,7 +131,8 @@ final class DeliveryWorker: Sendable {
             isSlowed: state.isSlowed,
             isPaused: state.isPauseInForce,
             breaker: breaker,
-            areInvalidationsHeld: state.isHeld
+            areInvalidationsHeld: state.isHeld,
+            undecidedCallers: watch.heldCallers.count
         )
     }
 
@@ -337,14 +338,16 @@ final class DeliveryWorker: Sendable {
         since: ContinuousClock.Instant = .now
     ) -> Work {
         guard case .claim(let capacity, let requests, _) = step else { return .nothing }
+        let claimed = claims.lazy.map(\.id)
+        let now = dependencies.time.steady
         guard let limit else {
-            gate.release(reserved: capacity, claimed: claims.count, isLast: isStopped)
+            gate.release(reserved: capacity, claimed: claimed, isLast: isStopped, at: now)
             return .deliver([Claimed(deliveries: claims, since: since)])
         }
         let parts = sends ? limit.batching.parts(claims) : []
         var look = OpenRequests.Look(limit: limit, reserved: requests, asked: asked)
         (look.messages, look.requests) = (sends ? claims.count : 0, parts.count)
-        gate.release(reserved: capacity, claimed: claims.count, in: look, isLast: isStopped)
+        gate.release(reserved: capacity, claimed: claimed, in: look, isLast: isStopped, at: now)
         return .deliver(parts.map { Claimed(deliveries: $0, isRequest: true, since: since) })
     }
 

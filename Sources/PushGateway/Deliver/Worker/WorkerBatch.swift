@@ -28,6 +28,8 @@ final class WorkerBatch: Sendable {
         var uses: [NotificationID: TokenUses] = [:]
         /// The deliveries after which their tokens are of no use.
         var last: Set<Int64> = []
+        /// When the backend got the batch, by the steady clock.
+        var sentAt = Date.distantPast
         /// When the backend got the batch or reported last, by the steady clock.
         var lastReport = Date.distantPast
 
@@ -137,7 +139,12 @@ final class WorkerBatch: Sendable {
     var lastReport: Date { open.withLock { $0.lastReport } }
 
     /// The backend gets the batch now.
-    func handOver(at now: Date) { open.withLock { $0.lastReport = now } }
+    func handOver(at now: Date) { open.withLock { ($0.sentAt, $0.lastReport) = (now, now) } }
+
+    /// A delivery of the batch as the gate knows it.
+    func message(_ claim: ClaimedDelivery) -> FlowGate.State.Message {
+        FlowGate.State.Message(delivery: claim.id, sentAt: open.withLock { $0.sentAt })
+    }
 
     /// The claims that reports speak of; a second report of the same delivery is left out.
     func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {

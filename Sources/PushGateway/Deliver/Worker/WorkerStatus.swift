@@ -26,6 +26,8 @@ package struct WorkerStatus: Sendable, Hashable {
     package var breaker: Breaker
     /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
     package var areInvalidationsHeld: Bool
+    /// How many API keys' dead-token answers are held until an operator decides, while the backend goes on.
+    package var undecidedCallers: Int
 
     /// Makes a status.
     package init(
@@ -39,7 +41,8 @@ package struct WorkerStatus: Sendable, Hashable {
         isSlowed: Bool = false,
         isPaused: Bool = false,
         breaker: Breaker = Breaker(.closed),
-        areInvalidationsHeld: Bool = false
+        areInvalidationsHeld: Bool = false,
+        undecidedCallers: Int = 0
     ) {
         self.backend = backend
         self.inFlight = inFlight
@@ -52,6 +55,7 @@ package struct WorkerStatus: Sendable, Hashable {
         self.isPaused = isPaused
         self.breaker = breaker
         self.areInvalidationsHeld = areInvalidationsHeld
+        self.undecidedCallers = undecidedCallers
     }
 
     /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is refused.

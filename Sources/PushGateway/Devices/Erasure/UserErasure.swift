@@ -7,8 +7,8 @@ internal import PushQueue
 ///
 /// The user may go on meanwhile: what is registered or accepted after the devices were removed stays (``PushQueue/UserTraces/end``).
 ///
-/// What is found is kept in the store until everything is done: ``UserErasures`` goes on where it ended, although the devices
-/// that led to the rest are gone by then.
+/// Each call has a record of its own until all that it is about is done: ``UserErasures`` goes on where it ended,
+/// although the devices that led to the rest are gone by then, and a later call changes nothing of it.
 struct UserErasure: Sendable {
     /// What was done in one call.
     struct Report: Sendable {
@@ -16,170 +16,238 @@ struct UserErasure: Sendable {
         var tokens = 0
         var deliveries = ErasedDeliveries()
         var events = 0
-        /// Changes of the user's devices that wait in the outbox.
-        var pendingEntries = 0
+        /// How many changes of each removed device wait in the outbox; a device of which none waits is missing.
+        var pending: [String: Int] = [:]
         /// Whether the gateway goes on with the search for the rest: the figures are those of the part that is done.
         var isSearching = false
+        /// Changes of the user's devices that wait in the outbox.
+        var pendingEntries: Int { pending.values.reduce(0, +) }
         /// Whether everything was looked at, and nothing is being sent any more that has to be erased.
         var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
         /// Whether nothing of the user can come up any more: the platforms were told of the removals, too.
         var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
 
-    private static let prefix = "erasing/"
+    /// What is done next for a call; the names stand in the store.
+    enum Phase: String {
+        /// The user's devices are removed.
+        case removing
+        /// Deliveries and events are searched, until nothing is being sent any more that has to be erased.
+        case searching
+        /// The room on disk is cleared; platforms are still to be told of removals.
+        case clearing
+        /// Events about telling platforms of the removals are redacted, once the platforms were told.
+        case telling
+        /// The room on disk is cleared, and the record goes. It holds nothing of the user any more.
+        case ending
+    }
+
+    /// What is kept of one call.
+    struct Call: Sendable {
+        let name: String
+        var traces: UserTraces
+        var phase = Phase.removing
+    }
+
+    /// What the names of records begin with; the hash follows, a slash, and an id of the call.
+    private static let prefix = "erasures/"
+    /// What the names of records begin with that an earlier version has written; the hash follows.
+    private static let earlierPrefix = "erasing/"
     /// More devices than a user has, so that one read finds all: those that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000
 
-    let store: any NotificationStore & TraceStore
+    let store: any StateStore & TraceStore
     let devices: any DeviceStore & OutboxStore
     let outbox: Date?
     let time: any TimeSource
     /// The app of each configured backend, by its name.
     let apps: [String: AppName]
 
-    /// The hashes of users whose erasure is not finished (``Report/isFinished``).
-    static func unfinished(in store: any TraceStore) async throws(StoreError) -> [String] {
-        try await store.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }
+    /// The hashes of users for whom a call is on record.
+    static func unfinished(in store: any TraceStore) async throws(StoreError) -> Set<String> {
+        let earlier = try await store.stateNames(beginningWith: earlierPrefix)
+        let names = try await store.stateNames(beginningWith: prefix)
+        return Set(earlier.map { String($0.dropFirst(earlierPrefix.count)) })
+            .union(names.map { String($0.dropFirst(prefix.count).prefix(while: { $0 != "/" })) })
     }
 
-    /// Goes on with an erasure that was begun; returns whether it is finished, nil when none is on record.
-    func resume(hash: String) async throws(StoreError) -> Bool? {
-        guard let (traces, isComplete) = try await begun(hash) else { return nil }
-        return isComplete ? try await finish(traces, hash) : try await run(traces, hash).isFinished
+    /// The names of the records for a hash.
+    func records(of hash: String) async throws(StoreError) -> [String] {
+        let earlier = try await store.stateNames(beginningWith: Self.earlierPrefix + hash)
+        let names = try await store.stateNames(beginningWith: "\(Self.prefix)\(hash)/")
+        return earlier + names
     }
 
-    /// Removes a user's devices and puts the erasure on record under a hash, from where ``resume(hash:)`` can do the rest.
+    /// Removes a user's devices and puts a call on record, for ``run(_:_:progress:)``; returns the counts so far.
     ///
-    /// The first record is written before the first device is removed. Repeating it does no harm. Returns the traces to search for, and the counts so far.
-    func begin(_ user: String, hash: String) async throws(StoreError) -> (UserTraces, Report) {
-        var traces = try await begun(hash)?.traces ?? UserTraces(user: user)
+    /// The record is written before the first device is removed. Nothing is taken from earlier calls: a device of these
+    /// may be another user's by now.
+    func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
+        var call = Call(name: "\(Self.prefix)\(hash)/\(MessageID.random())", traces: UserTraces(user: user))
         var report = Report()
-        traces.end = nil
-        try await removeDevices(&traces, hash, &report)
-        return (traces, report)
+        try await removeDevices(of: &call, &report)
+        call.phase = .searching
+        try await keep(call)
+        return report
     }
 
-    /// Erases what was begun.
+    /// Erases what calls are about, one call after the other.
+    ///
+    /// One task at a time may do so for a hash.
     ///
     /// - Parameters:
-    ///   - begun: What to search for.
-    ///   - hash: The name under which the erasure is kept until it is finished.
+    ///   - calls: The calls that are on record (``calls(_:)``).
     ///   - done: What is done already.
     ///   - progress: Gets what is done so far, after each part.
-    /// - Returns: What was done.
-    /// - Throws: When the store fails or the task is cancelled; what was done before stays so.
+    /// - Returns: What was done. What several calls found being sent is counted for each.
+    /// - Throws: When the store fails or the task is cancelled; what was done before stays so, and the records stay.
     func run(
-        _ begun: UserTraces,
-        _ hash: String,
+        _ calls: [Call],
         _ done: Report = Report(),
         progress: (Report) -> Void = { _ in }
     ) async throws(StoreError) -> Report {
         var report = done
-        var traces = begun
-        if traces.end == nil { try await removeDevices(&traces, hash, &report) }
-        progress(report)
-        let known = traces
-        let clock = time
-        try await store.eraseDeliveries(of: known) { claim, state in
-            EventRedaction.cancelled(claim, as: state, at: clock.now)
-        } state: { removed in
-            var traces = known
-            traces.notifications.formUnion(removed)
-            return (Self.prefix + hash, Self.stored(traces))
-        } progress: { (part) async throws(StoreError) in
-            report.deliveries += part
-            progress(report)
-        }
-        traces.notifications.formUnion(report.deliveries.notifications)
-        (report.pendingEntries, report.events) = try await redactEvents(of: traces)
-        // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
-        if report.isComplete {
-            if report.isFinished {
-                try await store.saveState(Self.prefix + hash, nil)
-            } else {
-                try await store.saveState(Self.prefix + hash, Self.stored(traces, isComplete: true))
-            }
-            try await store.clearRemoved()
-        }
+        for call in calls { report = try await run(call, report, progress) }
         return report
     }
 
-    /// Takes the user out of the events of the calls that told platforms of the removals, once these are over; returns whether they are.
-    private func finish(_ traces: UserTraces, _ hash: String) async throws(StoreError) -> Bool {
-        guard try await pendingEntries(of: traces.devices) == 0 else { return false }
-        _ = try await redactEvents(of: traces)
-        try await store.saveState(Self.prefix + hash, nil)
-        return true
+    /// Goes on with a call until it is finished, or has to wait for deliveries or platforms.
+    private func run(
+        _ begun: Call,
+        _ done: Report,
+        _ progress: (Report) -> Void
+    ) async throws(StoreError) -> Report {
+        var report = done
+        var call = begun
+        while true {
+            switch call.phase {
+            case .removing:
+                try await removeDevices(of: &call, &report)
+                call.phase = .searching
+            case .searching:
+                let known = call
+                let clock = time
+                var found = ErasedDeliveries()
+                progress(report)
+                try await store.eraseDeliveries(of: known.traces) { claim, state in
+                    EventRedaction.cancelled(claim, as: state, at: clock.now)
+                } state: { removed in
+                    var call = known
+                    call.traces.notifications.formUnion(removed)
+                    return (call.name, Self.stored(call))
+                } progress: { (part) async throws(StoreError) in
+                    found += part
+                    report.deliveries += part
+                    progress(report)
+                }
+                call.traces.notifications.formUnion(found.notifications)
+                let isTold = try await redactEvents(of: call, &report)
+                // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
+                guard found.inFlight == 0 else { return report }
+                call.phase = isTold ? .ending : .clearing
+            case .telling:
+                guard try await countPending(of: call, &report) == 0 else { return report }
+                call.phase = try await redactEvents(of: call, &report) ? .ending : .clearing
+            case .clearing, .ending:
+                try await store.clearRemoved()
+                if call.phase == .ending {
+                    try await store.saveState(call.name, nil)
+                    return report
+                }
+                call.phase = .telling
+            }
+            if call.phase == .ending { call.traces = UserTraces(user: "") }
+            try await keep(call)
+        }
     }
 
-    /// Takes the user out of events: those before the end of the traces, and once the platforms were told of the removals, also those of
-    /// that; returns how many entries wait to be told, and how many events were changed.
+    /// Takes the user out of events before the end of the traces; returns whether platforms were told of the removals.
     ///
+    /// Once they were, events of telling them are redacted as well.
     /// A device that somebody has registered again meanwhile is theirs: its later events stay.
-    private func redactEvents(of traces: UserTraces) async throws(StoreError) -> (pending: Int, events: Int) {
-        let pending = try await pendingEntries(of: traces.devices)
-        var redaction = EventRedaction(traces, apps)
-        if pending == 0 {
-            let back = try await devices.devices(traces.devices.sorted())
-            redaction.removedDevices = traces.devices.subtracting(back.keys)
-            redaction.isUserGone = try await devices.devices(ofUsers: [traces.user], limit: 1).isEmpty
+    private func redactEvents(of call: Call, _ report: inout Report) async throws(StoreError) -> Bool {
+        let isTold = try await countPending(of: call, &report) == 0
+        var redaction = EventRedaction(call.traces, apps)
+        if isTold {
+            let back = try await devices.devices(call.traces.devices.sorted())
+            redaction.removedDevices = call.traces.devices.subtracting(back.keys)
+            redaction.isUserGone = try await devices.devices(ofUsers: [call.traces.user], limit: 1).isEmpty
         }
         let ready = redaction
-        return (pending, try await store.redactEvents { ready.redacted($1, number: $0) })
+        report.events += try await store.redactEvents { ready.redacted($1, number: $0) }
+        return isTold
     }
 
-    /// How many changes of the devices wait until platforms were told of them.
-    private func pendingEntries(of ids: Set<String>) async throws(StoreError) -> Int {
+    /// How many changes of a call's devices wait until platforms were told of them, which the report gets as well.
+    private func countPending(of call: Call, _ report: inout Report) async throws(StoreError) -> Int {
         var count = 0
-        for device in ids {
-            count += try await devices.unplannedCount(ofDevice: device)
-            count += try await devices.entries(ofDevice: device, limit: 1_000).count
+        for device in call.traces.devices {
+            var waiting = try await devices.unplannedCount(ofDevice: device)
+            waiting += try await devices.entries(ofDevice: device, limit: 1_000).count
+            report.pending[device] = waiting > 0 ? waiting : nil
+            count += waiting
         }
         return count
     }
 
     /// Removes the user's devices; what is accepted or registered after that stays.
-    private func removeDevices(
-        _ traces: inout UserTraces,
-        _ hash: String,
-        _ report: inout Report
-    ) async throws(StoreError) {
+    private func removeDevices(of call: inout Call, _ report: inout Report) async throws(StoreError) {
+        // Kept with the first record: a call that is cut here goes on much later.
+        if call.traces.end == nil { call.traces.end = try await store.tracesEnd() }
         var page: [Device] = []
         repeat {
-            page = try await devices.devices(ofUsers: [traces.user], limit: Self.devicesAtOnce)
-            for device in page { traces.add(device) }
+            page = try await devices.devices(ofUsers: [call.traces.user], limit: Self.devicesAtOnce)
+            for device in page { call.traces.add(device) }
             // First what is needed to go on, then what it leads to.
-            if !page.isEmpty { try await keep(traces, hash) }
+            if !page.isEmpty { try await keep(call) }
             for device in page where try await devices.delete(device.id, outbox: outbox) {
                 report.devices += 1
                 report.tokens += device.tokens.count
             }
         } while page.count == Self.devicesAtOnce
-        traces.end = try await store.tracesEnd()
-        try await keep(traces, hash)
-    }
-
-    /// What is kept of an erasure that was begun, and whether it waits for nothing but platforms.
-    private func begun(_ hash: String) async throws(StoreError) -> (traces: UserTraces, isComplete: Bool)? {
-        guard let bytes = try await store.loadState(Self.prefix + hash), let json = try? JSONValue(parsing: bytes),
-            let user = json["user"]?.stringValue
-        else { return nil }
-        func texts(_ name: String) -> Set<String> { Set((json[name]?.arrayValue ?? []).compactMap(\.stringValue)) }
-        var traces = UserTraces(user: user)
-        traces.devices = texts("devices")
-        traces.recipients.formUnion(texts("recipients"))
-        traces.notifications = Set((json["notifications"]?.arrayValue ?? []).compactMap(\.integerValue))
-        if let delivery = json["last_delivery"]?.integerValue, let event = json["last_event"]?.integerValue {
-            traces.end = UserTraces.End(delivery: delivery, event: event)
+        // A device that is there was registered since: what comes to it is no part of the erasure.
+        if try await devices.devices(call.traces.devices.sorted()).isEmpty {
+            call.traces.end = try await store.tracesEnd()
         }
-        return (traces, json["complete"]?.boolValue ?? false)
     }
 
-    private func keep(_ traces: UserTraces, _ hash: String) async throws(StoreError) {
-        try await store.saveState(Self.prefix + hash, Self.stored(traces))
+    /// The calls that are on record under a hash; none of them may be in ``begin(_:hash:)`` at the moment.
+    func calls(_ hash: String) async throws(StoreError) -> [Call] {
+        var calls: [Call] = []
+        for name in try await records(of: hash) {
+            let bytes = try await store.loadState(name)
+            if let call = Self.read(bytes, name) { calls.append(call) }
+        }
+        return calls
     }
 
-    private static func stored(_ traces: UserTraces, isComplete: Bool = false) -> [UInt8] {
+    private static func read(_ bytes: [UInt8]?, _ name: String) -> Call? {
+        guard let bytes, let json = try? JSONValue(parsing: bytes), let user = json["user"]?.stringValue else {
+            return nil
+        }
+        func texts(_ name: String) -> Set<String> { Set((json[name]?.arrayValue ?? []).compactMap(\.stringValue)) }
+        var call = Call(name: name, traces: UserTraces(user: user))
+        call.traces.devices = texts("devices")
+        call.traces.recipients.formUnion(texts("recipients"))
+        call.traces.notifications = Set((json["notifications"]?.arrayValue ?? []).compactMap(\.integerValue))
+        if let delivery = json["last_delivery"]?.integerValue, let event = json["last_event"]?.integerValue {
+            call.traces.end = UserTraces.End(delivery: delivery, event: event)
+        }
+        if let phase = json["phase"]?.stringValue.flatMap({ Phase(rawValue: $0) }) {
+            call.phase = phase
+        } else if call.traces.end != nil {
+            // An earlier version has no phases, and forgot to clear the room after some that it calls complete.
+            call.phase = json["complete"]?.boolValue == true ? .clearing : .searching
+        }
+        return call
+    }
+
+    private func keep(_ call: Call) async throws(StoreError) {
+        try await store.saveState(call.name, Self.stored(call))
+    }
+
+    private static func stored(_ call: Call) -> [UInt8] {
+        let traces = call.traces
         var value: JSONObject = [:]
         value["user"] = .string(traces.user)
         value["devices"] = .array(traces.devices.sorted().map { .string($0) })
@@ -189,7 +257,7 @@ struct UserErasure: Sendable {
             value["last_delivery"] = .integer(end.delivery)
             value["last_event"] = .integer(end.event)
         }
-        if isComplete { value["complete"] = .bool(true) }
+        value["phase"] = .string(call.phase.rawValue)
         return JSONValue.object(value).bytes
     }
 }

@@ -16,25 +16,26 @@ struct UserErasureAPI: Sendable {
         try scope.allowParameters(["app"])
         let app = try scope.app()
         // An erasure also ends notifications of other keys, through every backend of the app.
-        guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther }
+        guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther("An erasure") }
         let user = try UserSwitchAPI.user(SyncEndpoint.decoded(step))
         guard let user, let traces = state.traces else {
             throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
         }
-        let report: UserErasure.Report
+        let erased: UserErasure.Report?
         let hash: String
         do throws(StoreError) {
-            (hash, report) = try await state.erasures.erase(app.key(user), state, traces)
-            logger.notice(
-                "a user was erased",
-                metadata: [
-                    "user.hash": "\(hash)", "caller": "\(scope.caller.name)", "devices": "\(report.devices)",
-                    "complete": "\(report.isComplete)",
-                ]
-            )
+            (hash, erased) = try await state.erasures.erase(app.key(user), state, traces)
         } catch {
             throw Problem(ofDevices: error)
         }
+        guard let report = erased else { throw .erasuresUnfinished }
+        logger.notice(
+            "a user was erased",
+            metadata: [
+                "user.hash": "\(hash)", "caller": "\(scope.caller.name)", "devices": "\(report.devices)",
+                "complete": "\(report.isComplete)",
+            ]
+        )
         let store = state.snapshot.configuration.store
         var response = Response.json(report.isComplete ? .ok : .accepted) { report.write(to: &$0, store) }
         response.headers[.auditSubject] = hash
@@ -43,12 +44,25 @@ struct UserErasureAPI: Sendable {
 }
 
 extension Problem {
-    /// The request concerns backends that the key does not name.
-    fileprivate static let reachesFurther = Problem(
-        .forbidden,
-        "forbidden",
-        "The API key may not do this",
-        detail: "An erasure reaches every backend of the app, and the key is for some."
+    /// The request, which the beginning of a sentence names, concerns backends that the key does not name.
+    static func reachesFurther(_ what: String) -> Problem {
+        Problem(
+            .forbidden,
+            "forbidden",
+            "The API key may not do this",
+            detail: "\(what) reaches every backend of the app, and the key is for some."
+        )
+    }
+}
+
+extension Problem {
+    /// As many erasures of the user are unfinished as may be on record.
+    fileprivate static let erasuresUnfinished = Problem(
+        .tooManyRequests,
+        "erasures_unfinished",
+        "Too many erasures of this user are unfinished",
+        detail: "At most \(UserErasures.mostOnRecord); the gateway ends them by itself. Nothing was removed this time.",
+        retryAfter: UserErasures.interval
     )
 }
 

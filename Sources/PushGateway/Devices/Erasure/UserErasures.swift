@@ -9,19 +9,33 @@ internal import Synchronization
 /// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too large for a call,
 /// and the calls that tell platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
 final class UserErasures: Sendable {
-    /// How long a call waits for the search through the store.
+    /// How long a call waits for the search through the store, its turn included.
     static let longestSearch = Duration.seconds(10)
+    /// How many calls for one user may be on record at once.
+    static let mostOnRecord = 16
+    /// How long what is left waits until it is tried again.
+    static let interval = Duration.seconds(30)
 
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
-    private let timer = PeriodicTimer(every: .seconds(30))
+    private let timer = PeriodicTimer(every: UserErasures.interval)
+    /// Signalled once: by ``finish()``.
+    private let ended = AsyncSignal()
+    /// For each hash, one call at a time puts itself on record.
+    private let begins = Turns()
+    /// For each hash, one search at a time changes what is on record.
+    ///
+    /// Who has a turn here may wait for one of ``begins``, never the reverse.
+    private let searches = Turns()
 
     /// Erases a user; gives the hash that stands for the user in logs, and what was done within ``longestSearch``.
+    ///
+    /// The report is nil when ``mostOnRecord`` calls are on record: nothing was done then.
     func erase(
         _ user: String,
         _ state: GatewayState,
-        _ traces: any NotificationStore & TraceStore
-    ) async throws(StoreError) -> (hash: String, report: UserErasure.Report) {
+        _ traces: any StateStore & TraceStore
+    ) async throws(StoreError) -> (hash: String, report: UserErasure.Report?) {
         let hash = try await keyedHash(state.store)("user", user)
         var end: UserErasure.Report?
         defer {
@@ -30,8 +44,12 @@ final class UserErasures: Sendable {
             if end?.isSearching == true { timer.wake() }
         }
         let erasure = Self.erasure(state, traces)
-        let (begun, done) = try await erasure.begin(user, hash: hash)
-        let report = try await Self.search(erasure, begun, hash, done)
+        let done = try await begins.alone(hash) { () async throws(StoreError) -> UserErasure.Report? in
+            guard try await erasure.records(of: hash).count < Self.mostOnRecord else { return nil }
+            return try await erasure.begin(user, hash: hash)
+        }
+        guard let done else { return (hash, nil) }
+        let report = try await search(erasure, hash, done)
         end = report
         return (hash, report)
     }
@@ -39,30 +57,64 @@ final class UserErasures: Sendable {
     /// Goes on with what is not finished, until ``finish()``.
     func run(_ state: GatewayState, _ logger: Logger) async {
         guard let traces = state.traces else { return }
-        await logFailure(logger) { () throws(StoreError) in
-            let names = try await UserErasure.unfinished(in: traces)
-            unfinished.withLock { $0.formUnion(names) }
+        await run(state, traces, logger)
+    }
+
+    /// Goes on with what is on record in a store and not finished, until ``finish()``.
+    func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.runRounds(state, traces, logger) }
+            group.addTask { [ended] in await ended.wait(after: .start) }
+            await group.next()
+            // The search under way ends after the step that it is in; its record stays for the next start.
+            group.cancelAll()
+        }
+    }
+
+    /// Ends ``run(_:_:)``, and the searches of calls.
+    func finish() {
+        timer.stop()
+        ended.signal()
+    }
+
+    private func runRounds(
+        _ state: GatewayState,
+        _ traces: any StateStore & TraceStore,
+        _ logger: Logger
+    ) async {
+        do throws(StoreError) {
+            let hashes = try await UserErasure.unfinished(in: traces)
+            unfinished.withLock { $0.formUnion(hashes) }
+        } catch {
+            Self.log(error, logger)
         }
         repeat {
             for hash in unfinished.withLock({ $0 }) where !timer.isStopped {
-                await logFailure(logger) { () throws(StoreError) in
-                    let isFinished = try await Self.erasure(state, traces).resume(hash: hash)
-                    guard isFinished != false else { return }
-                    unfinished.withLock { _ = $0.remove(hash) }
-                    guard isFinished == true else { return }  // A call failed before anything was on record.
-                    logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
-                }
+                await resume(hash, Self.erasure(state, traces), logger)
             }
         } while await timer.next(state.time)
     }
 
-    /// Ends ``run(_:_:)``.
-    func finish() { timer.stop() }
+    private func resume(_ hash: String, _ erasure: UserErasure, _ logger: Logger) async {
+        // Before the search, which does not know of calls that begin meanwhile: these insert the hash again.
+        unfinished.withLock { _ = $0.remove(hash) }
+        do throws(StoreError) {
+            // None is on record when a call failed before anything was.
+            guard let report = try await searchInTurn(erasure, hash) else { return }
+            if report.isFinished {
+                logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
+            } else {
+                unfinished.withLock { _ = $0.insert(hash) }
+            }
+        } catch {
+            unfinished.withLock { _ = $0.insert(hash) }
+            Self.log(error, logger)
+        }
+    }
 
     /// Searches for at most ``longestSearch``, then cancels the search, which ends after the step that it is in.
-    private static func search(
+    private func search(
         _ erasure: UserErasure,
-        _ begun: UserTraces,
         _ hash: String,
         _ done: UserErasure.Report
     ) async throws(StoreError) -> UserErasure.Report {
@@ -71,13 +123,14 @@ final class UserErasures: Sendable {
         let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
             group.addTask {
                 do throws(StoreError) {
-                    return .success(try await erasure.run(begun, hash, done, progress: progress))
+                    // Another search may have ended the call while this one waited for its turn.
+                    return .success(try await self.searchInTurn(erasure, hash, done, progress) ?? done)
                 } catch {
                     return .failure(error)
                 }
             }
-            group.addTask {
-                try? await erasure.time.sleep(for: longestSearch)
+            group.addTask { [ended] in
+                await ended.wait(after: .start, atMost: Self.longestSearch, erasure.time)
                 return nil
             }
             let first = await group.next() ?? nil
@@ -91,9 +144,26 @@ final class UserErasures: Sendable {
         return report
     }
 
+    /// Goes on with the calls that are on record under a hash, when no other search does; nil when none is on record.
+    private func searchInTurn(
+        _ erasure: UserErasure,
+        _ hash: String,
+        _ done: UserErasure.Report = UserErasure.Report(),
+        _ progress: @Sendable (UserErasure.Report) -> Void = { _ in }
+    ) async throws(StoreError) -> UserErasure.Report? {
+        try await searches.alone(hash) { () async throws(StoreError) -> UserErasure.Report? in
+            // A call that is half begun is its own caller's: both would write its record.
+            let calls = try await begins.alone(hash) { () async throws(StoreError) -> [UserErasure.Call] in
+                try await erasure.calls(hash)
+            }
+            guard !calls.isEmpty else { return nil }
+            return try await erasure.run(calls, done, progress: progress)
+        }
+    }
+
     private static func erasure(
         _ state: GatewayState,
-        _ traces: any NotificationStore & TraceStore
+        _ traces: any StateStore & TraceStore
     ) -> UserErasure {
         UserErasure(
             store: traces,
@@ -104,12 +174,8 @@ final class UserErasures: Sendable {
         )
     }
 
-    private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
-        do throws(StoreError) {
-            try await body()
-        } catch {
-            logger.warning("the erasure of a user is not finished yet", metadata: ["error": "\(error)"])
-        }
+    private static func log(_ error: StoreError, _ logger: Logger) {
+        logger.warning("the erasure of a user is not finished yet", metadata: ["error": "\(error)"])
     }
 
     /// The hash of this gateway, made once: all who want the first one wait for the same task.
@@ -125,5 +191,31 @@ final class UserErasures: Sendable {
             hash.withLock { if $0 == making { $0 = nil } }
             throw error as? StoreError ?? .closed
         }
+    }
+}
+
+/// Lets one task at a time in for each name; the others wait until it is over.
+private final class Turns: Sendable {
+    private let taken = Mutex<Set<String>>([])
+    private let freed = AsyncSignal()
+
+    /// Runs `body` while no other task runs one under the same name.
+    ///
+    /// - Throws: What `body` throws, and `StoreError.closed` when the task is cancelled while it waits.
+    func alone<Value>(
+        _ name: String,
+        _ body: () async throws(StoreError) -> Value
+    ) async throws(StoreError) -> Value {
+        var mark = freed.mark
+        while !taken.withLock({ $0.insert(name).inserted }) {
+            try StoreError.checkCancellation()
+            await freed.wait(after: mark)
+            mark = freed.mark
+        }
+        defer {
+            taken.withLock { _ = $0.remove(name) }
+            freed.signal()
+        }
+        return try await body()
     }
 }

@@ -259,7 +259,7 @@ final class DeviceEventsAPI: Sendable {
 
     /// Whether a delivery to a recipient can have reached a device: it went to the device, to a token or the user of it, or to an
     /// audience.
-    private static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
+    static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
         switch recipient {
         case .device, .token: isFor(device, recipient)
         case .user(let id): device.user == id
@@ -286,7 +286,7 @@ final class DeviceEventsAPI: Sendable {
             let backend = address.reporter
             let logEntry = EventJSON.receipt(receipt, backend: backend)
             // Whoever knows or guesses an id must not open the message of another device.
-            let isFor = { @Sendable (recipient: Recipient) in Self.canBe(device, recipient) }
+            let isFor = { @Sendable (delivery: ReceivedDelivery) in Self.canBe(device, delivery.recipient) }
             return ReceiptEntry(address.receipt, state: state, logEntry: logEntry, isFor: isFor) { delivery in
                 EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
             }

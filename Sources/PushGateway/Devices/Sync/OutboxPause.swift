@@ -37,7 +37,8 @@ struct OutboxPause: Sendable {
     mutating func recordFailure(_ error: PushError, at now: Date) -> Bool {
         switch error.code {
         case .rateLimited: return pause(first: .seconds(2), error.retryAfter, at: now)
-        case .credentialsRefused: return pause(first: .seconds(15), error.retryAfter, at: now)
+        // One odd 401 among good answers stops the others for no longer than a second.
+        case .credentialsRefused: return pause(first: .seconds(1), error.retryAfter, at: now)
         case .unavailable, .badAnswer:
             failures += 1
             guard failures >= Self.failureLimit, failures % Self.narrowest == 0 else { return false }
@@ -58,7 +59,7 @@ struct OutboxPause: Sendable {
         var end = until ?? now
         // Those that were under way together are refused together: that is one refusal, with the longest of their pauses.
         if end <= now {
-            end = now.addingTimeInterval(min(first * (1 << min(blocks, 8)), Self.longest).inSeconds)
+            end = now.addingTimeInterval(min(first * (1 << min(blocks, 10)), Self.longest).inSeconds)
             blocks += 1
         }
         until = max(end, askedUntil ?? end)

@@ -60,6 +60,7 @@ package final class OutboxRelay: Sendable {
             outcomes: state.outcomes,
             time: state.time,
             logger: logger,
+            holdsClaims: { [store = state.store] in store.holdsClaims(since: $0) },
             count: { metrics.operated(backend: $0, kind: $1.rawValue, outcome: $2) },
             markIncomplete: { await backfill.markIncomplete($0) }
         )

@@ -15,6 +15,8 @@ final class OutboxWorker: Sendable {
         let outcomes: OutboxOutcomes
         let time: any TimeSource
         let logger: Logger
+        /// Whether what was claimed at a moment, or later, is surely still this gateway's.
+        let holdsClaims: @Sendable (ContinuousClock.Instant) -> Bool
         /// Counts an attempt: backend, kind, outcome.
         let count: @Sendable (String, OutboxEntry.Kind, String) -> Void
         /// A registration at a backend was lost to refused credentials.
@@ -70,8 +72,8 @@ final class OutboxWorker: Sendable {
     /// Works until ``stop()``; what is under way then gets a few seconds.
     func run() async {
         await withDiscardingTaskGroup { group in
-            while let claims = await next() {
-                for claim in claims { group.addTask { await self.carryOut(claim) } }
+            while let (claims, since) = await next() {
+                for claim in claims { group.addTask { await self.carryOut(claim, since: since) } }
             }
             await drain()
             group.cancelAll()
@@ -108,14 +110,15 @@ final class OutboxWorker: Sendable {
 
     // MARK: Claiming
 
-    /// The next operations; nil when the worker is to end.
-    private func next() async -> [ClaimedEntry]? {
+    /// The next operations, and a moment before they were claimed; nil when the worker is to end.
+    private func next() async -> (claims: [ClaimedEntry], since: ContinuousClock.Instant)? {
         while true {
             let mark = changed.mark
             switch step() {
             case .stop: return nil
             case .wait(let span): await changed.wait(after: mark, atMost: span, dependencies.time)
             case .claim(let capacity):
+                let since = ContinuousClock.now
                 let claims = await look(capacity)
                 guard !claims.isEmpty else { continue }
                 if isPaused {
@@ -123,7 +126,7 @@ final class OutboxWorker: Sendable {
                     continue
                 }
                 state.withLock { $0.inFlight += claims.count }
-                return claims
+                return (claims, since)
             }
         }
     }
@@ -149,6 +152,13 @@ final class OutboxWorker: Sendable {
 
     private func look(_ capacity: Int) async -> [ClaimedEntry] {
         let mark = changed.mark
+        guard dependencies.holdsClaims(.now) else {
+            // They would not be carried out. A stop after the step ends the wait, one before it is read here.
+            if !state.withLock({ $0.isStopped }) {
+                await changed.wait(after: mark, atMost: .milliseconds(100), dependencies.time)
+            }
+            return []
+        }
         // A task, so that a stop or a pause can end the look; awaited here.
         let look = Task { [dependencies, name] in
             try await dependencies.store.claimEntries(
@@ -184,18 +194,43 @@ final class OutboxWorker: Sendable {
 
     // MARK: Carrying out
 
-    private func carryOut(_ claim: ClaimedEntry) async {
+    private func carryOut(_ claim: ClaimedEntry, since: ContinuousClock.Instant) async {
+        await attempt(claim, since: since)
+        state.withLock { $0.inFlight -= 1 }
+        changed.signal()
+    }
+
+    private func attempt(_ claim: ClaimedEntry, since: ContinuousClock.Instant) async {
         let answer: Result<OutboxCall.Answer, PushError>
         do throws(PushError) {
             let device = try await device(claim.operation.device)
-            answer = .success(try await call.perform(claim, device))
-            await repeatIfOvertaken(claim.operation, device)
+            guard dependencies.holdsClaims(since) else {
+                // Another gateway may have it by now, and may have carried out later ones of the device.
+                return await write([OutboxResult(claim, .release)])
+            }
+            answer = await perform(claim, device, since: since)
+            if case .success = answer { await repeatIfOvertaken(claim.operation, device) }
         } catch {
             answer = .failure(error)
         }
-        await record(claim, answer)
-        state.withLock { $0.inFlight -= 1 }
-        changed.signal()
+        await record(claim, answer, isHeld: dependencies.holdsClaims(since))
+    }
+
+    /// Calls the platform; whether the claim holds is asked once more before each write, as for messages.
+    private func perform(
+        _ claim: ClaimedEntry,
+        _ device: Device?,
+        since: ContinuousClock.Instant
+    ) async -> Result<OutboxCall.Answer, PushError> {
+        let permit = SendPermit { [holdsClaims = dependencies.holdsClaims] in holdsClaims(since) }
+        defer { permit.end() }
+        return await SendPermit.$current.withValue(permit) {
+            do throws(PushError) {
+                return .success(try await call.perform(claim, device))
+            } catch {
+                return .failure(error)
+            }
+        }
     }
 
     /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may have got
@@ -229,7 +264,7 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    private func record(_ claim: ClaimedEntry, _ answer: Result<OutboxCall.Answer, PushError>) async {
+    private func record(_ claim: ClaimedEntry, _ answer: Result<OutboxCall.Answer, PushError>, isHeld: Bool) async {
         let now = dependencies.time.now
         let report: OperationReport
         switch answer {
@@ -240,9 +275,10 @@ final class OutboxWorker: Sendable {
         case .success(.moot(let reason)):
             report = OperationReport(.done, reason: reason)
         case .failure(let error):
-            let isStopped = state.withLock { $0.isStopped }
+            // Without the claim the call may have been withheld, which says nothing of the platform.
+            let isOver = !isHeld || state.withLock { $0.isStopped }
             // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the next start.
-            if Task.isCancelled || isStopped && error.isPassing && error.retryAfter == nil {
+            if Task.isCancelled || isOver && error.isPassing && error.retryAfter == nil {
                 return await write([OutboxResult(claim, .release)])
             }
             recordFailure(error)

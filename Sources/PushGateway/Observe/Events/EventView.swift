@@ -4,7 +4,8 @@ internal import PushQueue
 /// The events that a caller may see.
 ///
 /// An administrator of the whole gateway sees all. Other callers see events of notifications whose sender they may see, and of
-/// backends that they may use, with fingerprints for device tokens.
+/// backends that they may use, with fingerprints for device tokens. What names a device needs the scope `devices`; for a
+/// key that names an app or backends, devices and users must be of the backend's app.
 struct EventView: Sendable {
     private let caller: Caller
 
@@ -20,6 +21,8 @@ struct EventView: Sendable {
             guard let text = object[name]?.stringValue, let recipient = Recipient(storedForm: text) else { continue }
             object[name] = .string(recipient.shownForm)
         }
+        // What a platform says of a notice may name users and devices.
+        if type == "backend.notice", !caller.has(.devices) { object["detail"] = nil }
         return JSONValue.object(object).bytes
     }
 
@@ -28,13 +31,18 @@ struct EventView: Sendable {
         case "notification", "delivery":
             // Only administrators of the whole gateway see notifications that were sent without a key.
             caller.maySee(sender: object["caller"]?.stringValue ?? "")
-        case "device", "operation": caller.has(.devices) && isOfAllowedBackend(object)
-        case "backend": isOfAllowedBackend(object)
+        case "device", "operation": caller.has(.devices) && isInReach(object)
+        case "backend": (object["device"] == nil || caller.has(.devices)) && isInReach(object)
         default: false
         }
     }
 
-    private func isOfAllowedBackend(_ object: JSONObject) -> Bool {
-        caller.view == nil || object["backend"]?.stringValue.map(caller.mayUse(backend:)) ?? false
+    /// Whether the caller may use the backend, and the device and the user are of the backend's app.
+    ///
+    /// A name of a backend may have been another app's when the event was written.
+    private func isInReach(_ object: JSONObject) -> Bool {
+        guard let view = caller.view else { return true }
+        guard let app = object["backend"]?.stringValue.flatMap(view.app(ofBackend:)) else { return false }
+        return ["device", "user"].compactMap { object[$0]?.stringValue }.allSatisfy(app.owns)
     }
 }

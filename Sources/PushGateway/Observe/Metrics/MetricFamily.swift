@@ -192,6 +192,12 @@ extension MetricFamily {
         ["backend"],
         "1 while held invalidations stop the delivery worker until settled."
     )
+    static let invalidationsUndecided = Self(
+        .gauge,
+        "chapar_invalidations_undecided",
+        ["backend"],
+        "API keys whose dead-token answers are held until an operator decides; the backend goes on."
+    )
     static let operations = Self(
         .counter,
         "chapar_operations_total",
@@ -279,8 +285,8 @@ extension MetricFamily {
         (
             "Devices",
             [
-                tokensInvalidated, invalidationsHeld, invalidationsStopped, operations, operationsWaiting,
-                changesUnplanned, noticesDropped,
+                tokensInvalidated, invalidationsHeld, invalidationsStopped, invalidationsUndecided, operations,
+                operationsWaiting, changesUnplanned, noticesDropped,
             ]
         ),
         (

@@ -114,6 +114,10 @@ struct ScrapedMetrics {
         for worker in workers {
             text.sample(.invalidationsStopped, [worker.backend], worker.areInvalidationsHeld ? 1 : 0)
         }
+        text.begin(.invalidationsUndecided)
+        for worker in workers {
+            text.sample(.invalidationsUndecided, [worker.backend], Double(worker.undecidedCallers))
+        }
     }
 
     private func writeBackends(to text: inout PrometheusText) {

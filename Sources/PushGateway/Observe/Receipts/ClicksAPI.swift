@@ -1,14 +1,18 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushComposition
 internal import PushCore
 internal import PushQueue
 
 /// `POST /v1/backends/{name}/clicks`: an app or its server reports what a user did with a platform's notification.
 ///
 /// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
-/// `delivered` or `opened`.
+/// `delivered` or `opened`. A delivery that is not the caller's to report is unknown to it.
 struct ClicksAPI: Sendable {
+    /// So many devices of the user that a click names are looked at.
+    private static let largestSearch = 100
+
     let endpoint: SyncEndpoint
 
     private enum Field: Int, RequestField {
@@ -22,8 +26,8 @@ struct ClicksAPI: Sendable {
     func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let now = endpoint.state.time.now
-        let backends = scope.gateway.backends
-        guard let reader = backends.first(where: { $0.name == name })?.backend.clicks else {
+        let configured = scope.gateway.backends.first { $0.name == name }
+        guard let configured, let reader = configured.backend.clicks else {
             throw .notFound("No backend of this name reads clicks.")
         }
         let click = try await read(request, scope, at: now)
@@ -33,7 +37,7 @@ struct ClicksAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        let received = try await receive(taken.receipt, String(name), at: now)
+        let received = try await receive(taken.receipt, click, configured, scope.caller, at: now)
         return Response.json { writer in
             writer.name("notification")
             writer.object(taken.notification)
@@ -76,16 +80,21 @@ struct ClicksAPI: Sendable {
 
     private func receive(
         _ receipt: DeliveryReceipt?,
-        _ backend: String,
+        _ click: ReportedClick,
+        _ configured: BackendRegistry.ConfiguredBackend,
+        _ caller: Caller,
         at now: Date
     ) async throws(Problem) -> [ReceivedDelivery] {
         guard let receipt, let id = receipt.platformID else { return [] }
+        let backend = configured.name
+        let isFor = try await reportable(click, configured.app, caller)
         let logEntry = EventJSON.receipt(receipt, backend: backend)
         let state = receipt.deliveryState
         let entry = ReceiptEntry(
             ReceiptAddress(backend: backend, platformID: id, token: receipt.token),
             state: state,
-            logEntry: logEntry
+            logEntry: logEntry,
+            isFor: isFor
         ) { delivery in
             EventJSON.received(delivery, changesState: state != nil, backend: backend, logEntry: logEntry, at: now)
         }
@@ -98,6 +107,40 @@ struct ClicksAPI: Sendable {
         } catch {
             throw Problem(error)
         }
+    }
+
+    /// Which deliveries a caller may report: those of notifications that it may see, and those to the device or the user
+    /// that the click names, since an app reports what its server sent with another key.
+    private func reportable(
+        _ click: ReportedClick,
+        _ app: AppName,
+        _ caller: Caller
+    ) async throws(Problem) -> @Sendable (ReceivedDelivery) -> Bool {
+        guard !caller.seesAll else { return { _ in true } }
+        let user = click.user.map(app.key)
+        let devices: [Device]
+        do throws(StoreError) {
+            devices = try await self.devices(click.device.map(app.key), user, app)
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        return { delivery in
+            if caller.maySee(sender: delivery.caller) { return true }
+            if case .user(let id) = delivery.recipient, id == user { return true }
+            return devices.contains { DeviceEventsAPI.canBe($0, delivery.recipient) }
+        }
+    }
+
+    /// The registry's device of a key; without a key those of a user.
+    private func devices(_ id: String?, _ user: String?, _ app: AppName) async throws(StoreError) -> [Device] {
+        let registry = endpoint.state.devices
+        if let id {
+            guard let device = try await registry.device(id) else { return [] }
+            return [device]
+        }
+        guard let user else { return [] }
+        let query = DeviceQuery(app: app, user: user)
+        return try await registry.list(query, after: nil, limit: Self.largestSearch).devices
     }
 }
 

@@ -198,7 +198,12 @@ final class ReceiptsAPI: Sendable {
         var refusals: [TokenRefusal] = []
         var answers = 0
         for (receipt, result) in zip(receipts, results) {
-            if case .repeated = result { continue }
+            var caller = ""
+            switch result {
+            case .repeated: continue
+            case .recorded(let delivery): caller = delivery.caller
+            case .unknown: break
+            }
             answers += 1
             guard let invalidation = receipt.invalidation, let token = await token(of: receipt, result, backend, app)
             else {
@@ -212,20 +217,22 @@ final class ReceiptsAPI: Sendable {
                     at: now,
                     backend: name,
                     reason: receipt.reason,
-                    isCertain: invalidation.isCertain
+                    isCertain: invalidation.isCertain,
+                    caller: caller
                 )
             )
         }
         guard !refusals.isEmpty else { return }
         let watch = await tokenInvalidation.watch(name, state.snapshot.configuration.invalidationGuard)
-        let isBelieved = tokenInvalidation.receive(
+        let doubt = tokenInvalidation.receive(
             refusals,
             answers: answers,
             watch,
             at: state.clock.reading
         )
-        guard isBelieved else { return }
-        let events = refusals.map { EventJSON.tokenInvalidated($0, device: nil, at: now) }
+        let believed = refusals.filter { !doubt.covers($0.caller) }
+        guard !believed.isEmpty else { return }
+        let events = believed.map { EventJSON.tokenInvalidated($0, device: nil, at: now) }
         do throws(StoreError) {
             try await state.store.publish(events)
         } catch {

@@ -6,10 +6,12 @@ final class PeriodicTimer: Sendable {
     private let interval: Duration
     private let stopped = Atomic(false)
     private let signal = AsyncSignal()
-    /// The last signal before the round under way; a later one begins another round.
-    private let begun = Mutex(AsyncSignal.Mark.start)
+    private let pace: RoundPace
 
-    init(every interval: Duration) { self.interval = interval }
+    init(every interval: Duration) {
+        self.interval = interval
+        pace = RoundPace(signal)
+    }
 
     /// Whether ``stop()`` was called.
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
@@ -17,8 +19,7 @@ final class PeriodicTimer: Sendable {
     /// Waits for the next round; false when there is none, since the timer was stopped or the task is cancelled.
     func next(_ time: any TimeSource) async -> Bool {
         guard !isStopped else { return false }
-        await signal.wait(after: begun.withLock { $0 }, atMost: interval, time)
-        begun.withLock { $0 = signal.mark }
+        await pace.wait(atMost: interval, time)
         return !isStopped && !Task.isCancelled
     }
 

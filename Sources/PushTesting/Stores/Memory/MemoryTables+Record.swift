@@ -228,7 +228,7 @@ extension MemoryTables {
     mutating func record(_ receipt: ReceiptEntry, _ now: Date) -> ReceiptResult {
         for id in candidates(receipt.address) {
             guard var row = ended[id], let recipient = row.recipient,
-                receipt.address.backend.isEmpty || row.backend == receipt.address.backend, receipt.isFor(recipient)
+                receipt.address.backend.isEmpty || row.backend == receipt.address.backend
             else { continue }
             func received(_ state: DeliveryState) -> ReceivedDelivery {
                 ReceivedDelivery(
@@ -239,6 +239,7 @@ extension MemoryTables {
                     state: state
                 )
             }
+            guard receipt.isFor(received(row.state)) else { continue }
             if let state = receipt.state {
                 guard row.state.canBecome(state) else { return .repeated(received(row.state)) }
                 row.state = state

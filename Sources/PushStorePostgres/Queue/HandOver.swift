@@ -1,0 +1,28 @@
+/// Gives what a node had claimed under its former numbers to its present one, in portions of the table.
+///
+/// A node that was taken for dead still sends what others had not freed when it took a new place. Under a number that is
+/// gone others would free it at their second look (``StrayClaims``), and it would be sent twice. Each portion is a
+/// transaction of its own, and may be done again: ``Keeper`` goes on with it after a failure.
+struct HandOver {
+    /// The number that gets the claims.
+    private var number: Int64?
+    /// The page at which the next portion begins; nil when there is nothing to be done.
+    private var page: Int64?
+
+    /// Gives portions until nothing is left, or the span is over.
+    ///
+    /// - Returns: Whether something is left.
+    mutating func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Bool {
+        let (options, numbers) = (core.options, core.ownNumbers)
+        guard let last = numbers.last, numbers.count > 1 else { return false }
+        if number != last { (number, page) = (last, 0) }
+        let (begin, former) = (ContinuousClock.now, Array(numbers.dropLast()))
+        while let start = page {
+            page = try await core.keeper.transaction { (db) throws(PostgresError) -> Int64? in
+                try ClaimedPortion.give(at: start, options, of: former, to: last, db)
+            }
+            if begin.duration(to: .now) >= span { break }
+        }
+        return page != nil
+    }
+}

@@ -41,9 +41,6 @@ package final class GoneBackends: Sendable {
         /// The number of configurations and operators' decisions so far: a round that began before the last of them is over.
         var turn = 0
 
-        /// Whether a backend is known to be gone.
-        func isGone(_ backend: String) -> Bool { snapshot?.isGone(backend) ?? false }
-
         /// Starts again with the first delivery.
         mutating func beginAnew() {
             rounds = [:]
@@ -104,7 +101,8 @@ package final class GoneBackends: Sendable {
             state.snapshot = snapshot
             state.beginAnew()
             let before = state.dropped
-            state.dropped = before.filter { state.isGone($0) }
+            // Not ``GatewaySnapshot/isGone(_:)``: that is no at each start, until it can be judged which gateways live.
+            state.dropped = before.filter { !snapshot.has($0) && !snapshot.elsewhere.has($0) }
             return (before, state.dropped)
         }
         if dropped != before { try? await save(dropped) }  // Else it is done at the next start.
@@ -114,8 +112,10 @@ package final class GoneBackends: Sendable {
     ///
     /// The others stay as they are, and a backend that comes back gets them at once.
     func work() async {
-        // When the store fails the next round does it.
-        guard let depths = try? await depths() else { return }
+        // While it cannot be judged which gateways live nothing is known to be gone. When the store fails the next round does it.
+        guard state.withLock({ $0.snapshot })?.elsewhere.mayJudge ?? false, let depths = try? await depths() else {
+            return
+        }
         let known = state.withLock { state in
             defer { state.missing = Set(depths.keys) }
             return nodes == nil ? Set(depths.keys) : state.missing

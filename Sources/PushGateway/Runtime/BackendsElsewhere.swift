@@ -29,6 +29,9 @@ final class BackendsElsewhere: Sendable {
     /// Whether this gateway can know which others live: see ``NodeExchange/mayJudge``.
     var mayJudge: Bool { state.withLock { $0.nodes }?.mayJudge ?? true }
 
+    /// Whether another gateway has said that it has a backend.
+    func has(_ backend: String) -> Bool { state.withLock { $0.backends.contains(backend) } }
+
     /// Whether another gateway has a backend, as far as is known.
     ///
     /// While it cannot be judged which gateways live, one that seems to be dead may come back with any.

@@ -88,7 +88,7 @@ struct TakeOver {
     /// Gives up the place of the node that has been dead for longest, for a node that finds none: when gateways are killed soon after
     /// each start, none lives long enough to judge another one.
     ///
-    /// - Returns: False when no node is dead, another one is at it, or it takes too long; the next call goes on from there.
+    /// - Returns: False when no node is dead, or it takes too long; the next call goes on from there.
     static func makeRoom(_ core: StoreCore) async throws(PostgresError) -> Bool {
         let begin = ContinuousClock.now
         let options = core.options
@@ -97,10 +97,29 @@ struct TakeOver {
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Freed? in
                 try TakeOver(at: nil, by: core.nodeNumber, most: 1, db)?.freePortion(options, now: now, db)
             }
-            guard let freed else { return false }
-            if freed.hasPlaces { return true }
+            if let freed {
+                if freed.hasPlaces { return true }
+                if freed.isLeft { continue }  // At once.
+            } else {
+                let (hasRoom, hasDead) = try await places(core)
+                if hasRoom { return true }
+                guard hasDead else { return false }
+            }
+            // Another node is at it, or rows are locked.
+            do { try await Task.sleep(for: .milliseconds(100)) } catch { throw .closed }
         } while begin.duration(to: .now) < options.statementTimeout
         return false
+    }
+
+    /// Whether a place is free, and whether a node is dead whose place could be.
+    private static func places(_ core: StoreCore) async throws(PostgresError) -> (hasRoom: Bool, hasDead: Bool) {
+        try await core.keeper.session { (db) throws(PostgresError) in
+            let rows = try db.run(
+                "SELECT (count(*) < $1)::int, (count(*) FILTER (WHERE lease_until < clock_timestamp()) > 0)::int FROM chapar.nodes",
+                [.integer(NodeNumbers.slots)]
+            )
+            return (rows.integer(0, 0) == 1, rows.integer(0, 1) == 1)
+        }
     }
 
     private func freePortion(

@@ -81,7 +81,7 @@ struct Keeper {
             do throws(PostgresError) {
                 // The others have their turn after a while, however much is to be moved.
                 isBusy = try await ClockShift(core).run(within: pause)
-                if try await handOver.run(within: pause, core) { isBusy = true }
+                if try await giveToPresentNumber(within: pause) { isBusy = true }
                 if looked.map({ $0.duration(to: .now) > Self.lookInterval }) ?? true {
                     if looked != nil { core.unknownClaims.lookAgain() }
                     try await lookForSnapshots()
@@ -101,6 +101,18 @@ struct Keeper {
                 nextEnd = nil
                 isBusy = false
             }
+        }
+    }
+
+    /// Gives what this node has under former numbers to its present one; whether something is left after the span.
+    ///
+    /// It waits for rows that others have locked. Where it fails the rest of the round is done all the same, and the next one goes on with it.
+    private mutating func giveToPresentNumber(within span: Duration) async throws(PostgresError) -> Bool {
+        do throws(PostgresError) {
+            return try await handOver.run(within: span, core)
+        } catch {
+            core.noteFailure(error)
+            return false
         }
     }
 

@@ -119,10 +119,9 @@ struct NodeLease {
 
     private func renew() async throws(PostgresError) {
         let (options, number) = (core.options, core.nodeNumber)
-        // Beside a node that has its lease no newer program changes the tables in a way that this one would misread.
-        let hasGap = !core.leaseHealth.isUnbroken(since: .now)
         let isAlive = try await core.pulse.session { [core] (db) throws(PostgresError) in
-            if hasGap { try core.refuseNewer(db) }
+            // At each renewal: while this node stood still a newer program may have begun a change that ends later.
+            try core.refuseNewer(db)
             guard try Self.prolong(number, options.nodeLease, db) else { return false }
             if options.preparesStatements { try core.sessions.note(of: number, db) }
             try core.noteBackends(db)

@@ -68,7 +68,7 @@ struct WaitingEstimate {
 
     /// Looks, and notes what it finds.
     ///
-    /// Between two counts near the bound, and when a count takes too long, what is known stays.
+    /// Between two counts near the bound what is known stays; when a count takes too long an estimate takes its place.
     func look() async throws(PostgresError) {
         let bound = core.options.maximumWaiting
         let mark = core.waitingCount.withLock { $0.mark }
@@ -83,8 +83,8 @@ struct WaitingEstimate {
             found = try await count()
             core.exactCounts.withLock { $0.note(from: begin, to: .now) }
         }
-        // What is known may be of another server, or nothing yet.
-        if found == nil, core.keeper.isNew.load(ordering: .acquiring) { found = try await estimate() }
+        // Where counting takes too long the server's own estimate has to do: what is known misses what other nodes end.
+        if found == nil { found = try await estimate() }
         guard let found else { return }
         core.waitingCount.withLock { $0.note(found, since: mark) }
     }

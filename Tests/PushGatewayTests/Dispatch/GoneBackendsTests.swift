@@ -104,6 +104,33 @@ struct GoneBackendsTests {
         await rig.store.close()
     }
 
+    @Test("stays dropped over a start at which it cannot be known which gateways live")
+    func droppedBefore() async throws {
+        let (node, _) = Pair.make()
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        func start() async -> GoneBackends {
+            let gone = GoneBackends(
+                store: rig.store,
+                nodes: node,
+                clock: WallClock(rig.time),
+                observer: SilentObserver(),
+                logger: quiet
+            )
+            await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
+            return gone
+        }
+        let id = try await rig.accept(plan: DeliveryPlan(["gone"]), dueIn: .seconds(100))
+        #expect(try await start().drop("gone") == 1)
+        node.isCurrent.withLock { $0 = false }
+        let gone = await start()
+        node.isCurrent.withLock { $0 = true }
+        rig.time.advance(by: .seconds(101))
+        for _ in 0..<3 { await gone.work() }
+        #expect(try await rig.store.notification(id)?.counts == [.failed: 1])
+        await rig.store.close()
+    }
+
     @Test("leaves the others waiting until it comes back")
     func comesBack() async throws {
         let backend = Self.good()

@@ -138,7 +138,7 @@ struct InvalidationGuardTests {
     /// A guard of a backend whose platform has accepted a message.
     private func proven() -> InvalidationGuard {
         var state = guarding()
-        state.noteAcceptance(under: "")
+        state.noteAcceptance(under: "", at: Self.now)
         return state
     }
 
@@ -182,12 +182,13 @@ struct InvalidationGuardTests {
         #expect(state.doubt == .all)
     }
 
-    @Test("is about all when a second caller follows within the window, and not when it follows later")
+    @Test("is about all when a second caller follows within the window, and nothing was accepted in between")
     func secondCaller() {
-        for (later, trips) in [(100.0, true), (301, false)] {
+        for (later, accepted, trips) in [(100.0, nil, true), (301, nil, false), (100, 50.0, false)] {
             var state = proven()
             _ = state.add(["a": 60], of: 60, at: Self.now)
             #expect(state.doubt == .callers(["a"]))
+            if let accepted { state.noteAcceptance(under: "", at: Self.now.addingTimeInterval(accepted)) }
             _ = state.add(["b": 60], of: 60, at: Self.now.addingTimeInterval(later))
             #expect(state.doubt == (trips ? .all : .callers(["a", "b"])))
         }
@@ -200,7 +201,7 @@ struct InvalidationGuardTests {
         #expect(fresh.doubt == .all)
         var reloaded = proven()
         reloaded.adopt(identity: "another")
-        reloaded.noteAcceptance(under: "")  // What is still under way at the old one.
+        reloaded.noteAcceptance(under: "", at: Self.now)  // What is still under way at the old one.
         _ = reloaded.add(["shop": 100], of: 160, at: Self.now)
         #expect(reloaded.doubt == .all)
     }

@@ -93,6 +93,8 @@ struct InvalidationGuard: Sendable {
     private(set) var identity = ""
     /// Whether the platform has accepted a message under ``identity``.
     private(set) var hasAccepted = false
+    /// When this gateway last had a message accepted under ``identity``, by the steady clock.
+    private var acceptedAt = Date.distantPast
     private var buckets: [Bucket]
     /// The number of the bucket that counts now; a bucket is a 30th of the window.
     private var current = 0
@@ -116,7 +118,7 @@ struct InvalidationGuard: Sendable {
         var new = InvalidationGuard(settings, trip: trip)
         new.held = held
         new.identity = identity
-        new.hasAccepted = hasAccepted
+        (new.hasAccepted, new.acceptedAt) = (hasAccepted, acceptedAt)
         self = new
     }
 
@@ -124,13 +126,16 @@ struct InvalidationGuard: Sendable {
     mutating func adopt(identity: String) {
         guard self.identity != identity else { return }
         self.identity = identity
-        hasAccepted = false
+        (hasAccepted, acceptedAt) = (false, .distantPast)
     }
 
-    /// Notes that the platform has accepted a message under an identity, here or at another gateway.
-    mutating func noteAcceptance(under identity: String) {
-        guard !hasAccepted, identity == self.identity else { return }
+    /// Notes that the platform has accepted a message under an identity.
+    ///
+    /// `time` is when, by the steady clock; nil where another gateway had it at a time that is not known.
+    mutating func noteAcceptance(under identity: String, at time: Date?) {
+        guard identity == self.identity else { return }
         hasAccepted = true
+        if let time { acceptedAt = max(acceptedAt, time) }
     }
 
     /// Notes answers that another gateway got: they count, and the next one of this gateway decides.
@@ -195,9 +200,10 @@ struct InvalidationGuard: Sendable {
             .max { ($0.value.total, $1.key) < ($1.value.total, $0.key) }?.key
     }
 
-    /// Whether a caller was held within the window: another one then shows that the cause is no single caller.
+    /// Whether a caller was held within the window, and nothing was accepted since: another one then shows that the cause is no single
+    /// caller.
     private func hasHeldLately(at now: Date) -> Bool {
-        held.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds }
+        held.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds && acceptedAt <= $0 }
     }
 
     /// Resets the guard: counting begins anew.

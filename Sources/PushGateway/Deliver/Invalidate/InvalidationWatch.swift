@@ -61,7 +61,7 @@ final class InvalidationWatch: Sendable {
         carry: (InvalidationGuard.Verdict, InvalidationGuard.Doubt) -> Void
     ) {
         let (hasTripped, onChange) = guarded.withLock { guarded in
-            if let identity { guarded.state.noteAcceptance(under: identity) }
+            if let identity { guarded.state.noteAcceptance(under: identity, at: now.steady) }
             let verdict = guarded.state.add(counts, at: now)
             carry(verdict, guarded.state.doubt)
             var hasTripped = false
@@ -74,7 +74,7 @@ final class InvalidationWatch: Sendable {
     /// Notes answers that another gateway got, and the identity under which it had one accepted.
     func count(_ counts: AnswerCounts, acceptedUnder identity: String?, at now: TimeReading) {
         guarded.withLock { guarded in
-            if let identity { guarded.state.noteAcceptance(under: identity) }
+            if let identity { guarded.state.noteAcceptance(under: identity, at: nil) }
             guarded.state.count(counts, at: now)
         }
     }

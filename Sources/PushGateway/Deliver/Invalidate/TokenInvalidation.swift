@@ -354,9 +354,11 @@ package final class TokenInvalidation: Sendable {
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .hold(let backend, let refusals, let since, let callers):
             await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
-                try await self.state.saveState(Self.callersKey(backend), Self.stored(callers))
                 try await self.takeBack(backend, since: since)
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
+                // Behind that: a start after a stop in between holds the key anew, and takes back again. Other gateways hold others.
+                let known = try await self.state.loadState(Self.callersKey(backend)).map(Self.callers(stored:)) ?? []
+                try await self.state.saveState(Self.callersKey(backend), Self.stored(known.union(callers)))
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .end(let tokens, let app):

@@ -221,6 +221,7 @@ extension DeliveryWorker {
         var resolutions: [Resolution] = []
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = BatchResult()
+        aftermath.works.reserveCapacity(outcomes.count)
         let isStopped = isStopped
         let moment = AttemptTemplate.Moment(now.wall)
         let hasLast = batch.hasLast

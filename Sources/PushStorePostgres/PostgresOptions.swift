@@ -51,7 +51,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     var cheapLook = PortionedLooks.cheap
     /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the usual size.
     var pagesOfPortion: Int64 = 4_096
-    /// So many claims a transaction gives back, takes over or gives on at most.
+    /// The number of claims that a transaction gives back, takes over or hands over at most.
     var claimsOfPortion: Int64 = 5_000
     /// The openings of every connection that is made with these options, or with a copy of them.
     let openings = PostgresOpenings()

@@ -279,7 +279,7 @@ final class StoreCore: Sendable {
         if isNews { logger.warning("the store's database failed", metadata: ["store.error": "\(error)"]) }
     }
 
-    /// What went wrong lately, or why the tables are refused; nil when the last call of the database went well.
+    /// The last trouble, or why the tables are refused; nil when the last call of the database went well.
     var lastFailure: String? { refusal.withLock { $0 } ?? failure.withLock { $0?.sentence } }
 
     // MARK: Rows

@@ -97,7 +97,7 @@ final class ClaimWaiters: Sendable {
     fileprivate static let moment = Duration.milliseconds(100)
     /// So long nothing is claimed ahead at a backend whose workers did not come for it.
     private static let aheadPause = Duration.seconds(10)
-    /// So many backends one look is made at.
+    /// The number of backends that one look is made at.
     static let mostBackends = 32
     /// So often reserves are looked at that nobody takes from, in milliseconds.
     private static let reserveInterval: Int64 = 250

@@ -97,7 +97,7 @@ struct ClaimedPortion: Sendable {
         ).changed
     }
 
-    /// Gives some of what nodes have in a portion to another one, or to nobody, within a transaction.
+    /// Gives some claims of nodes in a portion to another node, or to none, within a transaction.
     ///
     /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is left:
     /// ``StrayClaims`` frees it.
@@ -106,7 +106,7 @@ struct ClaimedPortion: Sendable {
     ///   - page: The page at which the portion begins.
     ///   - options: How many pages a portion has, and how many claims a transaction gives.
     ///   - nodes: Whose claims are given.
-    ///   - node: Another node, or nil for nobody.
+    ///   - node: Another node; nil for none.
     ///   - flags: What is to be noted at them.
     ///   - db: Within a transaction.
     /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last page.

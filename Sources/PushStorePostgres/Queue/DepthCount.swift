@@ -55,7 +55,7 @@ struct DepthCount {
     /// What waits of each caller.
     func depthsOfCallers() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.caller) }
 
-    /// What waits at a backend and what is claimed of it, counted anew.
+    /// The number of deliveries that wait at a backend or are claimed of it, counted anew.
     func depth(of backend: String) async throws(PostgresError) -> QueueDepth {
         try await core.counter.transaction { (db) throws(PostgresError) -> QueueDepth in
             let counts = try count(db)

@@ -45,7 +45,7 @@ struct WaitingEstimate {
     private static let mostCounted = 100_000
     /// Up to this bound what waits is counted when it is near the bound.
     private static let mostCountedNear = 1_000_000
-    /// So long a count may take: the round of ``Keeper`` waits for it.
+    /// The longest time that a count may take: the round of ``Keeper`` waits for it.
     private static let longestCount = Duration.milliseconds(500)
     /// So long the server may take for an estimate of its own.
     private static let longestEstimate = Duration.seconds(5)

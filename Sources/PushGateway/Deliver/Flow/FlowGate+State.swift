@@ -64,7 +64,7 @@ extension FlowGate {
         static let passOnInterval = 0.25
         /// A slowing that comes and goes for one reason is reported once in so many seconds.
         static let tellingInterval = 600.0
-        /// So many probes are remembered; an older one counts as a message that was sent before.
+        /// The number of probes that are remembered; an older one counts as a message that was sent before.
         static let mostProbes = 8
 
         /// The message that an answer is about.
@@ -255,7 +255,7 @@ extension FlowGate {
 
         // MARK: Answers
 
-        /// The platform took or judged so many messages: whatever was wrong before is over, if a probe is among them.
+        /// Records that the platform took or judged messages: an earlier trouble is over, if a probe is among them.
         ///
         /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that were sent before.
         mutating func works(_ count: Int, isProbe: Bool = true, at now: Date) -> Change? {

@@ -28,7 +28,7 @@ struct UserErasure: Sendable {
         var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
 
-    /// What is done next for a call; the names stand in the store.
+    /// The next step for a call; the names stand in the store.
     enum Phase: String {
         /// The user's devices are removed.
         case removing
@@ -42,16 +42,16 @@ struct UserErasure: Sendable {
         case ending
     }
 
-    /// What is kept of one call.
+    /// The record of one call.
     struct Call: Sendable {
         let name: String
         var traces: UserTraces
         var phase = Phase.removing
     }
 
-    /// What the names of records begin with; the hash follows, a slash, and an id of the call.
+    /// The prefix of the names of records; the hash follows, a slash, and an id of the call.
     private static let prefix = "erasures/"
-    /// What the names of records begin with that an earlier version has written; the hash follows.
+    /// The prefix of the names of records that an earlier version has written; the hash follows.
     private static let earlierPrefix = "erasing/"
     /// More devices than a user has, so that one read finds all: those that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000

@@ -21,7 +21,7 @@ struct EventView: Sendable {
             guard let text = object[name]?.stringValue, let recipient = Recipient(storedForm: text) else { continue }
             object[name] = .string(recipient.shownForm)
         }
-        // What a platform says of a notice may name users and devices.
+        // The detail of a notice may name users and devices.
         if type == "backend.notice", !caller.has(.devices) { object["detail"] = nil }
         return JSONValue.object(object).bytes
     }

@@ -10,7 +10,7 @@ internal import PushQueue
 /// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
 /// `delivered` or `opened`. A delivery that is not the caller's to report is unknown to it.
 struct ClicksAPI: Sendable {
-    /// So many devices of the user that a click names are looked at.
+    /// The number of devices of the user that a click names which are looked at.
     private static let largestSearch = 100
 
     let endpoint: SyncEndpoint

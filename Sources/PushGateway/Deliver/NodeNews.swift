@@ -35,8 +35,8 @@ enum NodeNews: Sendable, Equatable {
             topic = "answers"
             object["backend"] = .string(backend)
             object["answers"] = .integer(Int64(counts.answers))
-            object["uncertain"] = .integer(Int64(counts.uncertain))
-            object["certain"] = .integer(Int64(counts.certain))
+            object["uncertain"] = .integer(Int64(counts.dead.uncertain))
+            object["certain"] = .integer(Int64(counts.dead.certain))
             if !counts.callers.isEmpty { object["callers"] = .object(Self.told(counts.callers)) }
             if let identity { object["identity"] = .string(identity) }
         case .held(let backend, let trip):
@@ -72,8 +72,7 @@ enum NodeNews: Sendable, Equatable {
         case "answers":
             let counts = AnswerCounts(
                 answers: count("answers"),
-                uncertain: count("uncertain"),
-                certain: count("certain"),
+                dead: AnswerCounts.Dead(uncertain: count("uncertain"), certain: count("certain")),
                 callers: Self.callers(in: value["callers"]?.objectValue)
             )
             self = .answers(backend: backend, counts, acceptedUnder: value["identity"]?.stringValue)

@@ -17,11 +17,18 @@ extension InvalidationGuard {
         callers: [String: AnswerCounts.Dead] = [:],
         at now: TimeReading
     ) -> Verdict {
-        add(AnswerCounts(answers: answers, uncertain: uncertain, certain: certain, callers: callers), at: now)
+        add(
+            AnswerCounts(
+                answers: answers,
+                dead: AnswerCounts.Dead(uncertain: uncertain, certain: certain),
+                callers: callers
+            ),
+            at: now
+        )
     }
 
     mutating func count(answers: Int, uncertain: Int, certain: Int, at now: TimeReading) {
-        count(AnswerCounts(answers: answers, uncertain: uncertain, certain: certain), at: now)
+        count(AnswerCounts(answers: answers, dead: AnswerCounts.Dead(uncertain: uncertain, certain: certain)), at: now)
     }
 
     /// Notes doubtful answers of some callers.
@@ -241,7 +248,10 @@ struct InvalidationGuardTests {
             await withTaskGroup(of: Void.self) { tasks in
                 for _ in 0..<100 {
                     tasks.addTask {
-                        watch.add(AnswerCounts(answers: 1, uncertain: 1), at: TimeReading(Self.now)) { verdict, _ in
+                        watch.add(
+                            AnswerCounts(answers: 1, dead: AnswerCounts.Dead(uncertain: 1)),
+                            at: TimeReading(Self.now)
+                        ) { verdict, _ in
                             usleep(.random(in: 0...1_000))  // Others overtake it, unless they are kept waiting.
                             switch verdict {
                             case .invalidate: carried.add("bury")
@@ -459,6 +469,54 @@ struct MassInvalidationTests {
                 #expect(try await desk.resolve(backend, .discard) == Self.devices)
             }
         }
+    }
+
+    @Test("leaves nothing held of what is refused while an operator settles it")
+    func refusedMeanwhile() async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        _ = try await Self.register(rig)
+        let meanwhile = Mutex<(@Sendable () -> Void)?>(nil)
+        let desk = TokenInvalidation(
+            devices: rig.store,
+            state: rig.store,
+            time: rig.time,
+            observer: SilentObserver(),
+            logger: quiet
+        ) { events in
+            // It has looked for what is held once more, and found none.
+            guard events.isEmpty else { return }
+            let refuse = meanwhile.withLock { refuse in
+                defer { refuse = nil }
+                return refuse
+            }
+            refuse?()
+        }
+        let watch = await desk.watch("a", GatewayConfiguration.InvalidationGuard())
+        let now = rig.time.now
+        let refuse = { @Sendable (numbers: Range<Int>) in
+            let refusals = numbers.map {
+                TokenRefusal(
+                    DeviceToken("token-\($0)", service: .iOSAPNs),
+                    asOf: now,
+                    at: now,
+                    backend: "a",
+                    reason: "dead"
+                )
+            }
+            _ = desk.receive(refusals, answers: refusals.count, watch, at: TimeReading(now))
+        }
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { await desk.run() }
+            defer { desk.finish() }
+            refuse(0..<100)
+            meanwhile.withLock { $0 = { refuse(100..<110) } }
+            #expect(try await desk.resolve("a", .release) == 100)
+            #expect(meanwhile.withLock { $0 == nil }, "nothing came meanwhile")
+            #expect(try await desk.resolve("a", .discard) == 0, "are held, and nothing says so")
+            #expect(try await Self.alive(rig) == Self.devices - 110)
+        }
+        await rig.store.close()
     }
 
     @Test("is still doubted after a restart")

@@ -104,17 +104,32 @@ struct NodeNewsTests {
         )
         let all: [NodeNews] = [
             .paused(backend: "a", identity: "i", until: Date(timeIntervalSince1970: 1.5), reason: "r"),
-            .answers(backend: "a", AnswerCounts(answers: 3, uncertain: 2, certain: 1), acceptedUnder: nil),
             .answers(
                 backend: "a",
-                AnswerCounts(answers: 3, uncertain: 2, callers: ["shop": AnswerCounts.Dead(uncertain: 2)]),
+                AnswerCounts(answers: 3, dead: AnswerCounts.Dead(uncertain: 2, certain: 1)),
+                acceptedUnder: nil
+            ),
+            .answers(
+                backend: "a",
+                AnswerCounts(
+                    answers: 3,
+                    dead: AnswerCounts.Dead(uncertain: 2),
+                    callers: ["shop": AnswerCounts.Dead(uncertain: 2)]
+                ),
                 acceptedUnder: "i"
             ),
             .held(backend: "a", trip), .settled(backend: "a", isTrusting: true),
         ]
         #expect(all.map { NodeNews($0.note) } == all)
         let old = NodeNote(topic: "answers", body: Array(#"{"backend":"a","answers":3,"uncertain":2}"#.utf8))
-        #expect(NodeNews(old) == .answers(backend: "a", AnswerCounts(answers: 3, uncertain: 2), acceptedUnder: nil))
+        #expect(
+            NodeNews(old)
+                == .answers(
+                    backend: "a",
+                    AnswerCounts(answers: 3, dead: AnswerCounts.Dead(uncertain: 2)),
+                    acceptedUnder: nil
+                )
+        )
     }
 
     @Test("one caller's dead tokens at the other stop nothing here, once the platform has taken a message anywhere")

@@ -9,52 +9,51 @@ struct AnswerCounts: Sendable, Equatable {
 
         /// Both.
         var total: Int { uncertain + certain }
+
+        static func += (left: inout Dead, right: Dead) {
+            left.uncertain += right.uncertain
+            left.certain += right.certain
+        }
+
+        static func -= (left: inout Dead, right: Dead) {
+            left.uncertain -= right.uncertain
+            left.certain -= right.certain
+        }
     }
 
-    /// The most API keys that are told apart; the answers of further ones are in the sums only.
+    /// The most API keys that are told apart; the answers of further ones are in ``dead`` only.
     static let mostCallers = 64
 
     /// How many came.
     var answers = 0
-    /// How many of them declared a token dead that may be alive.
-    var uncertain = 0
-    /// How many of them declared a token dead for certain.
-    var certain = 0
+    /// Those of them that declared a token dead.
+    var dead = Dead()
     /// The dead-token answers by the name of the API key, at most ``mostCallers``.
     ///
-    /// Those without a key are in the sums only.
+    /// Those without a key are in ``dead`` only.
     var callers: [String: Dead] = [:]
 
-    /// How many of them declared a token dead.
-    var dead: Int { uncertain + certain }
-
-    /// Adds a dead-token answer to a message of a caller; the sums stay.
-    mutating func attribute(to caller: String, isCertain: Bool) {
-        guard !caller.isEmpty, hasRoom(for: caller) else { return }
-        callers[caller, default: Dead()].uncertain += isCertain ? 0 : 1
-        callers[caller, default: Dead()].certain += isCertain ? 1 : 0
+    /// Adds what one of the answers declared of a token: it is dead, `isCertain` or not; `caller` is empty without a key.
+    mutating func addDead(isCertain: Bool, caller: String) {
+        let one = isCertain ? Dead(certain: 1) : Dead(uncertain: 1)
+        dead += one
+        attribute(one, to: caller)
     }
 
     /// Adds others.
     mutating func add(_ other: AnswerCounts) {
         answers += other.answers
-        uncertain += other.uncertain
-        certain += other.certain
-        for (caller, dead) in other.callers where dead.total > 0 && hasRoom(for: caller) {
-            callers[caller, default: Dead()].uncertain += dead.uncertain
-            callers[caller, default: Dead()].certain += dead.certain
-        }
+        dead += other.dead
+        for (caller, dead) in other.callers where dead.total > 0 { attribute(dead, to: caller) }
     }
 
     /// Takes others out again that were added.
     mutating func subtract(_ other: AnswerCounts) {
         answers -= other.answers
-        uncertain -= other.uncertain
-        certain -= other.certain
+        dead -= other.dead
         for (caller, dead) in other.callers {
             guard var own = callers[caller] else { continue }
-            own.uncertain -= dead.uncertain
-            own.certain -= dead.certain
+            own -= dead
             callers[caller] = own.total > 0 ? own : nil
         }
     }
@@ -69,12 +68,13 @@ struct AnswerCounts: Sendable, Equatable {
     func without(_ dead: Dead) -> AnswerCounts {
         var rest = self
         rest.answers = max(0, answers - dead.total)
-        rest.uncertain = max(0, uncertain - dead.uncertain)
-        rest.certain = max(0, certain - dead.certain)
+        rest.dead.uncertain = max(0, self.dead.uncertain - dead.uncertain)
+        rest.dead.certain = max(0, self.dead.certain - dead.certain)
         return rest
     }
 
-    private func hasRoom(for caller: String) -> Bool {
-        callers.count < Self.mostCallers || callers[caller] != nil
+    private mutating func attribute(_ dead: Dead, to caller: String) {
+        guard !caller.isEmpty, callers.count < Self.mostCallers || callers[caller] != nil else { return }
+        callers[caller, default: Dead()] += dead
     }
 }

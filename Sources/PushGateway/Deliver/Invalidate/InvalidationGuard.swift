@@ -155,7 +155,7 @@ struct InvalidationGuard: Sendable {
         let bucket = current % Self.bucketCount
         buckets[bucket].counts.add(new)
         buckets[bucket].earliest = min(buckets[bucket].earliest ?? now.wall, now.wall)
-        return new.dead
+        return new.dead.total
     }
 
     /// Holds refusals back since another gateway does; false when they are held already.
@@ -177,7 +177,8 @@ struct InvalidationGuard: Sendable {
         // may have been set meanwhile.
         let start = now.wall.addingTimeInterval(-settings.window.inSeconds)
         let since = buckets.compactMap(\.earliest).reduce(start, min).addingTimeInterval(-1)
-        let new = Trip(at: now.wall, since: since, answers: sums.answers, dead: sums.dead, certain: sums.certain)
+        let all = sums.dead
+        let new = Trip(at: now.wall, since: since, answers: sums.answers, dead: all.total, certain: all.certain)
         if hasAccepted, !hasHeldLately(at: now.steady), let caller = onlyCause {
             held[caller] = now.steady
             for index in buckets.indices { buckets[index].counts.remove(caller) }
@@ -190,8 +191,8 @@ struct InvalidationGuard: Sendable {
 
     private func isTooMuch(_ counts: AnswerCounts) -> Bool {
         counts.answers >= settings.minimumAnswers
-            && (Double(counts.uncertain) > settings.share * Double(counts.answers)
-                || Double(counts.certain) > settings.certainShare * Double(counts.answers))
+            && (Double(counts.dead.uncertain) > settings.share * Double(counts.answers)
+                || Double(counts.dead.certain) > settings.certainShare * Double(counts.answers))
     }
 
     /// The caller without whose dead-token answers there are not too many; that with the most of several, nil for none.

@@ -87,9 +87,12 @@ final class InvalidationWatch: Sendable {
     }
 
     /// Resets the guard; `now` is by the steady clock.
-    func reset(isTrusting: Bool, at now: Date) {
+    ///
+    /// `carry` is called before another verdict can be given; it must not block.
+    func reset(isTrusting: Bool, at now: Date, carry: () -> Void = {}) {
         let onChange = guarded.withLock { guarded in
             guarded.state.reset(isTrusting: isTrusting, at: now)
+            carry()
             return guarded.onChange
         }
         onChange?(false)

@@ -42,6 +42,8 @@ package final class TokenInvalidation: Sendable {
         /// Refusals of a caller that is held from now on, and all since a moment: a tombstone names no caller.
         case hold(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
+        /// What this gateway held back while the guard was settled, up to its reset, and had not written.
+        case settleRest(String, Action)
         case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
 
@@ -163,9 +165,7 @@ package final class TokenInvalidation: Sendable {
         }
         var counts = AnswerCounts(answers: answers - ended.count)
         for refusal in refusals {
-            counts.certain += refusal.isCertain ? 1 : 0
-            counts.uncertain += refusal.isCertain ? 0 : 1
-            counts.attribute(to: refusal.caller, isCertain: refusal.isCertain)
+            counts.addDead(isCertain: refusal.isCertain, caller: refusal.caller)
         }
         var outcome: (verdict: InvalidationGuard.Verdict, doubt: InvalidationGuard.Doubt) = (.invalidate, .callers([]))
         var held: [TokenRefusal] = []
@@ -242,7 +242,7 @@ package final class TokenInvalidation: Sendable {
             defer { untold.removeAll(keepingCapacity: true) }
             return untold
         }
-        for (backend, counts) in untold where counts.answers + counts.dead > 0 {
+        for (backend, counts) in untold where counts.answers + counts.dead.total > 0 {
             let identity = watches.withLock { $0[backend] }?.acceptedUnder
             tell(.answers(backend: backend, counts, acceptedUnder: identity))
         }
@@ -259,6 +259,7 @@ package final class TokenInvalidation: Sendable {
             // What this gateway has invalidated meanwhile, and not written yet, is held back as well.
             append(.quarantine(backend, [], trip), count: 0)
         case .settled(let backend, let isTrusting):
+            // What this gateway holds unwritten stays held: meanwhile another may have held new ones, and they are no part of this.
             watches.withLock { $0[backend] }?.reset(isTrusting: isTrusting, at: now.steady)
         }
     }
@@ -366,6 +367,10 @@ package final class TokenInvalidation: Sendable {
                 try await devices?.remove(tokens, in: app)
             }
             waiting.wrappingSubtract(tokens.count, ordering: .relaxed)
+        case .settleRest(let backend, let action):
+            await retry.run("held invalidations", count: 0) { () throws(StoreError) in
+                _ = try await self.settle(backend, action)
+            }
         case .resolve(let backend, let action, let continuation):
             let result: Result<Int, StoreError>
             do throws(StoreError) {
@@ -398,6 +403,30 @@ package final class TokenInvalidation: Sendable {
     }
 
     private func resolveNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
+        let total = try await settle(backend, action)
+        if action == .discard, let devices {
+            // What led to the tombstones was wrong, and so may be what single backends refused before.
+            while try await devices.forgetRefusals(limit: Self.batch) > 0 {}
+        }
+        try await state.saveState(Self.key(backend), nil)
+        try await state.saveState(Self.callersKey(backend), nil)
+        let watch = watches.withLock { $0[backend] }
+        if watch?.trip != nil || watch?.heldCallers.isEmpty == false || total > 0 {
+            publish([EventJSON.invalidationsSettled(backend, action, tokens: total, at: time.now)])
+            logger.notice(
+                "held invalidations were settled",
+                metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
+            )
+        }
+        watch?.reset(isTrusting: action == .release, at: time.steady) {
+            append(.settleRest(backend, action), count: 0)
+        }
+        tell(.settled(backend: backend, isTrusting: action == .release))
+        return total
+    }
+
+    /// Invalidates or discards what is quarantined; returns how many tokens.
+    private func settle(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         var total = 0
         var found = 0
         repeat {
@@ -417,22 +446,6 @@ package final class TokenInvalidation: Sendable {
             }
             total += found
         } while found > 0
-        if action == .discard, let devices {
-            // What led to the tombstones was wrong, and so may be what single backends refused before.
-            while try await devices.forgetRefusals(limit: Self.batch) > 0 {}
-        }
-        try await state.saveState(Self.key(backend), nil)
-        try await state.saveState(Self.callersKey(backend), nil)
-        let watch = watches.withLock { $0[backend] }
-        if watch?.trip != nil || watch?.heldCallers.isEmpty == false || total > 0 {
-            publish([EventJSON.invalidationsSettled(backend, action, tokens: total, at: time.now)])
-            logger.notice(
-                "held invalidations were settled",
-                metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
-            )
-        }
-        watch?.reset(isTrusting: action == .release, at: time.steady)
-        tell(.settled(backend: backend, isTrusting: action == .release))
         return total
     }
 

@@ -229,9 +229,11 @@ extension DeliveryWorker {
             if case .accepted(let acceptance) = outcome {
                 resolutions.append(accepted(acceptance, batch.claims[index], batch, at: moment))
                 aftermath.accepted += 1
-                if !acceptance.isDryRun { aftermath.works.append(batch.claims[index].id) }
-                if !acceptance.isDryRun { aftermath.taken += 1 }
-                if hasLast, !acceptance.isDryRun { aftermath.ended.append(batch.claims[index]) }
+                if !acceptance.isDryRun {
+                    aftermath.taken += 1
+                    aftermath.works.append(batch.claims[index].id)
+                    if hasLast { aftermath.ended.append(batch.claims[index]) }
+                }
                 continue  // Nothing else follows from the usual case.
             }
             let claim = batch.claims[index]

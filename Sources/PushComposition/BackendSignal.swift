@@ -11,7 +11,7 @@ public enum BackendSignal: Sendable, Hashable {
     case fails(reason: String)
     /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
-    /// The platform asked for a pause and named no time: single messages test when it takes one again.
+    /// The platform asked for a pause and named no time, or less than a second: single messages test when it takes one again.
     case slow(reason: String, detail: String?)
     /// An operator must act.
     case park(reason: String, detail: String?)
@@ -76,8 +76,9 @@ extension DeliveryOutcome {
 extension Refusal {
     fileprivate var signal: BackendSignal {
         switch advice {
-        case .slowBackend(let after?): return .pause(after, reason: reason)
-        case .slowBackend(nil): return .slow(reason: reason, detail: detail)
+        // A wait of nothing, as some proxies name, is no pause: the backend would be asked again and again at once.
+        case .slowBackend(let after?) where after >= BackendSignal.firstWait: return .pause(after, reason: reason)
+        case .slowBackend: return .slow(reason: reason, detail: detail)
         case .parkBackend: return .park(reason: reason, detail: detail)
         case .never, .retry, .slowRecipient: break
         }

@@ -40,6 +40,8 @@ public struct Breaker: Sendable {
     public private(set) var state = State.closed
     private var settings: Settings
     private var counts: RecentCounts
+    /// Failed requests of several messages since the last one that worked.
+    private var failedInRow = 0
     /// How long the next opening lasts.
     public private(set) var nextCooldown: Duration
     /// How long it stays open next for a platform that asks for a pause without saying how long.
@@ -79,21 +81,12 @@ public struct Breaker: Sendable {
         case .nothing:
             return nil
         case .works:
+            failedInRow = 0
             counts.add(works: count, at: now)
             guard case .halfOpen = state else { return nil }  // While open it is an old message's answer.
             return close(.work)
         case .fails(let reason):
-            counts.add(failures: count, at: now)
-            switch state {
-            case .open: return nil
-            case .halfOpen: return open(.fail, reason, at: now)
-            case .closed:
-                let (failures, answers) = counts.sums(at: now)
-                guard failures >= settings.failures, Double(failures) >= settings.share * Double(answers) else {
-                    return nil
-                }
-                return open(.fail, reason, at: now)
-            }
+            return record(failure: reason, messages: count, requests: count, at: now)
         case .pause(let span, let reason):
             return rest(.pause, until: now.addingTimeInterval(span.inSeconds), reason)
         case .slow(let reason, _):
@@ -103,6 +96,25 @@ public struct Breaker: Sendable {
         case .park(let reason, _):
             if case .open = state { return nil }
             return open(.park, reason, at: now)
+        }
+    }
+
+    /// Takes the failure of messages that went in fewer requests.
+    ///
+    /// The requests count as failures, so that one which carried many does not open it by itself; the share is one of messages. Requests of
+    /// several messages are few and may each last longer than ``Settings/window``: they count however far apart they fail, while none works.
+    @discardableResult
+    package mutating func record(failure reason: String, messages: Int, requests: Int = 1, at now: Date) -> Change? {
+        counts.add(failures: requests, failed: messages, at: now)
+        if messages > requests { failedInRow = failedInRow.adding(clamping: requests) }
+        switch state {
+        case .open: return nil
+        case .halfOpen: return open(.fail, reason, at: now)
+        case .closed:
+            let (failures, failed, answers) = counts.sums(at: now)
+            guard max(failures, failedInRow) >= settings.failures else { return nil }
+            guard Double(failed) >= settings.share * Double(answers) else { return nil }
+            return open(.fail, reason, at: now)
         }
     }
 
@@ -161,6 +173,7 @@ public struct Breaker: Sendable {
     private mutating func close(_ event: BreakerEvent) -> Change? {
         nextCooldown = settings.cooldown
         nextRest = BackendSignal.firstWait
+        failedInRow = 0
         counts = RecentCounts(window: settings.window)
         guard state != .closed else { return nil }
         move(event, to: .closed)
@@ -174,26 +187,29 @@ public struct Breaker: Sendable {
     }
 }
 
-/// Failures and answers of the last while, in ten slices of time: memory does not grow with the traffic.
+/// Failures, the messages that failed with them, and answers of the last while, in ten slices of time: memory does not grow
+/// with the traffic.
 struct RecentCounts: Sendable {
     private static let slices = 10
     private let span: Double
     private var failures = Array(repeating: 0, count: Self.slices)
+    private var failed = Array(repeating: 0, count: Self.slices)
     private var answers = Array(repeating: 0, count: Self.slices)
     /// The number of the newest slice, counted from 1970.
     private var newest: Int64 = 0
 
     init(window: Duration) { span = max(window.inSeconds, 0.001) / Double(Self.slices) }
 
-    mutating func add(works: Int = 0, failures count: Int = 0, at now: Date) {
+    mutating func add(works: Int = 0, failures requests: Int = 0, failed messages: Int = 0, at now: Date) {
         let index = turn(to: now)
-        failures[index] += count
-        answers[index] += count + works
+        failures[index] += requests
+        failed[index] += messages
+        answers[index] += messages + works
     }
 
-    mutating func sums(at now: Date) -> (failures: Int, answers: Int) {
+    mutating func sums(at now: Date) -> (failures: Int, failed: Int, answers: Int) {
         _ = turn(to: now)
-        return (failures.reduce(0, +), answers.reduce(0, +))
+        return (failures.reduce(0, +), failed.reduce(0, +), answers.reduce(0, +))
     }
 
     /// Empties the slices that have become old; gives the newest one's index.
@@ -203,6 +219,7 @@ struct RecentCounts: Sendable {
         for step in 0..<passed {
             let index = Int(slice.subtracting(clamping: step) % Int64(Self.slices))
             failures[index] = 0
+            failed[index] = 0
             answers[index] = 0
         }
         newest = slice

@@ -86,11 +86,37 @@ public struct CircuitBreakingBackend: BackendWrapper {
     private func pass(_ batch: SubBatch, _ report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await batch.send(through: wrapped) { answers in
             let now = time.steady
-            let changes = core.breaker.withLock { breaker in
-                answers.compactMap { breaker.record($0.outcome.signal, at: now) }
-            }
+            let signals = answers.map(\.outcome.signal)
+            let changes = core.breaker.withLock { $0.record(signals, wrapped.batching, at: now) }
             report(answers.map { $0.index.report($0.outcome) })
             if let observe { changes.forEach(observe) }
         }
+    }
+}
+
+extension Breaker {
+    /// Takes the signals of a group of answers; the messages that failed count as the fewest requests that can have carried them.
+    fileprivate mutating func record(
+        _ signals: [BackendSignal],
+        _ batching: RequestBatching?,
+        at now: Date
+    ) -> [Change] {
+        guard let limit = batching?.limit else { return signals.compactMap { record($0, at: now) } }
+        var changes: [Change] = []
+        var failures: (reason: String, messages: Int)?
+        for signal in signals {
+            if case .fails(let reason) = signal {
+                failures = (failures?.reason ?? reason, (failures?.messages ?? 0) + 1)
+            } else if let change = record(signal, at: now) {
+                changes.append(change)
+            }
+        }
+        if let (reason, messages) = failures {
+            let requests = 1 + (messages - 1) / limit
+            if let change = record(failure: reason, messages: messages, requests: requests, at: now) {
+                changes.append(change)
+            }
+        }
+        return changes
     }
 }

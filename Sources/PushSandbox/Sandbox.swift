@@ -166,16 +166,7 @@ public final class Sandbox: Sendable {
             configuration.text += SandboxReleaseNotes.section
         }
         let isEmpty = written.kinds.isEmpty && kinds != nil
-        if !isEmpty { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
-        for file in isEmpty ? [] : files + [configuration] {
-            let url = directory.appendingPathComponent(file.name)
-            if file.isSecret {
-                try writeSecret(file.contents, to: url)
-            } else {
-                try Data(file.contents.utf8).write(to: url, options: .atomic)
-            }
-            written.files.append(url)
-        }
+        if !isEmpty { written.files = try write(files + [configuration], to: directory) }
         return SandboxDescription(
             seed: apns.seed,
             listeners: platforms.flatMap(\.listeners) + [("control", controlURL)],
@@ -183,6 +174,30 @@ public final class Sandbox: Sendable {
             files: written.files,
             kinds: written.kinds
         )
+    }
+
+    /// Writes the files, and makes their folder.
+    private func write(_ files: [SandboxFile], to directory: URL) throws(SandboxError) -> [URL] {
+        do {
+            try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+            for file in files {
+                let url = directory.appendingPathComponent(file.name)
+                if file.isSecret {
+                    try writeSecret(file.contents, to: url)
+                } else {
+                    try Data(file.contents.utf8).write(to: url, options: .atomic)
+                }
+            }
+        } catch let error as SandboxError {
+            throw error
+        } catch {
+            let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? POSIXError
+            let reason = cause.map { String(cString: strerror($0.code.rawValue)) } ?? error.localizedDescription
+            throw SandboxError(
+                description: "cannot write files into \(directory.path): \(reason). Name a folder that can be written"
+            )
+        }
+        return files.map { directory.appendingPathComponent($0.name) }
     }
 
     /// Writes a file that only its owner can read at any moment.

@@ -21,6 +21,14 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         "password", "port",
         "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
     ]
+    /// What libpq takes for such a keyword; of a wrong word it says nothing before it connects.
+    private static let words: [String: [String]] = [
+        "channel_binding": ["disable", "prefer", "require"], "gssencmode": ["disable", "prefer", "require"],
+        "sslmode": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
+        "target_session_attrs": ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"],
+    ]
+    /// What to do about a password that cannot stand in a URL as it is.
+    private static let encoding = "encode @ / : in the password as %40 %2F %3A, or use store.password"
     /// Where Debian and others keep the authorities that the system trusts.
     private static let systemAuthorities = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"]
 
@@ -63,22 +71,16 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - url: As libpq reads it; several hosts may stand in it.
     ///   - password: In place of the URL's.
-    /// - Throws: ``Mistake``, which names the part and what to write, and never the password.
+    /// - Throws: ``Mistake``, which names the part and what to write, and never the password, nor what may be a part of it.
     public init(url: String, password: Secret? = nil) throws(Mistake) {
         guard url.hasPrefix("postgres://") || url.hasPrefix("postgresql://") else {
             throw Mistake(description: "must begin with postgres://, as in postgres://chapar@db.example.org/chapar")
         }
+        try Self.check(url)
         var found = try Self.parse(url)
         if let text = found.removeValue(forKey: "password") { self.password = Secret(text) }
         if let password { self.password = password }
-        for name in found.keys.sorted() where !Self.keywords.contains(name) {
-            throw Mistake(
-                description: "?\(name)= is not known here; \(Self.keywords.sorted().joined(separator: ", ")) are"
-            )
-        }
-        for port in (found["port"] ?? "").split(separator: ",") where UInt16(port) == nil {
-            throw Mistake(description: "names the port \"\(port)\": write a number, as in :5432")
-        }
+        try Self.check(found)
         guard found["dbname"] != nil else {
             throw Mistake(description: "names no database: write it behind the host, as in postgres://…/chapar")
         }
@@ -131,12 +133,69 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         }
     }
 
+    /// Refuses what libpq would read otherwise than it is meant: an `@` or `/` of a password that is taken for the end of it.
+    ///
+    /// Nothing of the text is repeated but a keyword where no `@` follows: any other part may be one of the password.
+    private static func check(_ url: String) throws(Mistake) {
+        // By scalars, as libpq reads bytes: to Swift an @ and a mark that joins it are one character, and no @.
+        let all = url.unicodeScalars
+        let rest = all.dropFirst(url.hasPrefix("postgres://") ? "postgres://".count : "postgresql://".count)
+        let user = rest.prefix { $0 != "/" }.firstIndex(of: "@")
+        let behind = user.map { rest[rest.index(after: $0)...] } ?? rest
+        let place = behind.prefix { $0 != "?" }
+        guard !place.contains("@") else {
+            throw Mistake(description: "has an @ that ends no user or password: \(encoding)")
+        }
+        let query = behind.dropFirst(place.count + 1)
+        for pair in query.split(separator: "&") {
+            let name = String(pair.prefix { $0 != "=" })
+            let isWord = name.utf8.allSatisfy {
+                UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20 || $0 == UInt8(ascii: "_")
+            }
+            // libpq itself takes ssl=true for sslmode=require.
+            guard isWord, pair.contains("="), name != "ssl", !keywords.contains(name) else { continue }
+            guard !query.contains("@") else {
+                throw Mistake(description: "has a keyword that is not known: \(encoding)")
+            }
+            let known = "\(keywords.sorted().joined(separator: ", ")) are"
+            let hint = name == "schema" ? "; the schema is store.schema" : ""
+            throw Mistake(description: "?\(name)= is not known here; \(known)\(hint)")
+        }
+    }
+
+    /// Refuses values that libpq would find wrong only when it connects.
+    private static func check(_ found: [String: String]) throws(Mistake) {
+        for name in found.keys.sorted() where !keywords.contains(name) {
+            throw Mistake(description: "?\(name)= is not known here; \(keywords.sorted().joined(separator: ", ")) are")
+        }
+        // A path of a socket, or the name of an abstract one, may have an @.
+        for host in (found["host"] ?? "").split(separator: ",")
+        where host.unicodeScalars.contains("@") && !host.hasPrefix("/") && !host.hasPrefix("@") {
+            throw Mistake(description: "names a host that is none: \(encoding)")
+        }
+        for port in (found["port"] ?? "").split(separator: ",") where UInt16(port) ?? 0 == 0 {
+            throw Mistake(
+                description: "names a port that is no number from 1 to 65535: write one, as in :5432; and \(encoding)"
+            )
+        }
+        for (name, allowed) in words.sorted(by: { $0.key < $1.key }) {
+            guard let value = found[name], !allowed.contains(value) else { continue }
+            throw Mistake(description: "?\(name)= is none of \(allowed.joined(separator: ", "))")
+        }
+        if let seconds = found["connect_timeout"], Int32(seconds) == nil {
+            throw Mistake(description: "?connect_timeout= is no whole number of seconds")
+        }
+    }
+
     private static func parse(_ url: String) throws(Mistake) -> [String: String] {
         var message: UnsafeMutablePointer<CChar>?
         guard let first = PQconninfoParse(url, &message) else {
             // libpq's message repeats the URL, in which a password may stand.
             PQfreemem(message)
-            throw Mistake(description: "cannot be read as postgres://USER@HOST:PORT/DATABASE?KEYWORD=VALUE")
+            throw Mistake(
+                description: "cannot be read as postgres://USER@HOST:PORT/DATABASE?KEYWORD=VALUE; "
+                    + "encode % @ / : in the password as %25 %40 %2F %3A, or use store.password"
+            )
         }
         defer { PQconninfoFree(first) }
         var found: [String: String] = [:]

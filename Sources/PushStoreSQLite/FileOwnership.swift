@@ -8,7 +8,7 @@ import Synchronization
 /// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a
 /// second descriptor of it would drop the locks that SQLite holds there.
 ///
-/// The file says which process has the lock and, while a gateway does (``beginRun(at:)``), since when (``LockNote``). Only an
+/// The file says which process has the lock and, while a gateway does (``beginRun(at:committed:)``), since when (``LockNote``). Only an
 /// orderly end removes this time, so the next gateway finds it after any other end.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
@@ -55,10 +55,11 @@ final class FileOwnership: Sendable {
 
     deinit { release() }
 
-    /// Notes what is committed, for a start after a death of the process: what it does not find then was lost with the write-ahead log.
+    /// Notes what is committed, for the next start: what it does not find then was lost with the write-ahead log.
     func note(committed event: Int64) {
         descriptor.withLock { descriptor in
             guard let descriptor, let since = runSince.withLock({ $0 }) else { return }
+            lasting.withLock { $0.committed = event }
             LockNote(process: getpid(), runSince: since, broken: brokenRun, committed: event)
                 .write(to: descriptor, isLasting: false)
         }
@@ -67,15 +68,21 @@ final class FileOwnership: Sendable {
     /// What was committed before counts no more: another database takes its place.
     func forgetCommitted() { lasting.withLock { $0.committed = nil } }
 
-    /// Notes that a gateway has the store from now on, until ``release()``.
-    func beginRun(at now: Date) {
+    /// Notes that a gateway has the store from now on, until ``release()``, and the number of the newest event in it.
+    func beginRun(at now: Date, committed: Int64? = nil) {
         descriptor.withLock { descriptor in
             guard let descriptor else { return }
             runSince.withLock { $0 = now }
-            lasting.withLock { $0 = LockNote(process: getpid(), runSince: nil, broken: nil) }
-            LockNote(process: getpid(), runSince: now, broken: brokenRun).write(to: descriptor)
+            // Until it serves: a start that fails tells nobody of the run before.
+            lasting.withLock {
+                $0 = LockNote(process: getpid(), runSince: nil, broken: brokenRun, committed: committed)
+            }
+            LockNote(process: getpid(), runSince: now, broken: brokenRun, committed: committed).write(to: descriptor)
         }
     }
+
+    /// Notes that the run takes requests: it tells of the one before it, of which nothing is left once it has ended in order.
+    func noteServing() { lasting.withLock { $0.broken = nil } }
 
     /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as after a death of
     /// the process.

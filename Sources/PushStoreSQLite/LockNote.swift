@@ -10,7 +10,7 @@ package import PushQueue
 ///     committed: 90210
 ///
 /// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its process and
-/// beginning, until a later run has ended; while a gateway runs, the number of an event that is committed, which a later start must find.
+/// beginning, until a later run that took requests has ended; the number of an event that is committed, which a later start must find.
 /// Older versions write and read the first line alone.
 struct LockNote: Sendable {
     private static let running = "running since "
@@ -22,7 +22,7 @@ struct LockNote: Sendable {
     var process: Int32?
     var runSince: Date?
     var broken: BrokenRun?
-    /// The number of an event that was committed in the run that goes on, or was broken off; nil when none is known.
+    /// The number of an event that is committed; nil when none is known.
     var committed: Int64?
 
     init(process: Int32?, runSince: Date?, broken: BrokenRun?, committed: Int64? = nil) {
@@ -76,7 +76,7 @@ struct LockNote: Sendable {
 extension StoreLook {
     /// The last run of a gateway on a store that did not end in order: killed, ended by a fault, or without power.
     ///
-    /// It is known until a later run has ended in order. A run that still goes on does not count. Nil also without a store.
+    /// It is known until a later run that took requests has ended in order. A run that still goes on does not count. Nil also without a store.
     package static func brokenRun(of path: String) -> BrokenRun? {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

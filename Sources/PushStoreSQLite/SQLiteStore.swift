@@ -10,9 +10,11 @@ import Synchronization
 /// Calls hand commands to one thread that writes (`CommitLoop`, which says how a commit works) and wait for their answers,
 /// so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process died is
 /// known from the file. Reads go to the file through connections of their own. It asks no plugin and sends nothing.
-public final class SQLiteStore: NotificationStore {
+public final class SQLiteStore: NotificationStore, ServingNotes {
     let core: StoreCore
     private let end = ThreadEnd()
+    private let isClosing = Mutex(false)
+    private let closed = ThreadEnd()
     private let ownership: FileOwnership
     /// Why nothing that was stored is there any more, as the end found it.
     private let loss = Mutex<String?>(nil)
@@ -35,7 +37,7 @@ public final class SQLiteStore: NotificationStore {
             logger.notice("upgrade of the store", metadata: ["progress": "\($0)"])
         }
         try Self.compare(opened, with: ownership, pool, options, logger)
-        ownership.beginRun(at: time.now)
+        ownership.beginRun(at: time.now, committed: opened.lastEvent)
         if let run = ownership.brokenRun {
             logger.warning(
                 "the last run of a gateway on this store did not end in order: killed, ended by a fault, or without power",
@@ -74,7 +76,7 @@ public final class SQLiteStore: NotificationStore {
         let lost = committed.subtracting(clamping: opened.lastEvent)
         let what =
             "the last run had committed events up to \(committed), and \(lost) of them are missing with the messages they tell of: its "
-            + "write-ahead log \(options.path)-wal was damaged, cut or removed"
+            + "write-ahead log \(options.path)-wal was damaged, cut or removed, or an older file was put in the store's place"
         guard options.durability == .full else {
             return logger.warning("commits of the last run are missing", metadata: ["store": "\(what)"])
         }
@@ -223,6 +225,8 @@ public final class SQLiteStore: NotificationStore {
     /// Whether the store can take work.
     public func health() async -> StoreHealth {
         let now = core.time.steady.millisecondsSince1970
+        // The writer commits something then, which tells whether the log is whole.
+        if !core.inbox.isClosed, core.disk.hasEmptyLog(now: now) { _ = try? await look { _ in } }
         let free = core.disk.free(now: now)
         if core.inbox.isClosed {
             let loss = loss.withLock { $0 }
@@ -238,9 +242,17 @@ public final class SQLiteStore: NotificationStore {
         return health
     }
 
+    /// Notes that a gateway takes requests, and so tells of a run before that did not end in order.
+    package func noteServing() { ownership.noteServing() }
+
     /// Commits what is under way and gives up the file.
     public func close() async {
         core.inbox.close()
+        let isFirst = isClosing.withLock { isClosing in
+            defer { isClosing = true }
+            return !isClosing
+        }
+        guard isFirst else { return await closed.wait() }
         await end.wait()
         core.feed.close()
         core.outboxSignal.close()
@@ -248,12 +260,39 @@ public final class SQLiteStore: NotificationStore {
         core.observers.removeAll()
         await core.timer.close()
         // Before the connections close, which may write into a file that was emptied.
-        if let loss = core.disk.loss() {
-            core.status.logLoss(loss)
-            self.loss.withLock { $0 = loss }
+        var found = core.disk.loss()
+        let foundEmptyLog = core.disk.foundEmptyLog
+        switch found?.part {
+        case nil: if !foldLog(), foundEmptyLog { found = core.disk.lossOfContent }
+        case .logName:
+            let log = core.options.path + "-wal"
+            // A log that something else put there would be read into the file, which has what came later.
+            if foldLog() { rename(log, log + ".replaced") }
+        case .file: try? pool.close()
+        case .logContent:
+            // Kept open, since SQLite copies the log at the last close: into a file that is whole as of the last checkpoint.
+            _ = Unmanaged.passRetained(pool)
         }
-        try? pool.close()
-        ownership.release(isInOrder: loss.withLock { $0 } == nil)
+        if let found {
+            core.status.logLoss(found.sentence)
+            loss.withLock { $0 = found.sentence }
+        }
+        ownership.release(isInOrder: found == nil)
+        closed.signal()
+    }
+
+    /// Moves what the write-ahead log holds into the file, so that the file alone is the store, and closes the connections; false when the
+    /// log still has something.
+    private func foldLog() -> Bool {
+        var isFolded = true
+        do {
+            try pool.foldLog()
+        } catch {
+            isFolded = false
+            core.status.logUnfolded("\(error)")
+        }
+        do { try pool.close() } catch { if !isFolded { core.status.logUnfolded("\(error)") } }
+        return isFolded
     }
 
     // MARK: Parts

@@ -204,6 +204,14 @@ final class StoreStatus: Sendable {
         logger.error("the store's file was lost while the gateway ran", metadata: ["store.reason": "\(reason)"])
     }
 
+    /// Tells that the store's file alone is not the whole store after the end.
+    func logUnfolded(_ reason: String) {
+        logger.warning(
+            "the write-ahead log was not moved into the store's file: the file is the store only together with its -wal",
+            metadata: ["store.error": "\(reason)"]
+        )
+    }
+
     /// Tells that the wall clock was set.
     func logJump(milliseconds: Int64) {
         logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])

@@ -184,6 +184,7 @@ struct CommandLineTests {
             #expect(!list.output.contains(key))
             let revoke = try await Program.run(["keys", "revoke", "shop", "--config", rig.config])
             #expect(revoke.output.contains("auth.api_keys[0]"))
+            #expect(revoke.output.contains("chapar cancel --key shop\n"), "what waits goes out, and what ends it")
             #expect(try await Program.run(["keys", "revoke", "shpo", "--config", rig.config]).status == 1)
 
             let gateway = try await rig.serve()

@@ -1,5 +1,6 @@
 import Foundation
 import PushCore
+import PushSandbox
 import Testing
 
 @testable import PushCommands
@@ -16,6 +17,17 @@ struct DemoTests {
             result.errors.contains("Left out") == !Platforms.missing.subtracting(["http", "release_notes"]).isEmpty
         )
         #expect(endings.allSatisfy { $0["expected"]?.boolValue == true })
+    }
+
+    @Test("A port that is taken is named, with what to do")
+    func takenPort() async throws {
+        try await SandboxRig.run { rig in
+            let port = try #require(URL(string: rig.sandbox.controlURL)?.port)
+            let result = try await Program.run(["demo", "--once", "--port", "\(port)"])
+            #expect(result.status == 1, "\(result)")
+            #expect(result.errors.contains("cannot listen on 127.0.0.1:\(port): the port is taken"), "\(result)")
+            #expect(!result.errors.contains("errno"), "\(result)")
+        }
     }
 
     @Test("A receipt that comes meanwhile changes no verdict; a failure does", arguments: [true, false])

@@ -56,6 +56,43 @@ struct KeysTests {
         }
     }
 
+    @Test("is not rotated where its hash takes no second one, and the file stays as it is")
+    func blockList() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let hash = "sha256:" + String(repeating: "a", count: 64)
+        let text = """
+            auth:
+              api_keys:
+                - name: shop
+                  scopes: [read]
+                  hash:
+                    - \(hash)
+            backends: {}
+
+            """
+        let file = try folder.write(text, to: "chapar.yaml")
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file])
+        #expect(rotated.status == 2 && rotated.errors.contains("as a list in one line"), "\(rotated)")
+        #expect(!rotated.output.contains("chp_"))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
+    @Test(
+        "is not made in a file that takes no section at its end, which stays as it is",
+        arguments: ["  server: { port: 0 }\n  backends: {}\n", "# Ours.\n{ server: { port: 0 }, backends: {} }\n"]
+    )
+    func indented(text: String) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(text, to: "chapar.yaml")
+        #expect(try await Program.run(["check", "--config", file]).status == 0)
+        let result = try await Program.run(["serve", "--make-key", "--config", file])
+        #expect(result.status == 2 && result.errors.contains("auth: { api_keys: [ { name: admin"), "\(result)")
+        #expect(!result.output.contains("chp_"))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
     @Test("that cannot be written leaves no file")
     func fullDisk() async throws {
         let folder = try TestFolder()

@@ -31,8 +31,9 @@ struct StrayAnswerTests {
 
     /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.
     ///
-    /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works.
-    static func ended(beside outcome: DeliveryOutcome, at place: Int) -> Int {
+    /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works. Where a request
+    /// carries several messages, all of the one with that place get the outcome.
+    static func ended(beside outcome: DeliveryOutcome, at place: Int, perRequest: Int = 1) -> Int {
         let time = ManualTime()
         let end = time.steady.addingTimeInterval(2)
         let gate = FlowGate(breaker: Breaker())
@@ -45,12 +46,17 @@ struct StrayAnswerTests {
                 next = sent.upperBound
             }
             time.advance(by: .milliseconds(20))
-            let isOdd = sent.contains(place)
-            let good = sent.count - (isOdd ? 1 : 0)
+            let odd = sent.filter { $0 / perRequest == place / perRequest }
+            let good = sent.count - odd.count
             ended += good
             gate.update { state in
                 if good > 0 { _ = state.works(good, at: time.steady) }
-                if isOdd { _ = state.apply(outcome.signal, at: time.steady) }
+                if perRequest > 1, !odd.isEmpty, case .fails(let reason) = outcome.signal {
+                    let messages = odd.map { FlowGate.State.Message(delivery: Int64($0), sentAt: time.steady) }
+                    _ = state.apply(failure: reason, of: messages, at: time.steady)
+                } else {
+                    for _ in odd { _ = state.apply(outcome.signal, at: time.steady) }
+                }
                 return ((), wakes: state.finish(sent.map { Int64($0) }))
             }
         }
@@ -87,6 +93,18 @@ struct StrayAnswerTests {
         #expect(rows.count > 150)
         var stopping: Set<String> = []
         for (name, outcome) in rows where Self.ended(beside: outcome, at: 499) < 999 { stopping.insert(name) }
+        let known = Self.pausing.keys.filter { name in
+            Platforms.registered.contains(String(name.split(separator: " ")[0]))
+        }
+        #expect(stopping == Set(known))
+    }
+
+    @Test("So does every row for a whole request of 50 messages, the first or the second one", arguments: [0, 50])
+    func requests(place: Int) {
+        var stopping: Set<String> = []
+        for (name, outcome) in Self.rows where Self.ended(beside: outcome, at: place, perRequest: 50) < 950 {
+            stopping.insert(name)
+        }
         let known = Self.pausing.keys.filter { name in
             Platforms.registered.contains(String(name.split(separator: " ")[0]))
         }

@@ -46,6 +46,7 @@ struct TextFormTests {
         "A quotation mark that nothing closes is named, with the line that it stands in",
         arguments: [
             ("ios-apns,a,\"Hi,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
+            ("ios-apns,a,\"Hi,x\nios-apns,b,Hi,x\nios-apns,c,Hi,x\n", 2, "up to the end, line 4, counts as this field"),
             ("ios-apns,a,5\" disk,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
             ("ios-apns,a,\"two\nlines\",\"x\nios-apns,b,Hi,x\n", 3, "a quotation mark that nothing closes"),
             ("ios-apns,\"a,Hi,x\nios-apns,b,\"Hi,x\n", 2, "its quotation marks reach to line 3"),

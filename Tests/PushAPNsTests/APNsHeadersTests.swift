@@ -106,6 +106,10 @@ struct APNsHeadersTests {
         let call = try await Self.sent(Self.typed(type))
         #expect(call.header("apns-topic") == expected)
         #expect(call.header("apns-push-type") == type)
+        for written in [bundleID, expected] {
+            let own = try await Self.sent(Self.typed(type, headers: ["apns-topic": .string(written)]))
+            #expect(own.header("apns-topic") == expected, "the backend's own topic may stand there")
+        }
     }
 
     @Test("Push-to-Talk goes out with priority 10 and expiration 0")
@@ -222,6 +226,24 @@ struct APNsHeadersTests {
                 notification: header("apns-topic", "not a topic"),
                 pointer: "\(headers)/apns-topic",
                 code: "bad_topic"
+            ),
+            Fault(
+                name: "the topic of another app of the team",
+                notification: header("apns-topic", "com.example.forum"),
+                pointer: "\(headers)/apns-topic",
+                code: "foreign_topic"
+            ),
+            Fault(
+                name: "the topic of another app, with the suffix of the push type",
+                notification: typed("voip", headers: ["apns-topic": "com.example.forum.voip"]),
+                pointer: "\(headers)/apns-topic",
+                code: "foreign_topic"
+            ),
+            Fault(
+                name: "the topic of an app whose name begins like the backend's",
+                notification: header("apns-topic", .string("\(bundleID).beta")),
+                pointer: "\(headers)/apns-topic",
+                code: "foreign_topic"
             ),
             Fault(
                 name: "an apns-id of the caller's",

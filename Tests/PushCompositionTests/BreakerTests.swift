@@ -43,6 +43,71 @@ struct BreakerTests {
         #expect(breaker.state != .closed)
     }
 
+    @Test("A request that carried many messages is one failure, and the share is one of messages")
+    func requests() {
+        var breaker = Breaker()
+        func fail(_ messages: Int) -> Breaker.Change? {
+            breaker.record(failure: "http_500", messages: messages, at: Self.start)
+        }
+        for _ in 0..<4 { #expect(fail(1_000) == nil) }
+        #expect(fail(1_000) == .opened(until: Self.at(30), reason: "http_500"))
+        breaker.reset()
+        breaker.record(.works, count: 5_500, at: Self.start)
+        for _ in 0..<5 { #expect(fail(1_000) == nil) }
+        #expect(fail(1_000) == .opened(until: Self.at(30), reason: "http_500"))
+        breaker.reset()
+        breaker.record(.works, count: 4_000, at: Self.start)
+        for _ in 0..<100 { #expect(fail(1) == nil, "one of forty in each answer") }
+    }
+
+    @Test("Requests that carried many messages count however slowly they fail, while none works")
+    func slowRequests() {
+        var breaker = Breaker()
+        var now = 0.0
+        func fail() -> Breaker.Change? {
+            now += 60
+            return breaker.record(failure: "timeout", messages: 1_000, at: Self.at(now))
+        }
+        for _ in 0..<4 { #expect(fail() == nil) }
+        breaker.record(.works, at: Self.at(now))
+        for _ in 0..<4 { #expect(fail() == nil) }
+        #expect(fail() == .opened(until: Self.at(now + 30), reason: "timeout"))
+    }
+
+    /// A platform that takes a hundred messages in a request, and fails.
+    private struct Batches: PushBackend {
+        let kind: BackendKind = "batches"
+        let audience = BackendAudience(services: [.iOSAPNs])
+        var batching: RequestBatching? { RequestBatching(limit: 100, isMixed: true) }
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            report(
+                requests.enumerated().flatMap { row, request in
+                    request.recipients.indices.map {
+                        DeliveryReport(request: row, recipient: $0, outcome: PlanAnswer.retry.outcome)
+                    }
+                }
+            )
+        }
+
+        func shutdown(grace: Duration) async {}
+    }
+
+    @Test("A group of answers counts as the fewest requests that can have carried what failed of it")
+    func groups() async {
+        let breaking = CircuitBreakingBackend(Batches(), time: ManualTime())
+        func send(_ count: Int) async {
+            let recipients = (0..<count).map { Recipient.token(DeviceToken("t\($0)", service: .iOSAPNs)) }
+            _ = await breaking.send(PushNotification(), to: recipients)
+        }
+        for _ in 0..<2 {
+            await send(100)
+            #expect(breaking.state == .closed)
+        }
+        await send(201)
+        #expect(breaking.health.status == .down)
+    }
+
     @Test("After the cool-down one probe goes; a success closes, a failure opens for twice as long, up to a bound")
     func probes() {
         var breaker = Self.opened()
@@ -107,9 +172,12 @@ struct BreakerTests {
         #expect(answer.outcome.signal == signal)
     }
 
-    @Test("A pause without a length is a second, each time for longer, until something works")
-    func slow() {
-        let asked = Refusal(.platform, reason: "Busy", detail: "Later.", advice: .slowBackend(after: nil))
+    @Test(
+        "A pause without a length, or of none, is a second, each time for longer, until something works",
+        arguments: [nil, .zero, .milliseconds(999)] as [Duration?]
+    )
+    func slow(after: Duration?) {
+        let asked = Refusal(.platform, reason: "Busy", detail: "Later.", advice: .slowBackend(after: after))
         let signal = DeliveryOutcome.refused(asked).signal
         #expect(signal == .slow(reason: "Busy", detail: "Later."))
         var breaker = Breaker()

@@ -1,4 +1,5 @@
 import PushCore
+import PushTesting
 import Synchronization
 import Testing
 
@@ -9,6 +10,8 @@ struct AccessTokenCacheTests {
         let fetches = Mutex(0)
         let offset = Mutex(Duration.zero)
         let failure = Mutex<PushError?>(nil)
+        /// Whether ``failure`` is that of the next fetch alone.
+        let isBrief = Mutex(false)
         private let start = ContinuousClock.now
 
         var now: ContinuousClock.Instant { start + offset.withLock { $0 } }
@@ -21,13 +24,19 @@ struct AccessTokenCacheTests {
                 return count
             }
             await Task.yield()
-            if let failure = failure.withLock({ $0 }) { throw failure }
+            let isBrief = isBrief.withLock { $0 }
+            let failure = failure.withLock { failure in
+                defer { if isBrief { failure = nil } }
+                return failure
+            }
+            if let failure { throw failure }
             return AccessToken(Secret("token-\(number)"), lifetime: .seconds(3600))
         }
 
-        func cache(renewAhead: Duration = .zero) -> AccessTokenCache {
+        func cache(renewAhead: Duration = .zero, repetition: (any TimeSource)? = nil) -> AccessTokenCache {
             AccessTokenCache(
                 renewAhead: renewAhead,
+                repetition: repetition,
                 now: { self.now },
                 fetch: { () async throws(PushError) in try await self.fetch() }
             )
@@ -145,5 +154,64 @@ struct AccessTokenCacheTests {
         let second = try await cache.token()
         #expect(second.generation == first.generation + 1)
         #expect(endpoint.fetches.withLock { $0 } == 2)
+    }
+
+    // MARK: Repetition
+
+    @Test(
+        "One odd answer reaches nobody where a fetch is repeated, the first token's and that after a refusal",
+        arguments: [PushError.Code.unavailable, .badAnswer, .rateLimited]
+    )
+    func repeats(code: PushError.Code) async throws {
+        let (endpoint, time) = (Endpoint(), InstantTime())
+        let cache = endpoint.cache(repetition: time)
+        endpoint.isBrief.withLock { $0 = true }
+        for generation in 1...2 {
+            endpoint.failure.withLock { $0 = PushError(code, "odd") }
+            try await withThrowingTaskGroup(of: UInt64.self) { group in
+                for _ in 0..<100 { group.addTask { try await cache.token().generation } }
+                for try await given in group { #expect(given == UInt64(generation)) }
+            }
+            #expect(endpoint.fetches.withLock { $0 } == 2 * generation)
+            #expect(time.slept == Array(repeating: .seconds(1), count: generation))
+            await cache.invalidate(generation: UInt64(generation))
+        }
+    }
+
+    @Test("A failure that goes on is told after the second fetch")
+    func lasting() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache(repetition: InstantTime())
+        endpoint.failure.withLock { $0 = PushError(.unavailable, "down") }
+        for _ in 0..<2 { await #expect(throws: PushError.self) { try await cache.token() } }
+        #expect(endpoint.fetches.withLock { $0 } == 2)
+    }
+
+    @Test(
+        "A refusal of the credentials is not asked for again, and neither is what names a later time",
+        arguments: [
+            PushError(.credentialsRefused, "invalid_grant"),
+            PushError(.unavailable, "busy", retryAfter: .seconds(5)),
+        ]
+    )
+    func repeatsNothingElse(failure: PushError) async throws {
+        let (endpoint, time) = (Endpoint(), InstantTime())
+        let cache = endpoint.cache(repetition: time)
+        endpoint.failure.withLock { $0 = failure }
+        await #expect(throws: PushError.self) { try await cache.token() }
+        #expect(endpoint.fetches.withLock { $0 } == 1)
+        #expect(time.slept.isEmpty)
+    }
+
+    @Test("A shutdown ends the wait before the repetition")
+    func endsWait() async throws {
+        let (endpoint, time) = (Endpoint(), ManualTime())
+        let cache = endpoint.cache(repetition: time)
+        endpoint.failure.withLock { $0 = PushError(.unavailable, "down") }
+        let waiting = Task { try await cache.token() }
+        while time.sleeping == 0 { await Task.yield() }
+        await cache.shutdown()
+        await #expect(throws: PushError.self) { try await waiting.value }
+        #expect(endpoint.fetches.withLock { $0 } == 1)
     }
 }

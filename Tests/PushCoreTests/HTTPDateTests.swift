@@ -31,4 +31,18 @@ struct HTTPDateTests {
         let answer = HTTPAnswer(status: 503, headers: headers)
         #expect(answer.retryAfter(now: Date(timeIntervalSince1970: 0)) == expected)
     }
+
+    @Test(
+        "A date in Retry-After goes by the clock of the answer, however wrong ours is",
+        arguments: [0.0, 3600, -3600]
+    )
+    func otherClock(ours: Double) {
+        let headers = [
+            HTTPHeader("date", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            HTTPHeader("retry-after", "Sun, 06 Nov 1994 08:49:42 GMT"),
+        ]
+        let theirs = Date(timeIntervalSince1970: 784_111_777)
+        let answer = HTTPAnswer(status: 503, headers: headers)
+        #expect(answer.retryAfter(now: theirs.addingTimeInterval(ours)) == .seconds(5))
+    }
 }

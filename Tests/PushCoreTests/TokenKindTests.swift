@@ -38,6 +38,25 @@ struct TokenKindTests {
         return RegisteredToken(DeviceToken(name, service: .iOSAPNs), kind: kind, registeredAt: moment)
     }
 
+    /// Which answers are about which tokens: those about another topic are not.
+    static let answers: [(TokenKind, TokenKind, Bool)] = [
+        (.device, .device, true), (.device, .voip, false), (.device, .complication, false),
+        (.device, .liveActivityUpdate(activity: ""), false), (.voip, .voip, true), (.voip, .device, false),
+        (.complication, .complication, true), (.widgets, .controls, false),
+        (.liveActivityStart(attributesType: "A"), .liveActivityStart(attributesType: "A"), true),
+        (.liveActivityUpdate(activity: "a"), .liveActivityUpdate(activity: ""), true),
+        (.liveActivityUpdate(activity: "a"), .liveActivityStart(attributesType: "A"), true),
+        (.liveActivityUpdate(activity: "a"), .device, false),
+    ]
+
+    @Test("A token dies by an answer to a message for tokens of its kind, and by no other", arguments: answers)
+    func refusals(kind: TokenKind, other: TokenKind, isMeant: Bool) {
+        let (token, moment) = (Self.token("t", kind), Date(timeIntervalSince1970: 9))
+        let refusal = TokenRefusal(token.token, kind: other, asOf: moment, at: moment, backend: "ios", reason: "Gone")
+        for isHeld in [false, true] { #expect((token.refused(refusal, isHeld: isHeld) != nil) == isMeant) }
+        #expect((token.effect(of: refusal) == RegisteredToken.RefusalEffect.none) != isMeant)
+    }
+
     @Test("Beyond the bound the token that was registered first goes, and never an app's own")
     func bound() {
         var device = Device(id: "a", tokens: [Self.token("own")], createdAt: .distantPast)

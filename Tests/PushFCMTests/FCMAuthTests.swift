@@ -122,6 +122,19 @@ struct FCMAuthTests {
         }
     }
 
+    @Test(
+        "One odd answer of the token endpoint fails nobody",
+        arguments: [FaultAnswer(500), FaultAnswer(200, body: Array("<html></html>".utf8))]
+    )
+    func oddAnswer(answer: FaultAnswer) async throws {
+        try await run(account) { simulator, auth in
+            simulator.add(FaultRule(match: FaultMatch(listener: "oauth", count: 1), .answer(answer)))
+            _ = try await auth.credential(for: FCMOptions.sendHost)
+            #expect(simulator.counters.tokensIssued == 1)
+            #expect(auth.lastFailure == nil)
+        }
+    }
+
     @Test("A page of HTML is no access token")
     func page() async throws {
         try await run(account) { simulator, auth in

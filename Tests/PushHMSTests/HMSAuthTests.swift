@@ -84,6 +84,21 @@ struct HMSAuthTests {
     }
 
     @Test(
+        "One odd answer of the token endpoint fails no message",
+        arguments: [
+            FaultAnswer(500), FaultAnswer(503), FaultAnswer(200, body: Array("<html>".utf8)),
+            FaultAnswer(200, body: Array(#"{"access_token":"","expires_in":3600}"#.utf8)),
+        ]
+    )
+    func oddToken(answer: FaultAnswer) async throws {
+        try await Harness.run { harness in
+            harness.simulator.add(FaultRule(match: FaultMatch(listener: HMSSimulator.token, count: 1), .answer(answer)))
+            #expect(await harness.sendOne().acceptance != nil)
+            #expect(harness.simulator.counters.tokensIssued == 1)
+        }
+    }
+
+    @Test(
         "Wrong credentials park the backend and say which value is wrong",
         arguments: [
             ("wrong", "100200300", "oauth_20173", "client_secret"), ("a+b/c&d=e%f==", "999", "oauth_20003", "app_id"),

@@ -68,6 +68,20 @@ struct SandboxTests {
         }
     }
 
+    @Test("A folder that cannot be written is named, with the system's reason")
+    func unwritable() async throws {
+        let file = FileManager.default.temporaryDirectory.appendingPathComponent("chapar-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data().write(to: file)
+        try await Sandbox.run { sandbox in
+            for (folder, reason) in [(file, "File exists"), (file.appending(path: "x"), "Not a directory")] {
+                let error = #expect(throws: SandboxError.self) { try sandbox.writeFiles(to: folder) }
+                let words = "cannot write files into \(folder.path): \(reason). Name a folder"
+                #expect(error?.description.hasPrefix(words) == true, "\(String(describing: error))")
+            }
+        }
+    }
+
     @Test("A port that is taken is an error that names it, and nothing keeps listening")
     func takenPort() async throws {
         try await APNsSimulator.run { first in

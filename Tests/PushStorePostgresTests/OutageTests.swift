@@ -363,7 +363,13 @@ struct OutageTests {
         arguments: [
             ("mysql://a@b/c", "must begin with postgres://"), ("postgres://a:hush@b", "names no database"),
             ("postgres://a:hush@b/c?options=-csearch_path", "?options= is not known here"),
-            ("postgres://a:hush@b:port/c", "names the port \"port\""),
+            ("postgres://a:hush@b:port/c", "names a port that is no number"),
+            ("postgres://a:p@hush@b/c", "has an @ that ends no user or password"),
+            ("postgres://a:1/hush@b/c", "has an @ that ends no user or password"),
+            ("postgres://a:p/x?hush=1@b/c", "has a keyword that is not known: encode"),
+            ("postgres://a@b%40hush/c", "names a host that is none"), ("postgres://a:hush@b:0/c", "from 1 to 65535"),
+            ("postgres://a:hush@b/c?channel_binding=on", "?channel_binding= is none of disable, prefer, require"),
+            ("postgres://a:hush@b/c?connect_timeout=soon", "?connect_timeout= is no whole number"),
         ]
     )
     func urls(_ url: String, _ words: String) throws {

@@ -87,6 +87,27 @@ final class ClosingTests: Sendable {
         }
     }
 
+    @Test("leaves a file that is the store without its log")
+    func fileAlone() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let (path, copy) = (folder + "/store.db", folder + "/copy.db")
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            for number in 0..<20 {
+                let id = try await store.accept(time, name: "r\(number)-")
+                // A connection for reading, which closes after the writer.
+                #expect(try await store.notification(id) != nil)
+            }
+            await store.close()
+            let log = try? Data(contentsOf: URL(filePath: path + "-wal"))
+            #expect(log?.isEmpty ?? true)
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            let again = try SQLiteStore(SQLiteStoreOptions(path: copy), time: time)
+            #expect(try await again.depths()["apns"]?.waiting == 20)
+            await again.close()
+        }
+    }
+
     @Test("answers everybody who calls at the same moment")
     func racing() async throws {
         for round in 1...10 {

@@ -32,8 +32,63 @@ struct LockNoteTests {
             next.beginRun(at: Self.start + 60)
             #expect(StoreLook.brokenRun(of: path) == broken, "the one before the run that goes on")
             next.release()
+            let later = try FileOwnership(of: path)
+            #expect(later.brokenRun == broken, "a start that failed has told nobody")
+            later.beginRun(at: Self.start + 120)
+            later.noteServing()
+            later.release()
             #expect(try FileOwnership(of: path).brokenRun == nil)
             #expect(StoreLook.brokenRun(of: path) == nil)
+        }
+    }
+
+    @Test("A start after an orderly end misses what an older file in the store's place lacks, until its lock goes")
+    func olderFile() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let options = SQLiteStoreOptions(path: folder + "/store.db")
+            let first = try SQLiteStore(options, time: time)
+            try await first.accept(time)
+            await first.close()
+            try FileManager.default.copyItem(atPath: options.path, toPath: folder + "/old.db")
+            let second = try SQLiteStore(options, time: time)
+            for _ in 0..<3 { try await second.accept(time) }
+            await second.close()
+            for suffix in ["", "-wal", "-shm"] { unlink(options.path + suffix) }
+            try FileManager.default.copyItem(atPath: folder + "/old.db", toPath: options.path)
+            for _ in 0..<2 {
+                let error = #expect(throws: StoreError.self) { try SQLiteStore(options, time: time) }
+                #expect(error?.description.contains("3 of them are missing") == true, "\(String(describing: error))")
+            }
+            unlink(options.path + ".lock")
+            let third = try SQLiteStore(options, time: time)
+            #expect(try await third.depths()["apns"]?.waiting == 1)
+            await third.close()
+        }
+    }
+
+    @Test("What was committed last is noted within seconds, and nothing is written after that")
+    func trailingNote() async throws {
+        try await SQLiteStore.use { store, options, time in
+            for _ in 0..<3 { try await store.accept(time) }
+            let last = try await store.lastEvent()
+            func note() throws -> String { try String(contentsOfFile: options.path + ".lock", encoding: .utf8) }
+            let end = ContinuousClock.now + .seconds(20)
+            while try !note().contains("committed: \(last)\n"), ContinuousClock.now < end {
+                time.advance(by: .seconds(1))
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            let noted = try note()
+            #expect(noted.contains("committed: \(last)\n"), "\(noted)")
+            func written() throws -> Date? {
+                try FileManager.default.attributesOfItem(atPath: options.path + ".lock")[.modificationDate] as? Date
+            }
+            let before = try written()
+            for _ in 0..<10 {
+                time.advance(by: .seconds(2))
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try written() == before)
         }
     }
 

@@ -104,6 +104,71 @@ struct SQLiteFileTests {
         }
     }
 
+    @Test(
+        "New work is refused once the write-ahead log is gone, cut or written over; a log without its name is saved at the end",
+        arguments: ["removed", "replaced", "emptied", "cut", "written over"]
+    )
+    func lostLog(_ how: String) async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, path) = (ManualTime(), folder + "/store.db")
+            let log = path + "-wal"
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            for number in 0..<20 { try await store.accept(time, name: "r\(number)-", content: 4_000) }
+            time.advance(by: .seconds(2))
+            #expect(await store.health().acceptsWork)
+            let bytes = try Data(contentsOf: URL(filePath: log))
+            switch how {
+            case "removed": unlink(log)
+            case "replaced":
+                unlink(log)
+                try bytes.write(to: URL(filePath: log))
+            case "emptied": #expect(truncate(log, 0) == 0)
+            case "cut": #expect(truncate(log, off_t(bytes.count / 2)) == 0)
+            default:
+                let file = try FileHandle(forWritingTo: URL(filePath: log))
+                try file.write(contentsOf: Data(count: bytes.count))
+                try file.close()
+            }
+            time.advance(by: .seconds(2))
+            await #expect(throws: StoreError.self) { try await store.accept(time, name: "later") }
+            time.advance(by: .seconds(2))
+            let health = await store.health()
+            #expect(!health.acceptsWork)
+            #expect(health.detail?.contains("the store's write-ahead log \(log) was") == true, "\(health.detail ?? "")")
+            await store.close()
+            #expect(await store.health().isLost)
+            guard ["removed", "replaced"].contains(how) else { return }
+            let again = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            #expect(await again.health().brokenRun != nil)
+            #expect(try await again.depths()["apns"]?.waiting == 20)
+            await again.close()
+        }
+    }
+
+    @Test("A checkpoint of another program, which empties the log, is no loss")
+    func foreignCheckpoint() async throws {
+        try await TemporaryFolder.use { folder in
+            let (time, path) = (ManualTime(), folder + "/store.db")
+            let store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time)
+            for number in 0..<20 { try await store.accept(time, name: "r\(number)-", content: 4_000) }
+            for round in 0..<2 {
+                time.advance(by: .seconds(2))
+                #expect(await store.health().acceptsWork)
+                let other = try DatabaseQueue(path: path)
+                try await other.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+                try other.close()
+                #expect(try Data(contentsOf: URL(filePath: path + "-wal")).isEmpty)
+                time.advance(by: .seconds(2))
+                if round == 0 { #expect(await store.health().acceptsWork) }
+                try await store.accept(time, name: "later\(round)-")
+                time.advance(by: .seconds(2))
+                #expect(await store.health().acceptsWork)
+            }
+            await store.close()
+            #expect(await !store.health().isLost)
+        }
+    }
+
     @Test("A loss that no request met before the end shows at the end; an end with its file is in order")
     func lostAtTheEnd() async throws {
         try await TemporaryFolder.use { folder in

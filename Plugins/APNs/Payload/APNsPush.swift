@@ -36,7 +36,7 @@ public struct APNsPush: PlatformPayload, Hashable {
         case location
         /// Makes a managed device contact its server, with the magic that the device gave when it enrolled.
         ///
-        /// The ``APNsPush/topic`` is the one of the MDM certificate.
+        /// The backend's topic is the one of the MDM certificate.
         case mdm(pushMagic: String)
         /// Push-to-Talk; priority 10, and never stored.
         case pushToTalk
@@ -65,7 +65,7 @@ public struct APNsPush: PlatformPayload, Hashable {
     public var expiration: PushRequest.Expiration?
     /// What a newer push replaces, 1 to 64 bytes; nil is the notification's.
     public var collapseID: String?
-    /// Another app's bundle id than the backend's.
+    /// The backend's topic, with or without what the content adds to it; nil is the same, and any other one is refused.
     public var topic: String?
     /// More of the payload, laid over all the rest: members beside `aps`, and keys under `aps` that Apple added later.
     public var payload: JSONObject

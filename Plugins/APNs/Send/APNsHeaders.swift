@@ -11,7 +11,7 @@ struct APNsHeaders {
     var pushType: APNsPushType
     var topic: String
     var priority: String
-    /// Whether the topic is the configured one, so that a refusal of it is the operator's business.
+    /// Whether the topic is the configured one without a suffix, so that a refusal of it is the operator's business.
     var isOwnTopic: Bool
     var collapseID: String?
     /// What the caller wants instead of the request's own expiration.
@@ -40,6 +40,10 @@ struct APNsHeaders {
         validate(hasProviderToken: hasProviderToken, form: form, isOverridden: overrides?.collapseID != nil)
     }
 
+    /// Checks a topic that the caller wrote: it can be no other than the backend and the push type have anyway.
+    ///
+    /// A provider key is good for all apps of a team, so Apple would take another app's topic. But callers are let in
+    /// by the names of backends, so a backend must reach no other app than its section names.
     private mutating func override(topic own: String, base: String) {
         let suffix = pushType.topicSuffix
         if let written = APNsPushType.suffix(of: own), written != suffix {
@@ -54,8 +58,13 @@ struct APNsHeaders {
             fault("topic", "bad_topic", "A topic is a bundle id, such as com.example.app.")
             return
         }
-        topic = own.hasSuffix(suffix) ? own : own + suffix
-        isOwnTopic = topic == base
+        if own != base, own != base + suffix {
+            fault(
+                "topic",
+                "foreign_topic",
+                "This backend sends to \(base) only: leave apns-topic out, or name the backend of that app."
+            )
+        }
     }
 
     private mutating func validate(hasProviderToken: Bool, form: Recipient.Form, isOverridden: Bool) {
@@ -163,7 +172,7 @@ final class APNsTemplates: Sendable {
         let key = Key(pushType: headers.pushType, topic: headers.topic, priority: headers.priority)
         return others.withLock { others in
             if let template = others[key] { return template }
-            if others.count >= Self.limit { others.removeAll() }  // Callers' own topics must not fill the memory.
+            if others.count >= Self.limit { others.removeAll() }
             let template = Self.make(key.pushType, key.topic, key.priority)
             others[key] = template
             return template

@@ -81,7 +81,11 @@ public final class FCMAuth: AuthStrategy {
             }
         }
         let logger = context.logger
-        cache = AccessTokenCache(leeway: Self.leeway, renewAhead: Self.renewAhead) { () async throws(PushError) in
+        cache = AccessTokenCache(
+            leeway: Self.leeway,
+            renewAhead: Self.renewAhead,
+            repetition: context.time
+        ) { () async throws(PushError) in
             do throws(PushError) {
                 let token = try await fetch()
                 trouble.last.withLock { $0 = nil }

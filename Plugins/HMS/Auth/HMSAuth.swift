@@ -26,7 +26,7 @@ public final class HMSAuth: AuthStrategy {
         time: any TimeSource = SystemTime()
     ) {
         let endpoint = HMSTokenEndpoint(clientID: clientID, secret: secret, pool: pool, time: time)
-        self.init(addresses) { () async throws(PushError) in try await endpoint.fetch() }
+        self.init(addresses, repetition: time) { () async throws(PushError) in try await endpoint.fetch() }
     }
 
     /// Makes a strategy for a service account, which needs no network; requests to no other than `addresses` carry the token.
@@ -35,12 +35,16 @@ public final class HMSAuth: AuthStrategy {
         for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
         time: any TimeSource = SystemTime()
     ) {
-        self.init(addresses) { () async throws(PushError) in try account.token(at: time.now) }
+        self.init(addresses, repetition: nil) { () async throws(PushError) in try account.token(at: time.now) }
     }
 
-    private init(_ addresses: [HTTPEndpoint], fetch: @escaping @Sendable () async throws(PushError) -> AccessToken) {
+    private init(
+        _ addresses: [HTTPEndpoint],
+        repetition: (any TimeSource)?,
+        fetch: @escaping @Sendable () async throws(PushError) -> AccessToken
+    ) {
         self.addresses = addresses
-        cache = AccessTokenCache(renewAhead: Self.renewAhead, fetch: fetch)
+        cache = AccessTokenCache(renewAhead: Self.renewAhead, repetition: repetition, fetch: fetch)
     }
 
     /// The bearer to use now, for the addresses it is meant for.

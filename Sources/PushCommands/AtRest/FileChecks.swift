@@ -36,7 +36,7 @@ struct FileChecks {
 
     /// The files with keys and credentials that the configuration names.
     private func keys() -> [Diagnosis] {
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         var files: [String: String] = [:]
         for setting in loaded.settings {
             if let value = setting.value, setting.origin.via == nil, Self.isKeyFile(setting.path) {
@@ -84,7 +84,7 @@ struct FileChecks {
         let path = loaded.configuration.store.path
         var findings = FileModes.folderWarning(of: path).map { [Diagnosis("database", .warning, $0)] } ?? []
         let name = (path as NSString).lastPathComponent
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         let files = (try? FileManager.default.contentsOfDirectory(atPath: folder.isEmpty ? "." : folder)) ?? []
         for file in files.sorted() where file == name || file.hasPrefix(name + "-") || file.hasPrefix(name + ".") {
             let full = folder.isEmpty ? file : folder + "/" + file

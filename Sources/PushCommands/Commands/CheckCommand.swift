@@ -45,7 +45,7 @@ struct CheckCommand: AsyncParsableCommand {
         var problem: String
     }
 
-    /// The credentials that have ended, or not begun.
+    /// The credentials that have ended, or not begun, and the API keys that have ended.
     static func warnings(_ loaded: LoadedConfiguration, at now: Date) -> [Warning] {
         var warnings = loaded.backends.compactMap { configured -> Warning? in
             guard let problem = configured.backend.credentialProblem(at: now) else { return nil }
@@ -61,6 +61,10 @@ struct CheckCommand: AsyncParsableCommand {
         if let server = HostChecks.certificate(loaded.configuration.tls, at: now), server.verdict == .failure {
             let words = [server.finding, server.fix].compactMap(\.self).joined(separator: " ")
             warnings.append(Warning(path: "server.tls.certificate_file", problem: words))
+        }
+        for (place, key) in loaded.configuration.apiKeys.enumerated() {
+            guard let words = HostChecks.ended(key.name, key.notAfter, at: now) else { continue }
+            warnings.append(Warning(path: "auth.api_keys[\(place)].not_after", problem: words + "."))
         }
         return warnings
     }

@@ -135,7 +135,9 @@ struct KeysCommand: AsyncParsableCommand {
             let old = try KeysCommand.key(name, in: file).hashes
             let new = NewAPIKey()
             var text = try ConfigurationFile(file.path)
-            try text.replace(hashes: old, with: [String(new.hash.dropFirst(7)), old[0]])
+            let hashes = [String(new.hash.dropFirst(7)), old[0]]
+            try text.replace(hashes: old, with: hashes)
+            try KeysCommand.check(text, key: name, has: hashes)
             if let keyFile { try SecretFile.write(new.key.reveal() + "\n", to: keyFile) }
             try text.write()
             if form.isJSON {
@@ -170,6 +172,7 @@ struct KeysCommand: AsyncParsableCommand {
             guard hashes.count > 1 else { throw CommandFailure("the key \"\(name)\" has one value only") }
             var text = try ConfigurationFile(file.path)
             try text.replace(hashes: hashes, with: [hashes[0]])
+            try KeysCommand.check(text, key: name, has: [hashes[0]])
             try text.write()
             if form.isJSON {
                 Shell.print(["name": .string(name), "retired": .integer(Int64(hashes.count - 1))])
@@ -186,7 +189,10 @@ struct KeysCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke",
             abstract: "Find the entry of a key, so that you can remove it and reload.",
-            discussion: "The file is not edited: comments and templates in it are yours."
+            discussion: """
+                The file is not edited: comments and templates in it are yours. What was sent with the key and waits \
+                still goes out; "chapar cancel --key NAME" with a key of the scope "admin" ends it.
+                """
         )
 
         @Argument(help: "The key's name.")
@@ -211,6 +217,10 @@ struct KeysCommand: AsyncParsableCommand {
                 Shell.print(
                     "Remove the entry \(entry.path.dropLast(5)) at \(position), then reload: kill -HUP <pid of serve>"
                 )
+                Shell.print(
+                    "What was sent with it and waits still goes out, scheduled messages included. "
+                        + "After the reload this ends it: chapar cancel --key \(name)"
+                )
             }
         }
     }
@@ -227,6 +237,18 @@ struct KeysCommand: AsyncParsableCommand {
             throw unknown(name, loaded, file)
         }
         return key
+    }
+
+    /// Refuses a changed file that would not give a key these hashes: one is a list already, or an anchor that others stand for.
+    private static func check(_ text: ConfigurationFile, key name: String, has hashes: [String]) throws {
+        let loaded = try? BackendLoader.offline().check(text.text, as: text.path)
+        let key = loaded?.configuration.apiKeys.first { $0.name == name }
+        guard key?.hashes != hashes else { return }
+        throw CommandFailure(
+            "the hash of the key \"\(name)\" cannot be replaced where it stands, and \(text.path) was left as it is: write it as one text or "
+                + "as a list in one line, hash: [\"sha256:…\"], and run the command again",
+            .usage
+        )
     }
 
     private static func unknown(_ name: String, _ loaded: LoadedConfiguration, _ file: ConfigOption) -> CommandFailure {

@@ -37,16 +37,38 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         Allocator.configure()
-        if makeKey { try FirstKey.make(in: file, asJSON: isJSON) }
-        let log = LogOutput.Settings()
-        let logger = log.logger()
         // Trapped before anything starts, so that no signal falls into the default, which would be the end.
         let hangUps = await UnixSignalsSequence(trapping: .sighup)
+        let ends = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        let log = LogOutput.Settings()
+        let ending = Ending(log.logger())
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { await ending.watch(ends) }
+            defer { tasks.cancelAll() }
+            try await serve(log, hangUps, ending)
+        }
+    }
+
+    private func serve(_ log: LogOutput.Settings, _ hangUps: UnixSignalsSequence, _ ending: Ending) async throws {
+        let logger = log.logger()
+        if makeKey { try FirstKey.make(in: file, asJSON: isJSON) }
         let address = ListeningAddress(isPrinted: isJSON)
         let metrics = GatewayMetrics(build: GatewayProgram.current.build)
         metrics.registry.bootstrap()
-        let assembly = try await GatewayAssembly(path: file.path, log: log, metrics: metrics) { [address] port in
-            address.announce(port, logger)
+        let assembly: GatewayAssembly
+        do {
+            assembly = try await GatewayAssembly(
+                path: file.path,
+                log: log,
+                metrics: metrics,
+                mayGoOn: ending.mayGoOn
+            ) { [address] port in address.announce(port, logger) }
+        } catch is StartEnded {
+            return logger.notice("stopped")
+        }
+        guard ending.mayGoOn() else {
+            await assembly.gateway.state.store.close()
+            return logger.notice("stopped")
         }
         let configuration = assembly.configuration
         address.prepare(configuration, assembly.gateway.state)
@@ -56,13 +78,12 @@ struct ServeCommand: AsyncParsableCommand {
                 .init(service: assembly.gateway, successTerminationBehavior: .gracefullyShutdownGroup),
                 .init(service: Reloading(signals: hangUps, assembly: assembly)),
             ],
-            gracefulShutdownSignals: [.sigterm, .sigint],
             logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }
         )
         // Sends are given up after `drain`; what becomes of them is still to be written.
         options.maximumGracefulShutdownDuration = drain + .seconds(4)
         do {
-            try await ServiceGroup(configuration: options).run()
+            try await ending.run(ServiceGroup(configuration: options))
         } catch {
             throw CommandFailure(Self.sentence(error, configuration.server))
         }
@@ -80,6 +101,65 @@ extension ServeCommand {
         guard text.contains("errno: \(EADDRINUSE)") else { return "the gateway ended: \(text)" }
         return "cannot listen on \(server.host):\(server.port): the port is taken. "
             + "Stop what has it, or change server.port."
+    }
+}
+
+/// Ends the program in order at SIGTERM or SIGINT, from its first moment on.
+///
+/// A start asks whether it may go on once the store is open. One that does not come so far in time, since tables are brought up to date
+/// or a database does not answer, ends as it is: no run has begun.
+private final class Ending: Sendable {
+    private struct State {
+        var hasCome = false
+        /// Whether there is something that must end in order.
+        var isOpen = false
+        var group: ServiceGroup?
+    }
+
+    /// So long a start may go on without a store.
+    private static let patience = Duration.seconds(3)
+    /// So long a start with a store may take from then on until its services run.
+    private static let longPatience = Duration.seconds(30)
+
+    private let state = Mutex(State())
+    private let logger: Logger
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// Ends at each of these signals, until the task is cancelled.
+    func watch(_ signals: UnixSignalsSequence) async { for await _ in signals { await come() } }
+
+    private func come() async {
+        let group = state.withLock { state in
+            state.hasCome = true
+            return state.group
+        }
+        if let group { return await group.triggerGracefulShutdown() }
+        do { try await Task.sleep(for: Self.patience) } catch { return }
+        if !state.withLock({ $0.isOpen }) {
+            logger.notice("stopped")
+            _exit(ExitStatus.success.rawValue)
+        }
+        do { try await Task.sleep(for: Self.longPatience) } catch { return }
+        if state.withLock({ $0.group == nil }) { _exit(ExitStatus.failure.rawValue) }
+    }
+
+    /// Whether the start goes on; from now on something is open.
+    func mayGoOn() -> Bool {
+        state.withLock { state in
+            state.isOpen = true
+            return !state.hasCome
+        }
+    }
+
+    /// Runs the services until a signal, or until they end.
+    func run(_ group: ServiceGroup) async throws {
+        let hasCome = state.withLock { state in
+            state.group = group
+            return state.hasCome
+        }
+        if hasCome { await group.triggerGracefulShutdown() }
+        try await group.run()
     }
 }
 

@@ -54,7 +54,7 @@ extension FirstKey {
             return "gateways that share a PostgreSQL database share no file for a first one"
         }
         if let sign = container.sign { return "in a container (\(sign)) a first one might not outlive it" }
-        let folder = (store.path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: store.path)
         let place = folder.isEmpty ? "." : folder
         guard access(place, W_OK | X_OK) != 0, [EACCES, EROFS].contains(errno) else { return nil }
         return "the store's folder \(place) cannot be written for a first one"
@@ -149,7 +149,7 @@ extension FirstKey {
         guard fstat(descriptor, &own) == 0, own.st_mode & S_IFMT == S_IFREG else {
             throw wrong("is no file", "remove it, and the next start makes a new key")
         }
-        let parent = (path as NSString).deletingLastPathComponent
+        let parent = FolderPath.folder(of: path)
         let isOwn =
             own.st_uid == geteuid()
             || geteuid() == 0 && stat(parent.isEmpty ? "." : parent, &folder) == 0 && own.st_uid == folder.st_uid
@@ -223,7 +223,17 @@ extension FirstKey {
             )
         }
         let (new, name) = (NewAPIKey(), "admin")
+        let loader = try BackendLoader.offline()
+        if loader.access(text.text, as: file.path) == nil { _ = try file.load() }
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
+        guard let access = loader.access(text.text, as: file.path), !access.needsFirstKey else {
+            throw CommandFailure(
+                "\(file.path) takes no section at its end, since its own stand indented or in braces, and was left as it is: make a key "
+                    + "with \"chapar keys create --name admin --scope admin\" and write its line there, as "
+                    + "auth: { api_keys: [ { name: admin, hash: \"sha256:…\", scopes: [admin] } ] }",
+                .usage
+            )
+        }
         try text.write()
         guard !printsJSON else {
             return Shell.print([

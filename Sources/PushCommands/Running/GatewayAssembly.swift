@@ -6,6 +6,9 @@ import PushHTTP
 import PushQueue
 import ServiceLifecycle
 
+/// A start was to end before the gateway ran.
+struct StartEnded: Error {}
+
 /// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.
 ///
 /// Used by `serve`, `demo` and `loader`. Nothing listens before ``gateway`` runs.
@@ -26,13 +29,15 @@ struct GatewayAssembly: Sendable {
     ///   - log: The settings that loggers follow; the file's own are put in force.
     ///   - metrics: What is counted and shown under `/metrics`.
     ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
+    ///   - mayGoOn: Asked once the store is open: with false it is closed again.
     ///   - onListening: Gets the port once requests are taken.
-    /// - Throws: Every mistake of the file at once, or what is wrong with the store.
+    /// - Throws: Every mistake of the file at once, or what is wrong with the store; ``StartEnded`` when it may not go on.
     init(
         path: String,
         log: LogOutput.Settings,
         metrics: GatewayMetrics = GatewayMetrics(build: GatewayProgram.current.build),
         adjust: (inout GatewayConfiguration) -> Void = { _ in },
+        mayGoOn: () -> Bool = { true },
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) async throws {
         let logger = log.logger()
@@ -58,24 +63,28 @@ struct GatewayAssembly: Sendable {
             throw CommandFailure("\(error)", .configuration)
         }
         let store = try await StoreOpening.open(configuration.store, logger: logger)
-        do throws(CommandFailure) {
+        guard mayGoOn() else {
+            await store.close()
+            throw StartEnded()
+        }
+        do {
             try FirstKey.put(into: &configuration, store: configuration.store, logger: logger)
+            state.bind(store)
+            credentials.bind(try await SealedState.prepared(store, keys: keys, logger: logger))
+            gateway = try await Gateway.assemble(
+                GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
+                store: store,
+                knownKinds: loader.registry.factories.map(\.kind.rawValue),
+                notices: notices,
+                metrics: metrics,
+                build: GatewayProgram.current.build,
+                logger: logger,
+                onListening: onListening
+            )
         } catch {
             await store.close()
             throw error
         }
-        state.bind(store)
-        credentials.bind(try await SealedState.prepared(store, keys: keys, logger: logger))
-        gateway = try await Gateway.assemble(
-            GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
-            store: store,
-            knownKinds: loader.registry.factories.map(\.kind.rawValue),
-            notices: notices,
-            metrics: metrics,
-            build: GatewayProgram.current.build,
-            logger: logger,
-            onListening: onListening
-        )
         self.transport = transport
         self.loader = loader
         self.path = path

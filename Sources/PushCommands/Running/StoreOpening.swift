@@ -40,10 +40,22 @@ enum StoreOpening {
                 .configuration
             )
         }
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         guard folder.isEmpty || FileManager.default.fileExists(atPath: folder) else {
             throw StoreError.failed("store.path: there is no folder \(folder): make it, or mount its disk")
         }
+    }
+
+    /// What is wrong with `store.url`, by its text alone; nil in a program without PostgreSQL, which says that at the start.
+    static func mistake(_ postgres: GatewayConfiguration.Store.Postgres) -> String? {
+        #if Postgres
+            do throws(PostgresOptions.Mistake) {
+                _ = try PostgresOptions(url: postgres.url?.reveal() ?? "", password: postgres.password)
+            } catch {
+                return error.description
+            }
+        #endif
+        return nil
     }
 
     /// A PostgreSQL store in a program that has none.

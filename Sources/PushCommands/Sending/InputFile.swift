@@ -107,7 +107,10 @@ struct InputFile {
             while let record = try record(quoted: true) {
                 if record.text.allSatisfy(\.isWhitespace) { continue }
                 if let mark = record.openMark {
-                    return Line(number: mark, result: .failure(CommandFailure(Self.openMark, .usage)))
+                    let reach =
+                        number > mark
+                        ? ": all up to the end, line \(number), counts as this field, and nothing of it was used" : ""
+                    return Line(number: mark, result: .failure(CommandFailure(Self.openMark + reach, .usage)))
                 }
                 return Line(number: record.line, result: request(row: CSV.fields(record.text), from: record.line))
             }

@@ -83,15 +83,21 @@ struct BackendLoader {
 
     /// Reads where the gateway of a configuration is and keeps its first key; nil when the file cannot be read.
     func access(_ path: String) -> GatewayAccess? {
-        ConfigurationLoader(registry: registry, modules: modules).access(path)
+        loader.access(path)
+    }
+
+    /// Reads where the gateway is from a text that is to be written to `path`; nil when it cannot be read.
+    func access(_ text: String, as path: String) -> GatewayAccess? {
+        loader.access(text: Array(text.utf8), name: path)
     }
 
     /// Reads a configuration that is to be written to `path`, and throws its mistakes; nothing stays of it.
-    func check(_ text: String, as path: String) throws(ConfigurationError) {
-        _ = try ConfigurationLoader(registry: registry, modules: modules).load(
+    @discardableResult
+    func check(_ text: String, as path: String) throws(ConfigurationError) -> LoadedConfiguration {
+        try loader.load(
             text: Array(text.utf8),
             name: path,
-            folder: (path as NSString).deletingLastPathComponent
+            folder: FolderPath.folder(of: path)
         ) { context($0, transport) }
     }
 
@@ -114,7 +120,14 @@ struct BackendLoader {
         _ path: String,
         _ transport: any HTTPTransport
     ) throws(ConfigurationError) -> LoadedConfiguration {
-        try ConfigurationLoader(registry: registry, modules: modules).load(path) { context($0, transport) }
+        try loader.load(path) { context($0, transport) }
+    }
+
+    /// Reads files for this program: its kinds of backends, its sections, its stores.
+    private var loader: ConfigurationLoader {
+        var loader = ConfigurationLoader(registry: registry, modules: modules)
+        loader.databaseMistake = StoreOpening.mistake
+        return loader
     }
 
     /// What a backend of a name is built with.

@@ -1,5 +1,6 @@
 import CoreFoundation  // Which some builds of the toolchain take for the module of `stat`.
 import Foundation
+import PushCore
 
 /// Who else may read or write a file.
 enum FileModes {
@@ -39,7 +40,7 @@ enum FileModes {
 
     /// Why others could take what is in a folder away or replace it; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         let position = folder.isEmpty ? "." : folder
         guard let mode = Self.mode(of: position), mode & S_IFMT == S_IFDIR, mode & 0o022 != 0, mode & 0o1000 == 0 else {
             return nil

@@ -15,6 +15,36 @@ enum HostChecks {
             configuration.store.kind == .sqlite ? file(configuration.store) : await database(configuration.store)
         return store + [clock(Date()), descriptors(), port(configuration.server)]
             + [certificate(configuration.tls, at: Date())].compactMap(\.self)
+            + keys(configuration.apiKeys, at: Date())
+    }
+
+    /// Checks the dates on which API keys end; empty where none has one.
+    static func keys(_ keys: [GatewayConfiguration.APIKey], at now: Date) -> [Diagnosis] {
+        let ending = keys.compactMap { key in key.notAfter.map { (name: key.name, end: $0) } }
+        guard !ending.isEmpty else { return [] }
+        let fix =
+            "Write a later not_after, or give its callers another one (\(GatewayProgram.current.name) keys create); then send the gateway SIGHUP."
+        guard keys.contains(where: { $0.notAfter.map { now <= $0 } ?? true }) else {
+            let words = "all API keys have ended: every request that needs one is refused with 401"
+            return [Diagnosis("API keys", .failure, words, fix: fix)]
+        }
+        let findings = ending.compactMap { key -> Diagnosis? in
+            if let words = ended(key.name, key.end, at: now) {
+                return Diagnosis("API keys", .warning, words, fix: fix)
+            }
+            let days = Int(clamping: key.end.timeIntervalSince(now) / 86400)
+            guard days < BackendHealth.credentialWarningDays else { return nil }
+            let words = "the key \"\(key.name)\" ends in \(days) days, on \(RFC3339.string(key.end))"
+            return Diagnosis("API keys", .warning, words, fix: fix)
+        }
+        let most = BackendHealth.credentialWarningDays
+        return findings.isEmpty ? [Diagnosis("API keys", .ok, "none ends within \(most) days")] : findings
+    }
+
+    /// What is to be said of an API key that has ended; nil while it opens, or when it never ends.
+    static func ended(_ name: String, _ end: Date?, at now: Date) -> String? {
+        guard let end, now > end else { return nil }
+        return "the key \"\(name)\" ended on \(RFC3339.string(end)): who has it gets 401"
     }
 
     /// Checks the dates of the API's TLS certificate; nil without one.
@@ -115,7 +145,7 @@ enum HostChecks {
     }
 
     private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
-        let folder = (store.path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: store.path)
         let position = folder.isEmpty ? "." : folder
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: store.path, isDirectory: &isFolder), isFolder.boolValue {

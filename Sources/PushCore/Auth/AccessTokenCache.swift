@@ -17,7 +17,7 @@ public struct AccessToken: Sendable, Hashable {
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers that
 /// waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand messages do not
 /// ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced before it must be, and while that goes
-/// on, or fails, the present one is given out to its own end.
+/// on, or fails, the present one is given out to its own end. The strategies of platforms repeat a fetch once before it counts as failed.
 public actor AccessTokenCache {
     private enum State {
         case empty
@@ -44,7 +44,15 @@ public actor AccessTokenCache {
     private let renewAhead: Duration
     private let pauseAfterFailure: Duration
     private let now: @Sendable () -> ContinuousClock.Instant
+    /// What the wait before the repetition of a fetch is measured with; nil for no repetition.
+    private let repetition: (any TimeSource)?
+    /// That wait, while it lasts.
+    private var wait: Task<Void, any Error>?
+    private var isEnding = false
     private let fetch: @Sendable () async throws(PushError) -> AccessToken
+
+    /// A fetch that took longer is not repeated: the callers have waited enough.
+    private static let longestRepeated = Duration.seconds(5)
 
     /// Makes a cache.
     ///
@@ -63,9 +71,32 @@ public actor AccessTokenCache {
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         fetch: @escaping @Sendable () async throws(PushError) -> AccessToken
     ) {
+        self.init(
+            leeway: leeway,
+            renewAhead: renewAhead,
+            pauseAfterFailure: pauseAfterFailure,
+            repetition: nil,
+            now: now,
+            fetch: fetch
+        )
+    }
+
+    /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before its failure reaches anybody.
+    ///
+    /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials is not repeated, and
+    /// neither is what names a later time or took long.
+    package init(
+        leeway: Duration = .seconds(60),
+        renewAhead: Duration = .zero,
+        pauseAfterFailure: Duration = .seconds(1),
+        repetition: (any TimeSource)?,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        fetch: @escaping @Sendable () async throws(PushError) -> AccessToken
+    ) {
         self.leeway = leeway
         self.renewAhead = renewAhead
         self.pauseAfterFailure = pauseAfterFailure
+        self.repetition = repetition
         self.now = now
         self.fetch = fetch
     }
@@ -98,8 +129,11 @@ public actor AccessTokenCache {
         }
     }
 
-    /// Waits for the refresh under way, if there is one: for the shutdown of what owns the cache.
+    /// Waits for the refresh under way, if there is one, which is not repeated any more: for the shutdown of what owns the cache.
     public func shutdown() async {
+        isEnding = true
+        defer { isEnding = false }
+        wait?.cancel()
         switch state {
         case .refreshing(let refresh), .renewing(_, let refresh): _ = await refresh.result
         case .empty, .ready, .failed: break
@@ -123,9 +157,8 @@ public actor AccessTokenCache {
     private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {
-        let start = now()  // Before the request: a slow answer must not lengthen the token's life.
         do throws(PushError) {
-            let token = try await fetch()
+            let (token, start) = try await fetched()
             generation += 1
             let entry = Entry(token: token, generation: generation, fetchedAt: start)
             state = .ready(entry)
@@ -140,6 +173,30 @@ public actor AccessTokenCache {
             }
             throw error
         }
+    }
+
+    /// A token and when it was asked for: before the request, since a slow answer must not lengthen the token's life.
+    private func fetched() async throws(PushError) -> (AccessToken, start: ContinuousClock.Instant) {
+        let start = now()
+        do throws(PushError) {
+            let token = try await fetch()
+            return (token, start)
+        } catch {
+            guard let repetition, isRepeatable(error, since: start) else { throw error }
+            let wait = Task { [pauseAfterFailure] in try await repetition.sleep(for: pauseAfterFailure) }
+            self.wait = wait
+            let result = await wait.result
+            self.wait = nil
+            guard case .success = result, !isEnding else { throw error }
+        }
+        let again = now()
+        let token = try await fetch()
+        return (token, again)
+    }
+
+    private func isRepeatable(_ error: PushError, since start: ContinuousClock.Instant) -> Bool {
+        guard !isEnding, [.unavailable, .badAnswer, .rateLimited].contains(error.code) else { return false }
+        return error.retryAfter ?? .zero <= pauseAfterFailure && now() < start + Self.longestRepeated
     }
 
     private static func value(of refresh: Task<Entry, any Error>) async throws(PushError) -> Entry {

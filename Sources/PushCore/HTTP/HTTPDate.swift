@@ -6,15 +6,15 @@ extension HTTPAnswer {
 
     /// How long the peer asks us to wait, from its `retry-after` field: seconds or a time.
     ///
-    /// Nil when there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop a
-    /// lane for a year.
+    /// A time is by the peer's clock: ``date`` says what that shows now, and `now` does where the answer has no date. Nil when
+    /// there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop a lane for a year.
     public func retryAfter(now: Date) -> Duration? {
         guard let text = header("retry-after") else { return nil }
         let seconds: Double
         if let number = Int64(text) {
             seconds = Double(number)
         } else if let time = HTTPDate.parse(text) {
-            seconds = time.timeIntervalSince(now).rounded(.up)
+            seconds = time.timeIntervalSince(date ?? now).rounded(.up)
         } else {
             return nil
         }

@@ -77,6 +77,17 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
 
     /// What a dump shows: the same.
     public var customMirror: Mirror { Mirror(self, children: ["token": description]) }
+
+    /// Equal byte for byte: texts that differ in their form of Unicode are different tokens.
+    public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
+        ExactText(left.value) == ExactText(right.value) && left.service == right.service
+    }
+
+    /// Hashes the bytes.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(ExactText(value))
+        hasher.combine(service)
+    }
 }
 
 /// Whom a notification goes to.
@@ -116,6 +127,36 @@ public struct TagFilter: Hashable, Sendable {
 }
 
 extension Recipient {
+    /// Equal byte for byte: names that differ in their form of Unicode are different recipients.
+    public static func == (left: Recipient, right: Recipient) -> Bool {
+        switch (left, right) {
+        case (.token(let left), .token(let right)): left == right
+        case (.device(let left), .device(let right)), (.user(let left), .user(let right)),
+            (.platformID(let left), .platformID(let right)), (.topic(let left), .topic(let right)):
+            ExactText(left) == ExactText(right)
+        case (.tags(let left), .tags(let right)): left == right
+        case (.everyone, .everyone): true
+        default: false
+        }
+    }
+
+    /// Hashes the form and the bytes.
+    public func hash(into hasher: inout Hasher) {
+        func combine(_ form: UInt8, _ part: some Hashable) {
+            hasher.combine(form)
+            hasher.combine(part)
+        }
+        switch self {
+        case .token(let token): combine(0, token)
+        case .device(let id): combine(1, ExactText(id))
+        case .user(let id): combine(2, ExactText(id))
+        case .platformID(let id): combine(3, ExactText(id))
+        case .topic(let name): combine(4, ExactText(name))
+        case .tags(let filter): combine(5, filter)
+        case .everyone: hasher.combine(6 as UInt8)
+        }
+    }
+
     /// One installation of an app, by the text of its token.
     public static func token(_ value: String, service: TokenService) -> Recipient {
         .token(DeviceToken(value, service: service))

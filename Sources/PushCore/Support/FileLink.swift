@@ -12,9 +12,17 @@ package enum FileLink {
         var path = path
         for _ in 0..<longest {
             guard let next = try? FileManager.default.destinationOfSymbolicLink(atPath: path) else { return path }
-            let folder = (path as NSString).deletingLastPathComponent
+            let folder = FolderPath.folder(of: path)
             path = next.hasPrefix("/") || folder.isEmpty ? next : (folder as NSString).appendingPathComponent(next)
         }
         return path
+    }
+
+    /// The same for every name of one file: what its links lead to, in its folder without links.
+    package static func canonical(_ path: String) -> String {
+        let target = Self.target(of: path)
+        let folder = FolderPath.folder(of: target)
+        return URL(filePath: folder.isEmpty ? "." : folder).resolvingSymlinksInPath().path + "/"
+            + (target as NSString).lastPathComponent
     }
 }

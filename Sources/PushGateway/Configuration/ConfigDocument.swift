@@ -31,8 +31,10 @@ struct ConfigDocument {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         guard let text = String(validating: text.dropFirst(text.starts(with: mark) ? mark.count : 0), as: UTF8.self)
         else {
-            throw fault("is not text in UTF-8", nil)
+            throw foreign(text)
         }
+        // Latin letters of UTF-16 are valid UTF-8, with a zero byte beside each.
+        guard !text.utf8.prefix(4).contains(0) else { throw foreign(Array(text.utf8)) }
         if let mark = YAMLKeys.firstStructure(in: text) {
             throw fault("a key must be a single word, not a list or a map", line: mark.line, column: mark.column)
         }
@@ -40,7 +42,7 @@ struct ConfigDocument {
         do {
             root = try Yams.compose(yaml: text)
         } catch {
-            throw fault(error)
+            throw fault(error, in: text)
         }
         guard let root else { return ConfigNode(.null, origin: ConfigOrigin(file: name, line: 1, column: 1)) }
         return try convert(root, path: "", depth: 0)
@@ -139,8 +141,34 @@ struct ConfigDocument {
         ConfigOrigin(file: name, line: node.mark?.line ?? 0, column: node.mark?.column ?? 0)
     }
 
-    private func fault(_ error: any Error) -> UnreadableDocument {
+    /// Text in another encoding than UTF-8, which cannot be known from 8-bit text.
+    private func foreign(_ text: [UInt8]) -> UnreadableDocument {
+        let marks: [[UInt8]] = [[0xFF, 0xFE], [0xFE, 0xFF]]
+        let isUTF16 = text.prefix(4).contains(0) || marks.contains { text.starts(with: $0) }
+        let lines = text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        let wrong = isUTF16 ? 0 : lines.firstIndex { String(validating: $0, as: UTF8.self) == nil } ?? 0
+        var wrongText = self.fault("is not text in UTF-8", line: wrong + 1, column: 1)
+        wrongText.issue.fix =
+            isUTF16
+            ? "It looks like UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8."
+            : "Save it as UTF-8, or convert it with the name of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for "
+                + "example WINDOWS-1252 (Western Europe)."
+        return wrongText
+    }
+
+    /// Whether YAML stopped at a tab, which it takes for no indentation.
+    private func isTab(at mark: Mark, in text: String) -> Bool {
+        let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
+        guard mark.line > 0, mark.line <= lines.count else { return false }
+        let line = lines[mark.line - 1].unicodeScalars
+        return line.dropFirst(max(0, mark.column - 1)).first == "\t"
+    }
+
+    private func fault(_ error: any Error, in text: String) -> UnreadableDocument {
         switch error as? YamlError {
+        case .scanner(_, let problem, let mark, _)
+        where problem.contains("cannot start any token") && isTab(at: mark, in: text):
+            return fault("is not valid YAML: a tab stands where only spaces may. Indent with spaces", mark)
         case .scanner(let context, let problem, let mark, _), .parser(let context, let problem, let mark, _):
             let opening = context.map { " (\($0.text) in line \($0.mark.line))" } ?? ""
             return fault("is not valid YAML: \(problem)\(opening)", mark)
@@ -168,5 +196,5 @@ struct ConfigDocument {
 
 /// The document as a whole cannot be read.
 struct UnreadableDocument: Error {
-    let issue: ConfigIssue
+    var issue: ConfigIssue
 }

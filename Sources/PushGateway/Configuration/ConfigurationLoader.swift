@@ -15,6 +15,10 @@ public struct ConfigurationLoader {
     private let registry: BackendRegistry
     private let modules: [ModuleFactory]
     private let environment: [String: String]
+    /// Says what is wrong with `store.url`, for a program that has the store which it is for.
+    ///
+    /// It looks at the text only: nothing is connected to.
+    package var databaseMistake: @Sendable (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
 
     /// Makes a loader.
     ///
@@ -43,13 +47,17 @@ public struct ConfigurationLoader {
         _ path: String,
         context: (String) -> BackendContext
     ) throws(ConfigurationError) -> LoadedConfiguration {
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         let files = FolderFiles(folder: folder)
         let bytes: [UInt8]
         do {
             bytes = try files.contents(of: (path as NSString).lastPathComponent)
         } catch {
-            let fix = "Give the file with --config, or write one: chapar init."
+            let isTooLarge = (error as? FolderFiles.Unreadable)?.isTooLarge ?? false
+            let fix =
+                isTooLarge
+                ? "Take out what it does not need; keys and certificates can be files of their own."
+                : "Give the file with --config, or write one: chapar init."
             throw ConfigurationError([ConfigIssue(path: "", origin: .builtIn, problem: "\(error)", fix: fix)])
         }
         return try load(text: bytes, name: path, folder: folder, context: context)
@@ -106,7 +114,9 @@ public struct ConfigurationLoader {
             throw ConfigurationError([error.issue])
         }
         let section = ConfigSection(root, report: report, files: files)
-        let reader = ConfigurationReader(root: section, files: files, registry: registry, factories: modules)
+        var reader = ConfigurationReader(root: section, files: files, registry: registry, factories: modules)
+        reader.databaseMistake = databaseMistake
+        reader.file = name
         var keepsPlain = false
         let (configuration, backends, modules) = reader.read { name in
             let own = context(name)
@@ -138,13 +148,21 @@ extension ConfigurationLoader {
     ///
     /// - Returns: Nil when there is no such file, or it cannot be read as YAML.
     package func access(_ path: String) -> GatewayAccess? {
-        let files = FolderFiles(folder: (path as NSString).deletingLastPathComponent)
+        let files = FolderFiles(folder: FolderPath.folder(of: path))
         guard let bytes = try? files.contents(of: (path as NSString).lastPathComponent) else { return nil }
+        return access(text: bytes, name: path)
+    }
+
+    /// Reads the same of a text that is to be written to `path`.
+    ///
+    /// - Returns: Nil when it cannot be read as YAML.
+    package func access(text: [UInt8], name path: String) -> GatewayAccess? {
+        let files = FolderFiles(folder: FolderPath.folder(of: path))
         var document = ConfigDocument(
             name: path,
             interpolation: Interpolation(environment: environment, files: files)
         )
-        guard let root = try? document.read(bytes) else { return nil }
+        guard let root = try? document.read(text) else { return nil }
         let section = ConfigSection(root, report: ConfigReport(), files: files)
         return ConfigurationReader(root: section, files: files, registry: registry, factories: modules).readAccess()
     }
@@ -180,15 +198,42 @@ struct FolderFiles: ConfigFileReader {
 
     func contents(of path: String) throws -> [UInt8] {
         let full = Self.resolve(path, in: folder)
-        guard let handle = fopen(full, "rb") else { throw Unreadable("cannot read \(full): \(Self.reason)") }
-        defer { fclose(handle) }
+        let descriptor = open(full, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Unreadable("cannot read \(full): \(Self.reason)") }
+        defer { close(descriptor) }
         let limit = ConfigurationLoader.maximumBytes
         var bytes = [UInt8](repeating: 0, count: limit + 1)
-        let count = fread(&bytes, 1, limit + 1, handle)
-        guard ferror(handle) == 0 else { throw Unreadable("cannot read \(full): \(Self.reason)") }
-        guard count <= limit else { throw Unreadable("\(full) is larger than \(limit) bytes") }
+        var count = 0
+        let deadline = ContinuousClock.now + Self.patience
+        while count < bytes.count {
+            // A file is there at once, a pipe (`<(…)`, /dev/stdin) once somebody has written into it.
+            guard Self.waits(for: descriptor, until: deadline) else {
+                throw Unreadable("cannot read \(full): it is a pipe that nobody has written to its end")
+            }
+            let part = bytes.withUnsafeMutableBytes {
+                read(descriptor, $0.baseAddress?.advanced(by: count), $0.count - count)
+            }
+            if part < 0, errno == EINTR || errno == EAGAIN { continue }
+            guard part >= 0 else { throw Unreadable("cannot read \(full): \(Self.reason)") }
+            if part == 0 { break }
+            count += part
+        }
+        guard count <= limit else { throw Unreadable("\(full) is larger than \(limit) bytes", isTooLarge: true) }
         bytes.removeLast(bytes.count - count)
         return bytes
+    }
+
+    /// So long the end of a pipe is waited for: a reload holds up the gateway's end.
+    private static let patience = Duration.seconds(5)
+
+    /// Waits until there is something to read; false after the deadline.
+    private static func waits(for descriptor: Int32, until deadline: ContinuousClock.Instant) -> Bool {
+        while true {
+            let rest = ContinuousClock.now.duration(to: deadline).boundedMilliseconds
+            guard rest > 0 else { return false }
+            var entry = pollfd(fd: descriptor, events: Int16(clamping: POLLIN), revents: 0)
+            if poll(&entry, 1, Int32(clamping: rest)) != 0 { return true }
+        }
     }
 
     /// The path, beginning at the folder unless it is absolute.
@@ -206,6 +251,10 @@ struct FolderFiles: ConfigFileReader {
     /// Why a file cannot be read.
     struct Unreadable: Error, CustomStringConvertible {
         let description: String
-        init(_ description: String) { self.description = description }
+        let isTooLarge: Bool
+        init(_ description: String, isTooLarge: Bool = false) {
+            self.description = description
+            self.isTooLarge = isTooLarge
+        }
     }
 }

@@ -11,6 +11,10 @@ struct ConfigurationReader {
     let files: FolderFiles
     let registry: BackendRegistry
     let factories: [ModuleFactory]
+    /// As ``ConfigurationLoader/databaseMistake``.
+    var databaseMistake: (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
+    /// The path of the file that is read; empty where there is none.
+    var file = ""
 
     /// Reads everything; what is wrong is in the report afterwards.
     func read(
@@ -32,6 +36,7 @@ struct ConfigurationReader {
         configuration.store.path = FileLink.target(
             of: FolderFiles.resolve(configuration.store.path, in: files.folder)
         )
+        checkPlaces(of: configuration)
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
         let apps = apps()
@@ -292,7 +297,24 @@ struct ConfigurationReader {
         if isMeant, !section.has("url") {
             section.missing("url", "the database, as in postgres://chapar@db.example.org/chapar")
         }
+        if isMeant, postgres.url != nil, let mistake = databaseMistake(postgres) { section.reject("url", mistake) }
         return postgres
+    }
+
+    /// Refuses a log at the place of a file that it would damage, by whatever name.
+    private func checkPlaces(of configuration: GatewayConfiguration) {
+        var taken = [(FileLink.canonical(file), "the configuration")]
+        if configuration.store.kind == .sqlite {
+            taken += ["", "-wal", "-shm", "-journal", ".lock", ".first-key"]
+                .map { (FileLink.canonical(configuration.store.path + $0), "a file of the store") }
+        }
+        let audit = configuration.audit
+        for (key, path) in [
+            ("audit", audit?.path), ("audit", audit?.refusedPath), ("access_log", configuration.accessLog?.path),
+        ] {
+            guard let path, let other = taken.first(where: { $0.0 == FileLink.canonical(path) }) else { continue }
+            section(key).reject("path", "is that of \(other.1)", fix: "Write another file.")
+        }
     }
 
     private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {

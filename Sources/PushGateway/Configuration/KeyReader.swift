@@ -20,12 +20,14 @@ struct KeyReader {
     func read(_ auth: ConfigSection) -> [GatewayConfiguration.APIKey] {
         var keys: [GatewayConfiguration.APIKey] = []
         var names: Set<String> = []
+        var owners: [String: String] = [:]
         for section in auth.sections("api_keys") {
             let name = name(section)
             if let name, !names.insert(name).inserted {
                 section.reject("name", "another key has the name \"\(name)\"", fix: "Give each key a name of its own.")
             }
             let hashes = hashes(section)
+            checkOwners(of: hashes ?? [], name, &owners, section)
             let scopes = scopes(section)
             let app = app(section)
             if app != nil, scopes.contains(.admin) {
@@ -86,6 +88,30 @@ struct KeyReader {
             return nil
         }
         return hashes
+    }
+
+    /// Refuses a hash that is another key's as well, or stands twice: nothing would say which key a caller has.
+    ///
+    /// `owners` says whose each hash of the keys before is; those of this key are added.
+    private func checkOwners(
+        of hashes: [String],
+        _ name: String?,
+        _ owners: inout [String: String],
+        _ section: ConfigSection
+    ) {
+        if Set(hashes).count < hashes.count {
+            section.reject("hash", "has the same value twice", fix: "Leave out one of them.")
+        }
+        if let owner = hashes.compactMap({ owners[$0] }).first {
+            section.reject(
+                "hash",
+                "has a value that is also \(owner)",
+                fix: "Give each key its own: \"chapar keys create\" makes one."
+            )
+        }
+        for hash in hashes where owners[hash] == nil {
+            owners[hash] = name.map { "that of the key \"\($0)\"" } ?? "that of another key"
+        }
     }
 
     private func scopes(_ section: ConfigSection) -> Set<GatewayConfiguration.APIKey.Scope> {

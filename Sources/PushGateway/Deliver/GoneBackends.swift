@@ -18,6 +18,8 @@ package final class GoneBackends: Sendable {
         case unknown
         /// The backend to move to is not configured; the nearest name that is.
         case unknownTarget(nearest: String?)
+        /// The backend to move to is of another app than what waits.
+        case otherApp(waiting: AppName, target: AppName)
         /// Some deliveries are being worked on at this moment, or it is not known which gateways live: ask again.
         case busy
         /// The store failed.
@@ -56,6 +58,7 @@ package final class GoneBackends: Sendable {
     /// The longest single wait for the last outcomes of a backend.
     private static let moment = Duration.milliseconds(50)
     private static let droppedKey = "gone_backends.dropped"
+    private static let appsKey = "gone_backends.apps"
 
     private let store: any NotificationStore
     private let nodes: (any NodeExchange)?
@@ -86,6 +89,7 @@ package final class GoneBackends: Sendable {
         try? await nodes?.declare(backends: Set(snapshot.backends.map(\.name)))
         if let nodes { snapshot.elsewhere.begin(with: nodes) }
         try? await lookAround(snapshot)
+        await noteApps(snapshot)
         var kept: Set<String>?
         if state.withLock({ $0.snapshot == nil }) {
             do throws(StoreError) {
@@ -244,10 +248,18 @@ package final class GoneBackends: Sendable {
     /// - Returns: How many deliveries were moved.
     package func move(_ name: String, to other: String) async throws(Failure) -> Int {
         try await requireGone(name)
-        let names = state.withLock { $0.snapshot?.backends.map(\.name) ?? [] }
-        guard names.contains(other) else {
+        let snapshot = state.withLock { $0.snapshot }
+        guard let target = snapshot?.app(ofBackend: other) else {
+            let names = snapshot?.backends.map(\.name) ?? []
             throw .unknownTarget(nearest: Suggestion.nearest(to: other, among: names.sorted()))
         }
+        let waiting: AppName?
+        do throws(StoreError) {
+            waiting = try await foreignApp(of: name, target)
+        } catch {
+            throw .store(error)
+        }
+        if let waiting { throw .otherApp(waiting: waiting, target: target) }
         do throws(StoreError) {
             for _ in 0..<20 {
                 if let moved = try await store.move(backend: name, to: other) {
@@ -301,6 +313,62 @@ package final class GoneBackends: Sendable {
         guard snapshot.isGone(name) else { throw snapshot.elsewhere.mayJudge ? .configured : .busy }
         guard let depth else { throw .unknown }
         return depth.waiting + depth.claimed
+    }
+
+    // MARK: Apps
+
+    /// Notes which app each backend is of: a delivery to a token does not say it once the backend is gone.
+    ///
+    /// Nothing is written while there was never another app than the default one.
+    private func noteApps(_ snapshot: GatewaySnapshot) async {
+        do throws(StoreError) {
+            let known = try await notedApps()
+            guard !known.isEmpty || snapshot.apps.contains(where: { $0 != .default }) else { return }
+            var apps = known
+            // The backends before the first configuration with another app.
+            if known.isEmpty { for old in state.withLock({ $0.snapshot })?.backends ?? [] { apps[old.name] = old.app } }
+            for backend in snapshot.backends { apps[backend.name] = backend.app }
+            guard apps != known else { return }
+            let lines = apps.map { "\($0.key) \($0.value)" }.sorted()
+            try await store.saveState(Self.appsKey, Array(lines.joined(separator: "\n").utf8))
+        } catch {
+            // A move looks at what waits instead, and the next installation tries it again.
+            logger.warning("the apps of the backends were not noted", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func notedApps() async throws(StoreError) -> [String: AppName] {
+        let stored = try await store.loadState(Self.appsKey)
+        var apps: [String: AppName] = [:]
+        for line in String(decoding: stored ?? [], as: UTF8.self).split(separator: "\n") {
+            let words = line.split(separator: " ")
+            if words.count == 2 { apps[String(words[0])] = AppName(rawValue: String(words[1])) }
+        }
+        return apps
+    }
+
+    /// The app of what waits for a backend, when it is not the one that is wanted; nil also when nothing says it.
+    private func foreignApp(of name: String, _ wanted: AppName) async throws(StoreError) -> AppName? {
+        if let noted = try await notedApps()[name] { return noted == wanted ? nil : noted }
+        // An older version had the backend. Devices and users say their app; what is not due yet is not looked at.
+        var place: WaitingPlace?
+        repeat {
+            let look = WaitingLook(backend: name, after: place, limit: Self.page)
+            let page = try await store.waitingDeliveries(look) { waiting in
+                Self.app(of: waiting.recipient).map { $0 != wanted } ?? false
+            }
+            if let foreign = page.found.first { return Self.app(of: foreign.recipient) }
+            place = page.next
+        } while place != nil
+        return nil
+    }
+
+    /// The app that a recipient tells: that of a device or a user.
+    private static func app(of recipient: Recipient) -> AppName? {
+        switch recipient {
+        case .device(let key), .user(let key): AppName.default.owns(key) ? .default : AppName(ofDevice: key)
+        case .token, .platformID, .topic, .tags, .everyone: nil
+        }
     }
 
     private func forgetDropped(_ name: String) async {

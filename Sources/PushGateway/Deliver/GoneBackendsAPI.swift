@@ -99,6 +99,15 @@ struct GoneBackendsAPI: Sendable {
             let hint = nearest.map { "Did you mean \($0)?" } ?? "Name a configured backend."
             issues.add("#/to", "unknown_backend", "There is no such backend. \(hint)")
             return Problem(issues)
+        case .otherApp(let waiting, let target):
+            var issues = RequestIssues()
+            issues.add(
+                "#/to",
+                "other_app",
+                "This backend is of the app \"\(target)\", and what waits is of \"\(waiting)\". "
+                    + "Name a backend of that app, configure \(name.prefix(64)) again, or drop what waits."
+            )
+            return Problem(issues)
         case .busy:
             return Problem(
                 .conflict,

@@ -46,7 +46,7 @@ extension NotificationDraft {
         let ids = recipients.map { if case .device(let id) = $0 { id } else { "" } }
         let found = try await store.devices(ids)
         for (position, id) in ids.enumerated() {
-            if let device = found[id] {
+            if let device = found[id], ExactText(device.id) == ExactText(id) {
                 devices.append(RegistryRecipient(device: device, position: position))
             } else {
                 issues.add("#/to/devices/\(position)", "unknown_device", "The registry has no such device.")
@@ -90,10 +90,10 @@ extension NotificationDraft {
             )
             return
         }
-        let positions = Dictionary(users.enumerated().map { ($1, $0) }) { first, _ in first }
+        let positions = Dictionary(users.enumerated().map { (ExactText($1), $0) }) { first, _ in first }
         var reached: Set<Int> = []
         for device in found {
-            guard let position = device.user.flatMap({ positions[$0] }) else { continue }
+            guard let position = device.user.flatMap({ positions[ExactText($0)] }) else { continue }
             reached.insert(position)
             devices.append(RegistryRecipient(device: device, position: position))
         }

@@ -32,7 +32,9 @@ extension Gateway {
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
-        try await assemble(
+        // A start that fails before has told nobody how the run before it ended.
+        let notes = store as? any ServingNotes
+        return try await assemble(
             snapshot,
             store: store,
             knownKinds: knownKinds,
@@ -42,8 +44,12 @@ extension Gateway {
             build: build,
             logger: logger,
             planning: OutboxPlanner.ownThread()
-        ) {
-            if servesAPI { $0.makeApplication(onListening: onListening) } else { AbsentFront() }
+        ) { api in
+            guard servesAPI else { return AbsentFront(notes: notes) }
+            return api.makeApplication { port in
+                notes?.noteServing()
+                await onListening(port)
+            }
         }
     }
 
@@ -108,7 +114,10 @@ extension Gateway {
 
 /// Stands in for the server of a gateway that serves no API: there until the graceful shutdown.
 private struct AbsentFront: Service {
+    let notes: (any ServingNotes)?
+
     func run() async throws {
+        notes?.noteServing()
         try? await gracefulShutdown()  // A cancellation ends it as well.
     }
 }

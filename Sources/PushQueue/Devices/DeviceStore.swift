@@ -86,7 +86,8 @@ public protocol DeviceStore: Sendable {
     /// store does it as well.
     func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError)
 
-    /// Puts a tombstone on each of these tokens, where it is registered and not younger than the refusal.
+    /// Puts a tombstone on each of these tokens, where it is registered, of the refusal's kind and not younger than the
+    /// refusal (``RegisteredToken/refused(_:isHeld:)``).
     ///
     /// Returns the tokens that were alive before; one that is dead already is not returned again. A tombstone that was
     /// held back becomes a real one.

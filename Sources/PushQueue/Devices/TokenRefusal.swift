@@ -5,7 +5,7 @@ public import PushCore
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
-    /// What it is for, as the gateway knew it when it was used.
+    /// What kind of tokens the message was for: nothing is said of a token that is registered as one of another kind.
     public var kind: TokenKind
     /// The app of the backend that was refused: a device of another one is not meant.
     public var app: AppName

@@ -21,7 +21,7 @@ extension RegisteredToken {
 
     /// What a refusal by one of several backends makes of this registration.
     public enum RefusalEffect: Sendable, Hashable {
-        /// Nothing: the registration is younger, or dead already.
+        /// Nothing: the registration is younger, of another kind, or dead already.
         case none
         /// The backend is left out from now on.
         case refused(RegisteredToken)
@@ -31,7 +31,7 @@ extension RegisteredToken {
 
     /// What a refusal that may hold for its backend only (``PushQueue/TokenRefusal/alternatives``) makes of this registration.
     public func effect(of refusal: TokenRefusal) -> RefusalEffect {
-        guard isAlive, registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970 else { return .none }
+        guard isAlive, isMeant(by: refusal) else { return .none }
         let others = refusal.alternatives
         if others.allSatisfy({ name in refusals.contains { $0.backend == name } }) { return .exhausted }
         var new = self
@@ -57,12 +57,22 @@ extension RegisteredToken {
         registeredAt.millisecondsSince1970 > other.registeredAt.millisecondsSince1970
     }
 
+    /// Whether a refusal is about this registration: it is not older, and the message was one for tokens of this kind.
+    ///
+    /// Whoever sends to a token may choose another kind of message than the token is for, such as a call. The platform
+    /// then answers about another topic, and the token may be good at its own.
+    private func isMeant(by refusal: TokenRefusal) -> Bool {
+        registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970
+            // Live Activities have one topic, whatever their names.
+            && (kind == refusal.kind || kind.isOfActivity && refusal.kind.isOfActivity)
+    }
+
     /// What a refusal makes of this registration; nil when it changes nothing.
     ///
     /// The tombstone's time is never later than the moment the gateway learned of it: a platform's clock that is ahead
     /// must not keep a token dead that is registered again afterwards.
     public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
-        guard registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970 else { return nil }
+        guard isMeant(by: refusal) else { return nil }
         if let tombstone, !tombstone.isHeld || isHeld { return nil }
         var dead = self
         dead.tombstone =
@@ -74,6 +84,15 @@ extension RegisteredToken {
                 isHeld: isHeld
             ).toMillisecond
         return dead
+    }
+}
+
+extension TokenKind {
+    fileprivate var isOfActivity: Bool {
+        switch self {
+        case .liveActivityStart, .liveActivityUpdate: true
+        default: false
+        }
     }
 }
 

@@ -15,8 +15,8 @@ extension PostgresStore {
 
     /// The devices of these users.
     public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
-        var seen: Set<String> = []
-        let names = users.filter { seen.insert($0).inserted }
+        var seen: Set<ExactText> = []
+        let names = users.filter { seen.insert(ExactText($0)).inserted }
         guard !names.isEmpty, limit > 0 else { return [] }
         return try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(try db.run(DeviceSelect.ofUsers, [.texts(names), .integer(limit)])).map(\.device)

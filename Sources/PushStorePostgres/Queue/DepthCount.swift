@@ -9,9 +9,25 @@ internal import Synchronization
 /// most; who asks while the next is under way gets the one before. After one that met a server too slow for a portion no other is begun for
 /// a minute, and calls fail.
 struct DepthCount {
-    /// What was counted last, by flow.
+    /// What a count found.
+    fileprivate struct Found {
+        /// By flow.
+        var depths: [Int64: QueueDepth]
+        /// ``CallerCounts/accepted`` when it began.
+        var accepted: [String: Int]
+    }
+
+    /// What callers have waiting.
+    struct OfCallers {
+        /// Deliveries that have not ended.
+        var waiting: [String: Int]
+        /// ``CallerCounts/accepted`` when the count began: what is more came since.
+        var accepted: [String: Int]
+    }
+
+    /// What was counted last.
     struct Counts {
-        fileprivate typealias Result = Swift.Result<[Int64: QueueDepth], PostgresError>
+        fileprivate typealias Result = Swift.Result<Found, PostgresError>
 
         /// Nil when it did not take long.
         fileprivate var last: Result?
@@ -22,7 +38,7 @@ struct DepthCount {
         /// Whether a count is kept.
         var isKept: Bool { last != nil && .now < until }
 
-        fileprivate func known() throws(PostgresError) -> [Int64: QueueDepth]? {
+        fileprivate func known() throws(PostgresError) -> Found? {
             if isClosed { throw .closed }
             guard let last else { return nil }
             if .now < until { return try last.get() }
@@ -50,10 +66,14 @@ struct DepthCount {
     init(_ core: StoreCore) { self.core = core }
 
     /// What waits at each backend.
-    func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.backend) }
+    func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(newest(), by: \.backend) }
 
-    /// What waits of each caller.
-    func depthsOfCallers() async throws(PostgresError) -> [String: QueueDepth] { try await sums(by: \.caller) }
+    /// What callers have waiting.
+    func ofCallers() async throws(PostgresError) -> OfCallers {
+        let found = try await newest()
+        let depths = try await sums(found, by: \.caller)
+        return OfCallers(waiting: depths.mapValues { $0.waiting + $0.claimed }, accepted: found.accepted)
+    }
 
     /// The number of deliveries that wait at a backend or are claimed of it, counted anew.
     func depth(of backend: String) async throws(PostgresError) -> QueueDepth {
@@ -68,20 +88,22 @@ struct DepthCount {
         }
     }
 
-    private func sums(by name: KeyPath<Flow, String>) async throws(PostgresError) -> [String: QueueDepth] {
-        let counts = try await newest()
-        if counts.keys.contains(where: { core.flows.flow($0) == nil }) {
+    private func sums(
+        _ found: Found,
+        by name: KeyPath<Flow, String>
+    ) async throws(PostgresError) -> [String: QueueDepth] {
+        if found.depths.keys.contains(where: { core.flows.flow($0) == nil }) {
             try await core.reader.session { [core] (db) throws(PostgresError) in try core.flows.read(db) }
         }
         var depths: [String: QueueDepth] = [:]
-        for (number, depth) in counts {
+        for (number, depth) in found.depths {
             guard let flow = core.flows.flow(number) else { continue }
             depths[flow[keyPath: name], default: QueueDepth()].add(depth)
         }
         return depths
     }
 
-    private func newest() async throws(PostgresError) -> [Int64: QueueDepth] {
+    private func newest() async throws(PostgresError) -> Found {
         if let known = try known() { return known }
         return try await core.counter.transaction { (db) throws(PostgresError) in
             // Another call may have counted while this one waited for the connection.
@@ -90,12 +112,13 @@ struct DepthCount {
             defer { core.counts.withLock { $0.isUnderWay = false } }
             let start = ContinuousClock.now
             do throws(PostgresError) {
-                let counts = try count(db)
+                let accepted = core.callerCounts.accepted
+                let found = try Found(depths: count(db), accepted: accepted)
                 let span = start.duration(to: .now)
                 core.counts.withLock {
-                    $0.keep(span > Self.quick ? .success(counts) : nil, for: min(span * 10, Self.longestUse))
+                    $0.keep(span > Self.quick ? .success(found) : nil, for: min(span * 10, Self.longestUse))
                 }
-                return counts
+                return found
             } catch {
                 guard error.isTimeout else { throw error }
                 let reason = "the database took too long to count what waits"
@@ -106,7 +129,7 @@ struct DepthCount {
         }
     }
 
-    private func known() throws(PostgresError) -> [Int64: QueueDepth]? {
+    private func known() throws(PostgresError) -> Found? {
         try core.counts.withLock { (counts) throws(PostgresError) in try counts.known() }
     }
 

@@ -59,9 +59,15 @@ struct EnqueueLoop {
         requests.reserveCapacity(all.count)
         for request in all {
             let (batch, callerCounts) = (request.batch, core.callerCounts)
-            callerCounts.note(bound: batch.ownBound(of: bound))
+            let ownBound = batch.ownBound(of: bound)
+            callerCounts.note(bound: ownBound)
+            let all = waiting.adding(clamping: batch.deliveries)
+            if batch.share < 1, all <= bound, all > ownBound, let caller = batch.notifications.first?.caller {
+                let more = batch.deliveries.adding(clamping: ofCallers[caller] ?? 0)
+                await callerCounts.look(of: caller, more: more, bound: ownBound, nodes: nodes)
+            }
             let refusal = batch.refusal(waiting: waiting, bound: bound) {
-                callerCounts.of($0).adding(clamping: ofCallers[$0] ?? 0)
+                callerCounts.of($0, nodes: nodes).adding(clamping: ofCallers[$0] ?? 0)
             }
             if let refusal {
                 answers.add(request, .failure(refusal))
@@ -96,7 +102,13 @@ struct EnqueueLoop {
             do throws(PostgresError) {
                 try await prepare(requests)
                 let results = try await store(requests)
-                for (request, result) in zip(requests, results) { answers.add(request, .success(result)) }
+                for (request, result) in zip(requests, results) {
+                    answers.add(request, .success(result))
+                    let batch = request.batch
+                    if batch.share < 1, result == .accepted, let caller = batch.notifications.first?.caller {
+                        core.callerCounts.add(batch.deliveries, of: caller)
+                    }
+                }
                 core.noteSuccess()
                 return nil
             } catch {

@@ -102,7 +102,7 @@ final class StagedFile {
 
     /// The folder that a path is in.
     static func folder(of path: String) -> String {
-        let folder = (path as NSString).deletingLastPathComponent
+        let folder = FolderPath.folder(of: path)
         return folder.isEmpty ? "." : folder
     }
 }

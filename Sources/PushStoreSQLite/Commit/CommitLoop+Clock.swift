@@ -21,6 +21,12 @@ extension CommitLoop {
         try saveClocks(clock.offset)
     }
 
+    /// Writes what is always there to be written.
+    func touch() throws(StoreError) {
+        try begin()
+        try saveClocks(clock.offset)
+    }
+
     private func saveClocks(_ offset: Int64) throws(StoreError) {
         var marks = [("steady", now), ("wall", now.adding(clamping: offset))]
         if let boot = core.time.bootTime {

@@ -23,10 +23,7 @@ extension CommitLoop {
         queueIndex.expiryFloor = min(queueIndex.expiryFloor, pending.newExpiry)
         expiryRound.lowest = min(expiryRound.lowest, pending.newExpiry)
         lastEvent = lastEvent.adding(clamping: Int64(pending.events.count))
-        if !pending.events.isEmpty, now.distance(clamping: committedNotedAt) >= Self.committedInterval {
-            committedNotedAt = now
-            core.noteCommitted(lastEvent)
-        }
+        noteCommitted()
         notifyObservers()
         core.feed.append(pending.events)
         for assignment in pending.assignments {
@@ -40,6 +37,19 @@ extension CommitLoop {
         }
         for (rows, flow, reply) in pending.accepted { backPressure.accept(rows, in: flow, reply) }
         for answer in pending.answers { answer() }
+    }
+
+    /// Notes what is committed, once a second while events are, and once more a second after the last one.
+    func noteCommitted() {
+        guard let moment = nextCommittedNote, now >= moment else { return }
+        committedNoted = (now, lastEvent)
+        core.noteCommitted(lastEvent)
+    }
+
+    /// When that is to be done next; nil while nothing new is committed.
+    var nextCommittedNote: Int64? {
+        guard lastEvent != committedNoted.event else { return nil }
+        return committedNoted.at.adding(clamping: Self.committedInterval)
     }
 
     private func notifyObservers() {

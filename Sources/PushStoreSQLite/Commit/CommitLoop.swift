@@ -46,8 +46,10 @@ final class CommitLoop {
     var lastEvent: Int64
     /// How often it is noted outside of the database what is committed, in milliseconds.
     static let committedInterval: Int64 = 1_000
-    /// When that was last done.
-    var committedNotedAt = Int64.min
+    /// When that was last done, and for which event.
+    var committedNoted: (at: Int64, event: Int64)
+    /// Whether the transaction is to write something, whatever it does.
+    var isTryingLog = false
     /// Where the search for expired deliveries goes on, and what the current round has found out.
     var expiryRound = ExpiryRound()
     /// The last row that a purge has looked at, in the order in which deliveries became final.
@@ -81,6 +83,7 @@ final class CommitLoop {
         self.connection = connection
         self.queueIndex = queueIndex
         lastEvent = opened.lastEvent
+        committedNoted = (.min, opened.lastEvent)
         backPressure = BackPressure(
             windowCapacity: core.options.windowCapacity,
             longestPause: core.options.longestPause
@@ -129,6 +132,9 @@ final class CommitLoop {
         }
         queueIndex.forgetStagedRows()
         backPressure.releaseAll()
+        if lastEvent != committedNoted.event { core.noteCommitted(lastEvent) }
+        // What it would do next has this loop, and its statements keep the connection from closing.
+        pending.reset()
         core.handOver()
         for queue in queueIndex.queues {
             for ticket in queue.tickets { ticket.answer(.success([])) }
@@ -151,11 +157,22 @@ final class CommitLoop {
         }
         for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
         measureFile()
+        if core.disk.hasEmptyLog(now: now) { tryLog() }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
+        noteCommitted()
         answerTimedOutClaims()
         backPressure.release()
         core.handOver()
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
+    }
+
+    /// Commits something to a log that was found empty: after a checkpoint SQLite begins it anew, and where something else has cut it goes
+    /// on behind a hole.
+    private func tryLog() {
+        isTryingLog = true
+        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }
+        isTryingLog = false
+        core.disk.lookAgain()
     }
 
     /// Everything again, each call in a transaction of its own.
@@ -193,6 +210,7 @@ final class CommitLoop {
             try writeLeases()
             try writeEvents()
             try writeFlows()
+            if isTryingLog { try touch() }
             if pending.isOpen {
                 try writeClock()
                 try sql.commit.run()

@@ -2,8 +2,8 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the space that the store's files have and take, and that they are still the files that were opened: it looks at most once a
-/// second.
+/// Watches the space that the store's files have and take, and that they are still the files that were opened (``LogWatch``): it looks at
+/// most once a second.
 ///
 /// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
 final class DiskGuard: Sendable {
@@ -34,11 +34,28 @@ final class DiskGuard: Sendable {
         }
     }
 
+    /// What is no longer there, though the gateway goes on.
+    struct Loss {
+        enum Part {
+            /// The database itself.
+            case file
+            /// The name of the write-ahead log, which the connections still have.
+            case logName
+            /// What was in the write-ahead log.
+            case logContent
+        }
+
+        var part: Part
+        /// What happened, and what to do.
+        var sentence: String
+    }
+
     private struct Reading {
         /// The database as it was seen first; nil where it is no file.
         var opened: Identity?
         /// Whether its name means no file any more, another one, or an emptied one.
         var isLost = false
+        var watch: LogWatch
         /// The free bytes of the file system.
         var free: Int64?
         /// The bytes of the write-ahead log.
@@ -60,7 +77,8 @@ final class DiskGuard: Sendable {
     /// Begins with the file as it has just been opened.
     init(_ options: SQLiteStoreOptions) {
         self.options = options
-        last = Mutex(Reading(opened: Identity(options.path)))
+        let watch = LogWatch(options.path + "-wal", keptBytes: Int64(clamping: options.logBytes))
+        last = Mutex(Reading(opened: Identity(options.path), watch: watch))
     }
 
     /// Whether the writer is to say what is in the file.
@@ -97,25 +115,60 @@ final class DiskGuard: Sendable {
         let identity = Identity(options.path)
         if let opened = last.opened { last.isLost = !(identity?.isStill(opened) ?? false) }
         if !last.isLost { last.opened = identity }
+        last.watch.look()
     }
 
-    /// Why what was stored is gone, by a look at this moment; nil while the file is the one that was opened.
-    func loss() -> String? {
+    /// What was stored and is gone, by a look at this moment; nil while the files are those that were opened.
+    func loss() -> Loss? {
         last.withLock { last in
             lookForFile(&last)
-            return last.isLost ? lossSentence : nil
+            return loss(last)
         }
     }
 
-    private var lossSentence: String {
-        "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
-            + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
+    /// Whether the write-ahead log was found empty that was not: after a checkpoint, or cut by something else, which only a commit can
+    /// tell apart.
+    func hasEmptyLog(now: Int64) -> Bool { reading(now: now).watch.finding == .empty }
+
+    /// The same as of the last look.
+    var foundEmptyLog: Bool { last.withLock { $0.watch.finding == .empty } }
+
+    /// Looks once more, after a commit to an empty log.
+    func lookAgain() { last.withLock { lookForFile(&$0) } }
+
+    /// What it means when an empty log could not be moved into the file.
+    var lossOfContent: Loss { loss(of: .logContent) }
+
+    private func loss(_ reading: Reading) -> Loss? {
+        if reading.isLost { return loss(of: .file) }
+        switch reading.watch.finding {
+        case .gone: return loss(of: .logName)
+        case .cut: return lossOfContent
+        case .whole, .empty: return nil
+        }
+    }
+
+    private func loss(of part: Loss.Part) -> Loss {
+        let log = options.path + "-wal"
+        let sentence =
+            switch part {
+            case .file:
+                "the store's file \(options.path) was removed, emptied or replaced under the running gateway, which goes on with one that "
+                    + "no other program sees; what is taken would be lost: stop the gateway, and put a backup in its place (chapar restore)"
+            case .logName:
+                "the store's write-ahead log \(log) was removed or replaced under the running gateway, which goes on with one that no "
+                    + "other program sees: stop the gateway in order (SIGTERM), which moves what it has into the store; after a kill it is lost"
+            case .logContent:
+                "the store's write-ahead log \(log) was cut, emptied or written over under the running gateway; what was in it is lost, "
+                    + "and what is taken would be: stop the gateway, and put a backup in the store's place (chapar restore)"
+            }
+        return Loss(part: part, sentence: sentence)
     }
 
     /// Why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
-        if reading.isLost { return lossSentence }
+        if let loss = loss(reading) { return loss.sentence }
         if options.maximumBytes > 0, reading.used >= options.maximumBytes {
             return
                 "the store uses \(reading.used >> 20) MiB of the \(options.maximumBytes >> 20) MiB "

@@ -39,6 +39,7 @@ package final class SQLiteCopyStore: CopyStore {
     package func requireUnused() async throws(StoreError) {}
 
     package func close() async {
+        try? pool.foldLog()
         try? pool.close()
         ownership.release()
     }
@@ -198,6 +199,7 @@ package final class SQLiteCopyStore: CopyStore {
             try clock.run()
             try Self.save(mark, db)
         }
+        ownership.forgetCommitted()
     }
 
     package func release() async throws(StoreError) {

@@ -150,6 +150,7 @@ extension CommitLoop {
         let now = core.time.steady.millisecondsSince1970
         if let patience = core.feed.expire(now: now) { next = min(next, patience) }
         if let look = core.outboxSignal.expire(now: now) { next = min(next, look) }
+        if let moment = nextCommittedNote { next = min(next, moment) }
         if next <= self.now { return true }
         if next < .max { core.timer.set(next) }
         return false

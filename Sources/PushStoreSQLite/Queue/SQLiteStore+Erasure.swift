@@ -23,7 +23,8 @@ extension SQLiteStore: TraceStore {
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
         try await writeOutStagedRows()
-        let recipients = traces.recipients
+        // Byte for byte, as rows are found elsewhere: another user's name may differ in its form of Unicode only.
+        let recipients = Set(traces.recipients.map { ExactText($0) })
         var removed: Set<Int64> = []
         let rows = rowsPerScan
         // Without an end the search would go on as long as work comes in.
@@ -150,7 +151,7 @@ extension SQLiteStore: TraceStore {
         after start: Int64,
         upTo end: Int64,
         limit: Int,
-        _ recipients: Set<String>
+        _ recipients: Set<ExactText>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
             let rows = try db.statement(
@@ -164,7 +165,7 @@ extension SQLiteStore: TraceStore {
             while try rows.next() {
                 let number = try rows.integer(0)
                 last = number
-                if recipients.contains(try rows.text(1)) { found.append(number) }
+                if recipients.contains(ExactText(try rows.text(1))) { found.append(number) }
             }
             return (found, last)
         }
@@ -175,7 +176,7 @@ extension SQLiteStore: TraceStore {
         after start: Int64,
         upTo lastBlock: Int64,
         _ end: Int64,
-        _ recipients: Set<String>
+        _ recipients: Set<ExactText>
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
         try await scan { db in
             let rows = try db.statement(
@@ -203,7 +204,7 @@ extension SQLiteStore: TraceStore {
 }
 
 extension ArchivedDelivery {
-    fileprivate var recipientText: String { String(decoding: recipient, as: UTF8.self) }
+    fileprivate var recipientText: ExactText { ExactText(String(decoding: recipient, as: UTF8.self)) }
 }
 
 /// The changes of an erasure, each a part of one transaction.
@@ -218,7 +219,7 @@ extension CommitLoop {
     /// Ends and erases deliveries with these numbers, of which the recipients are looked at again.
     func erase(
         _ numbers: [Int64],
-        _ recipients: Set<String>,
+        _ recipients: Set<ExactText>,
         _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) throws(StoreError) -> ErasedDeliveries {
         var result = ErasedDeliveries()
@@ -233,7 +234,7 @@ extension CommitLoop {
             row.bind(1, number)
             guard try row.next() else { continue }
             let (isWaiting, head, isMeant) = (
-                try row.integer(0) == 0, try row.optional(1) ?? number, recipients.contains(try row.text(2))
+                try row.integer(0) == 0, try row.optional(1) ?? number, recipients.contains(ExactText(try row.text(2)))
             )
             row.reset()
             guard isMeant else { continue }
@@ -268,7 +269,7 @@ extension CommitLoop {
     }
 
     /// Where a notification ends that went to nobody else and is over; nil for another one.
-    private func end(ofOwn head: Int64, _ recipients: Set<String>) throws(StoreError) -> Int64? {
+    private func end(ofOwn head: Int64, _ recipients: Set<ExactText>) throws(StoreError) -> Int64? {
         sql.countOf.bind(1, head)
         guard try sql.countOf.next() else { return nil }
         let end = head.adding(clamping: Int64(try sql.countOf.count(0)))
@@ -281,8 +282,9 @@ extension CommitLoop {
         rows.bind(2, end)
         while try rows.next() {
             // Those that were anonymised just now were the user's as well.
-            let recipient = try rows.text(1)
-            guard try rows.integer(0) != 0, recipients.contains(recipient) || recipient == Recipient.erasedForm else {
+            let recipient = ExactText(try rows.text(1))
+            let isMeant = recipients.contains(recipient) || recipient.text == Recipient.erasedForm
+            guard try rows.integer(0) != 0, isMeant else {
                 rows.reset()
                 return nil
             }
@@ -293,7 +295,7 @@ extension CommitLoop {
     /// Removes the deliveries of these recipients up to a number from a block of the archive.
     func erase(
         archiveBlock number: Int64,
-        _ recipients: Set<String>,
+        _ recipients: Set<ExactText>,
         upTo end: Int64
     ) throws(StoreError) -> ErasedDeliveries {
         var result = ErasedDeliveries()

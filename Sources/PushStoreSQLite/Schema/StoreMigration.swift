@@ -34,6 +34,7 @@ package enum StoreMigration {
         defer { ownership.release() }
         try FileOwnership.makePrivate(options.path)
         let (pool, _) = try OpenedStore.open(options, report: report)
+        try? pool.foldLog()
         try? pool.close()
     }
 }

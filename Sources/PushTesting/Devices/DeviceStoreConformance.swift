@@ -104,6 +104,7 @@ extension TokenRefusal {
     static func sample(
         _ name: some CustomStringConvertible,
         _ service: TokenService = .iOSAPNs,
+        kind: TokenKind = .device,
         asOf second: Double,
         learned: Double? = nil,
         backend: String = "ios",
@@ -112,6 +113,7 @@ extension TokenRefusal {
     ) -> TokenRefusal {
         TokenRefusal(
             .sample(name, service),
+            kind: kind,
             asOf: .second(second),
             at: .second(learned ?? second),
             backend: backend,

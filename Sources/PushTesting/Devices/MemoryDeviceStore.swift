@@ -99,7 +99,9 @@ package final class MemoryDeviceStore: DeviceStore {
         try use { contents in
             let ordered = contents.ordered
             return Array(
-                users.flatMap { user in ordered.filter { $0.device.user == user } }.prefix(limit).map(\.device)
+                users.flatMap { user in
+                    ordered.filter { $0.device.user.map { ExactText($0) } == ExactText(user) }
+                }.prefix(limit).map(\.device)
             )
         }
     }

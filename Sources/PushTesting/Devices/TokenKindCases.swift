@@ -38,7 +38,15 @@ extension DeviceStoreConformance {
         },
         DeviceStoreConformanceCase("A tombstone is one of a kind's token alone") { store in
             try await store.put(.sample("a", tokens: [.sample("t"), .sample("x", .order(1))]))
-            let buried = try await store.invalidate([.sample("x", asOf: 5)])
+            let others: [TokenKind] = [.device, .voip]
+            let about = others.map { TokenRefusal.sample("x", kind: $0, asOf: 5) }
+            try expect(try await store.invalidate(about), is: [], "buried by an answer about another kind")
+            try expect(try await store.quarantine(about), is: 0, "held by an answer about another kind")
+            let alternatives = others.map { TokenRefusal.sample("x", kind: $0, asOf: 5, alternatives: ["two"]) }
+            try expect(try await store.record(alternatives), is: [], "exhausted by an answer about another kind")
+            try expect(try await store.device("a")?.token(of: .iOSAPNs, .order(1))?.refusals, is: [], "refusals")
+            // An answer about another activity is one about the same topic.
+            let buried = try await store.invalidate([.sample("x", kind: .order(2), asOf: 5)])
             try expect(buried.map(\.device), is: ["a"], "buried")
             let device = try await store.device("a")
             try expect(device?.token(of: .iOSAPNs)?.isAlive, is: true, "the app's own token")

@@ -58,12 +58,12 @@ struct APNsPushTests {
                     priority: .powerSaving,
                     expiration: .at(1_767_229_200),
                     collapseID: "order-42",
-                    topic: "com.example.other",
+                    topic: bundleID,
                     payload: ["order": 42, "aps": ["new-key": true]]
                 ),
                 json: """
                     {"headers": {"apns-push-type": "alert", "apns-priority": "1", "apns-expiration": "1767229200",
-                                 "apns-collapse-id": "order-42", "apns-topic": "com.example.other"},
+                                 "apns-collapse-id": "order-42", "apns-topic": "\(bundleID)"},
                      "payload": {"aps": {
                          "alert": {"title-loc-key": "T", "title-loc-args": ["a", "b"], "subtitle-loc-key": "S",
                                    "loc-key": "B", "loc-args": ["c"], "launch-image": "launch.png"},
@@ -159,10 +159,9 @@ struct APNsPushTests {
             ),
             Twin(
                 name: "a managed device",
-                push: APNsPush(.mdm(pushMagic: "magic"), topic: "com.apple.mgmt.External.d1b0"),
+                push: APNsPush(.mdm(pushMagic: "magic")),
                 json: """
-                    {"headers": {"apns-push-type": "mdm", "apns-topic": "com.apple.mgmt.External.d1b0"},
-                     "payload": {"mdm": "magic"}}
+                    {"headers": {"apns-push-type": "mdm"}, "payload": {"mdm": "magic"}}
                     """
             ),
             Twin(name: "a wake-up", push: APNsPush(.background), json: headers("background")),

@@ -56,6 +56,22 @@ struct APIDeviceAudienceTests {
         #expect(plans(harness.store.accepted.last) == ["device:pixel android", "device:both ios>android"])
     }
 
+    @Test("takes users whose names differ in their form of Unicode for two, as the registry does")
+    func forms() async throws {
+        let harness = try await harness()
+        let names = ["ren\u{e9}", "rene\u{301}"]
+        for (id, user) in zip(["composed", "decomposed"], names) {
+            let body = #"{"user":"\#(user)","tokens":{"ios-apns":"\#(id)"}}"#
+            #expect(try await harness.send(.put, "/v1/devices/\(id)", body).status == 201)
+        }
+        let reply = try await post(harness, #"{"users":["\#(names[1])","\#(names[0])"]}"#)
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.json["warnings"] == [])
+        #expect(plans(harness.store.accepted.last) == ["device:decomposed ios", "device:composed ios"])
+        _ = try await post(harness, #"{"users":["\#(names[0])"]}"#)
+        #expect(plans(harness.store.accepted.last) == ["device:composed ios"])
+    }
+
     @Test("follows the route that matches the device, with the backends that can reach it")
     func routes() async throws {
         let harness = try await harness([.ios, .android, .crm]) { configuration in

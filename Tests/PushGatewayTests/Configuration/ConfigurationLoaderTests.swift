@@ -242,6 +242,28 @@ struct ConfigurationLoaderTests {
         #expect(key.queueShare == 0.25)
     }
 
+    @Test("No two keys have a hash in common, and no key has one twice, wherever the hash comes from")
+    func sharedHashes() throws {
+        let hashes = ["a", "b", "c"].map { "sha256:" + String(repeating: $0, count: 64) }
+        let loader = ConfigurationLoader(
+            registry: try BackendRegistry([SampleBackend.factory]),
+            environment: ["SHOP_HASH": "sha256:" + String(repeating: "A", count: 64)]
+        )
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth:
+              api_keys:
+                - { name: shop, hash: "${SHOP_HASH}", scopes: [send] }
+                - { name: boss, hash: ["\(hashes[1])", "\(hashes[0])"], scopes: [admin] }
+                - { name: eyes, hash: ["\(hashes[2])", "\(hashes[2])"], scopes: [read] }
+            """
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["auth.api_keys[1].hash", "auth.api_keys[2].hash"])
+        #expect(error?.issues.first?.problem == "has a value that is also that of the key \"shop\"")
+        #expect(error?.issues.first?.fix?.contains("chapar keys create") ?? false)
+        #expect(error?.issues.last?.problem == "has the same value twice")
+    }
+
     @Test(
         "What is wrong with a key is said with its field",
         arguments: [

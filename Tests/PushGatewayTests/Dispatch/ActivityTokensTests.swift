@@ -15,6 +15,7 @@ struct ActivityTokensTests {
     /// Runs a lane over devices that show an activity, whose platform answers all of it alike.
     private static func run(
         isLast: Bool = false,
+        answersAll: Bool = false,
         _ answer: @escaping @Sendable (Date) -> DeliveryOutcome,
         _ body: (DispatcherRig, [Recipient]) async throws -> Void
     ) async throws {
@@ -30,7 +31,7 @@ struct ActivityTokensTests {
         }
         _ = try await rig.store.put(devices)
         let backend = ScriptedBackend([.iOSAPNs], use: TokenUse(kind, isLast: isLast)) { addressee, _ in
-            guard case .token(let token) = addressee.recipient, token.value.hasPrefix("match") else {
+            guard case .token(let token) = addressee.recipient, answersAll || token.value.hasPrefix("match") else {
                 return .refused(Refusal(.message, reason: "wrong_token", advice: .never))
             }
             return answer(time.now)
@@ -39,24 +40,39 @@ struct ActivityTokensTests {
         await rig.store.close()
     }
 
+    private static func gone(at now: Date) -> DeliveryOutcome {
+        .refused(
+            Refusal(
+                .token,
+                reason: "Unregistered",
+                status: 410,
+                advice: .never,
+                invalidation: Refusal.Invalidation(asOf: now, isCertain: true)
+            )
+        )
+    }
+
     @Test("that are dead are buried and make nobody doubt the backend")
     func dead() async throws {
-        try await Self.run { now in
-            .refused(
-                Refusal(
-                    .token,
-                    reason: "Unregistered",
-                    status: 410,
-                    advice: .never,
-                    invalidation: Refusal.Invalidation(asOf: now, isCertain: true)
-                )
-            )
-        } _: { rig, devices in
+        try await Self.run(Self.gone) { rig, devices in
             let id = try await rig.accept(devices, plan: DeliveryPlan(["ios"]), activity: "match")
             try await rig.expect(id, [.failed: devices.count])
             try await rig.until { rig.dispatcher.invalidations?.backlog == 0 }
             #expect(rig.dispatcher.invalidations?.trippedGuards == [])
             let device = try #require(try await rig.store.device("d59"))
+            #expect(device.token(of: .iOSAPNs, Self.kind)?.isAlive == false)
+            #expect(device.token(of: .iOSAPNs)?.isAlive == true)
+        }
+    }
+
+    @Test("are buried where a caller names them; a token of another kind is not, whatever the caller sends to it")
+    func named() async throws {
+        try await Self.run(answersAll: true, Self.gone) { rig, _ in
+            let tokens = ["match-0", "own-0"].map { Recipient.token($0, service: .iOSAPNs) }
+            let id = try await rig.accept(tokens, plan: DeliveryPlan(["ios"]))
+            try await rig.expect(id, [.failed: 2])
+            try await rig.until { rig.dispatcher.invalidations?.backlog == 0 }
+            let device = try #require(try await rig.store.device("d0"))
             #expect(device.token(of: .iOSAPNs, Self.kind)?.isAlive == false)
             #expect(device.token(of: .iOSAPNs)?.isAlive == true)
         }

@@ -186,6 +186,63 @@ struct GoneBackendsTests {
         }
     }
 
+    private static let (shop, forum) = (AppName(rawValue: "shop"), AppName(rawValue: "forum"))
+
+    /// Starts with backends of apps, without workers.
+    private func start(_ apps: KeyValuePairs<String, AppName>, _ rig: DispatcherRig) async -> GoneBackends {
+        let clock = WallClock(rig.time)
+        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        let backends = apps.map {
+            BackendRegistry.ConfiguredBackend(name: $0.key, backend: Self.good(), app: $0.value)
+        }
+        await gone.install(GatewaySnapshot(configuration: .keyless, backends: backends))
+        return gone
+    }
+
+    @Test("has nothing handed to a backend of another app, whoever the recipients are and whenever it is due")
+    func otherApp() async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        _ = await start(["old": Self.shop, "given-on": Self.shop, "forum-ios": Self.forum], rig)
+        try await rig.accept(
+            [.token(DeviceToken("aa", service: .iOSAPNs))],
+            plan: DeliveryPlan(["old"]),
+            dueIn: .seconds(100)
+        )
+        let gone = await start(["shop-ios": Self.shop, "forum-ios": Self.forum], rig)
+        await #expect(throws: GoneBackends.Failure.otherApp(waiting: Self.shop, target: Self.forum)) {
+            _ = try await gone.move("old", to: "forum-ios")
+        }
+        #expect(try await gone.depths()["old"]?.waiting == 1)
+        #expect(try await gone.move("old", to: "shop-ios") == 1)
+        // A name is of the app that had it last.
+        _ = await start(["given-on": Self.forum, "shop-ios": Self.shop], rig)
+        try await rig.accept(plan: DeliveryPlan(["given-on"]))
+        let later = await start(["shop-ios": Self.shop, "forum-ios": Self.forum], rig)
+        #expect(try await later.move("given-on", to: "forum-ios") == 1)
+        await rig.store.close()
+    }
+
+    @Test("has devices and users of another app kept from a backend where an older version did not note the app")
+    func appNotNoted() async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        let gone = await start(["shop-ios": Self.shop, "ios": .default], rig)
+        let token = Recipient.token(DeviceToken("aa", service: .iOSAPNs))
+        try await rig.accept([token, .device(Self.shop.key("phone"))], plan: DeliveryPlan(["old-shop"]))
+        try await rig.accept([token, .user(AppName.default.key("a/b"))], plan: DeliveryPlan(["old-default"]))
+        rig.time.advance(by: .seconds(1))
+        await #expect(throws: GoneBackends.Failure.otherApp(waiting: Self.shop, target: .default)) {
+            _ = try await gone.move("old-shop", to: "ios")
+        }
+        await #expect(throws: GoneBackends.Failure.otherApp(waiting: .default, target: Self.shop)) {
+            _ = try await gone.move("old-default", to: "shop-ios")
+        }
+        #expect(try await gone.move("old-shop", to: "shop-ios") == 2)
+        #expect(try await gone.move("old-default", to: "ios") == 2)
+        await rig.store.close()
+    }
+
     @Test("costs nothing in rounds of upkeep: nothing is written for waiting deliveries, however many there are")
     func writesNothing() async throws {
         let rig = try await DispatcherRig()
@@ -281,8 +338,9 @@ struct GoneBackendsTests {
             #expect(moved.json["moved"] == 1)
             try await pass(rig, until: id, is: .acceptedByPlatform)
             #expect(try await ask("/v1/backends", nil).json["backends"]?.arrayValue?.count == 1)
-            try await rig.accept(plan: DeliveryPlan(["old"]))
+            try await rig.accept([.device("shop/phone")], plan: DeliveryPlan(["old"]))
             try await rig.until { try await rig.dispatcher.goneBackends?.depths()["old"] != nil }
+            #expect(try await ask("/v1/backends/old/move", #"{"to":"b"}"#).errors == ["#/to other_app"])
             let dropped = try await rig.withTimeGoing { try await ask("/v1/backends/old/drop", "{}") }
             #expect(dropped.json["dropped"] == 1)
         }

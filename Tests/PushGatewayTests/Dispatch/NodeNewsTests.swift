@@ -154,7 +154,7 @@ struct NodeNewsTests {
             try await rig.until { rig.dispatcher.workers.first != nil }
             let counts = AnswerCounts(
                 answers: 200,
-                uncertain: 100,
+                dead: AnswerCounts.Dead(uncertain: 100),
                 callers: ["spammer": AnswerCounts.Dead(uncertain: 100)]
             )
             one.tell(NodeNews.answers(backend: "a", counts, acceptedUnder: configured.identity).note)

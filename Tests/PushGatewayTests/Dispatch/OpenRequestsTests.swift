@@ -149,6 +149,30 @@ struct OpenRequestsTests {
         }
     }
 
+    @Test("of which one fails as a whole stop nothing, be it the first or the second", arguments: [1, 2])
+    func failsOnce(number: Int) async throws {
+        let backend = BatchingBackend(connections: 1, RequestBatching(limit: 10, isMixed: true), failing: [number])
+        backend.open()
+        try await DispatcherRig.run(["a": backend]) { rig in
+            let first = try await rig.accept((0..<20).map { "t\($0)" })
+            try await rig.expect(first, [.acceptedByPlatform: 10, .retrying: 10])
+            let later = try await rig.accept(["later"])
+            try await rig.expect(later, [.acceptedByPlatform: 1])
+            #expect(rig.dispatcher.workers.first?.breaker.status == .closed)
+        }
+    }
+
+    @Test("that all fail open the breaker with the fifth")
+    func failAll() async throws {
+        let backend = BatchingBackend(connections: 1, RequestBatching(limit: 10, isMixed: true), failing: Set(1...100))
+        backend.open()
+        try await DispatcherRig.run(["a": backend]) { rig in
+            try await rig.accept((0..<200).map { "t\($0)" })
+            try await rig.until { rig.dispatcher.workers.first?.breaker.status == .open }
+            #expect((5...7).contains(backend.sizes.count), "\(backend.sizes)")
+        }
+    }
+
     @Test("of a gateway that may have lost its claims are not sent")
     func lost() async throws {
         let backend = BatchingBackend(connections: 2, RequestBatching(limit: 10, isMixed: true))
@@ -214,7 +238,7 @@ struct OpenRequestsTests {
     }
 }
 
-/// Takes messages in requests, which it answers once it is opened.
+/// Takes messages in requests, which it answers once it is opened; some fail as a whole.
 private final class BatchingBackend: PushBackend {
     let kind: BackendKind = "batching"
     let audience = BackendAudience(forms: [.topic])
@@ -222,8 +246,12 @@ private final class BatchingBackend: PushBackend {
     let batching: RequestBatching?
     private let state = Mutex((sizes: [Int](), permits: [Bool?](), underWay: 0, most: 0, isOpen: false))
 
-    init(connections: Int, _ batching: RequestBatching) {
+    /// The numbers, from 1, of the requests that fail.
+    private let failing: Set<Int>
+
+    init(connections: Int, _ batching: RequestBatching, failing: Set<Int> = []) {
         window = connections * batching.limit
+        self.failing = failing
         self.batching = batching
     }
 
@@ -237,20 +265,21 @@ private final class BatchingBackend: PushBackend {
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let permit = SendPermit.current?.mayWrite
-        state.withLock { state in
+        let number = state.withLock { state in
             state.permits.append(permit)
             state.sizes.append(requests.reduce(0) { $0 + $1.recipients.count })
             state.underWay += 1
             state.most = max(state.most, state.underWay)
+            return state.sizes.count
         }
         while !state.withLock({ $0.isOpen }) { try? await Task.sleep(for: .milliseconds(1)) }
         try? await Task.sleep(for: .milliseconds(5))
         state.withLock { $0.underWay -= 1 }
+        let refusal = Refusal(.platform, reason: "http_500", status: 500, advice: .retry(after: nil))
+        let outcome: DeliveryOutcome = failing.contains(number) ? .refused(refusal) : .accepted(Acceptance())
         report(
             requests.enumerated().flatMap { row, request in
-                request.recipients.indices.map {
-                    DeliveryReport(request: row, recipient: $0, outcome: .accepted(Acceptance()))
-                }
+                request.recipients.indices.map { DeliveryReport(request: row, recipient: $0, outcome: outcome) }
             }
         )
     }

@@ -298,11 +298,8 @@ extension FlowGate {
             case .fails where !isNews, .slow where !isNews, .park where !isNews:
                 return (nil, false)
             case .fails:
-                troubleSince = troubleSince ?? now
-                guard case .opened(let until, let reason)? = breaker?.record(signal, at: now) else {
-                    return (nil, false)
-                }
-                return (.opened(until: until, reason: reason), true)
+                let change = breaker?.record(signal, at: now)
+                return fail(change, at: now)
             case .pause(let span, let reason):
                 troubleSince = troubleSince ?? now
                 let until = now.addingTimeInterval(span.inSeconds)
@@ -317,6 +314,24 @@ extension FlowGate {
                 let change = park(reason: reason, detail: detail, at: now)
                 return (change, change != nil)
             }
+        }
+
+        /// Applies the failure of messages that went in one request, of which one that is news makes it news: it is one failure.
+        mutating func apply(
+            failure reason: String,
+            of messages: [Message],
+            at now: Date
+        ) -> (Change?, wakes: Bool) {
+            let news = messages.count(where: { isNews($0) })
+            guard news > 0 else { return (nil, false) }
+            let change = breaker?.record(failure: reason, messages: news, at: now)
+            return fail(change, at: now)
+        }
+
+        private mutating func fail(_ change: Breaker.Change?, at now: Date) -> (Change?, wakes: Bool) {
+            troubleSince = troubleSince ?? now
+            guard case .opened(let until, let reason)? = change else { return (nil, false) }
+            return (.opened(until: until, reason: reason), true)
         }
 
         /// Stops the worker while invalidations are held, or lets it go on.

@@ -42,6 +42,7 @@ extension DeliveryWorker {
         let batch = WorkerBatch(
             claims,
             number: open.nextNumber(),
+            isRequest: claimed.isRequest,
             addresses: addresses,
             decode: dependencies.decode,
             instance: dependencies.instance
@@ -253,6 +254,11 @@ extension DeliveryWorker {
                 count: aftermath.accepted
             )
         }
+        if let reason = aftermath.failures.first?.reason {
+            let messages = aftermath.failures.map(\.message)
+            let change = gate.update { $0.apply(failure: reason, of: messages, at: now.steady) }
+            if let event = announce(change, at: now) { aftermath.events.append(event) }
+        }
         invalidateTokens(&aftermath, at: now)
         dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
@@ -295,6 +301,9 @@ extension DeliveryWorker {
         return ReceiptAddress(backend: name, platformID: platformID, token: token)
     }
 
+    /// A pause of so many seconds is logged: messages may end meanwhile.
+    private static let longPause = 60.0
+
     /// What one group of answers adds up to.
     private struct BatchResult {
         var accepted = 0
@@ -302,6 +311,8 @@ extension DeliveryWorker {
         var taken = 0
         /// The deliveries whose answers show the platform at work.
         var works: [Int64] = []
+        /// Those of a request of several messages whose answers show that the platform fails: they count together.
+        var failures: [(message: FlowGate.State.Message, reason: String)] = []
         /// Answers that were about the token or the message, other than acceptances.
         var verdicts = 0
         var refused: [(refusal: TokenRefusal, device: String?)] = []
@@ -349,11 +360,14 @@ extension DeliveryWorker {
                 dependencies.tell(.paused(backend: name, identity: flow.identity, until: until, reason: reason))
             }
         }
-        if case .works = verdict.signal {
+        switch verdict.signal {
+        case .works:
             aftermath.works.append(claim.id)
-        } else {
+        case .fails(let reason) where batch.isRequest:
+            aftermath.failures.append((batch.message(claim), reason))
+        case let signal:
             let message = batch.message(claim)
-            let change = gate.update { $0.apply(verdict.signal, of: message, at: now.steady) }
+            let change = gate.update { $0.apply(signal, of: message, at: now.steady) }
             if let event = announce(change, at: now) { aftermath.events.append(event) }
         }
         return Resolution(
@@ -395,7 +409,7 @@ extension DeliveryWorker {
         else { return nil }
         return TokenRefusal(
             token,
-            kind: batch.uses(of: claim)[name]?.kind ?? .device,
+            kind: batch.tokenKind(of: claim, at: name) { backend.tokenUse(of: $0) },
             of: settings.app,
             asOf: invalidation.asOf,
             at: now.wall,
@@ -450,6 +464,13 @@ extension DeliveryWorker {
             return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)
         case .paused(let until, let reason)?:
             gate.endLooks()
+            if until.timeIntervalSince(now.steady) >= Self.longPause {
+                let end = RFC3339.string(now.wall(until))
+                dependencies.logger.warning(
+                    "the platform asks for a long pause",
+                    metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(end)"]
+                )
+            }
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .slowed(let until, let reason, let detail, let isFirst)?:
             gate.endLooks()

@@ -12,6 +12,8 @@ final class WorkerBatch: Sendable {
     let number: Int
     /// The deliveries, in the order they were claimed.
     let claims: [ClaimedDelivery]
+    /// Whether they go to the platform in one request.
+    let isRequest: Bool
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
     let addresses: DeviceAddresses
@@ -47,6 +49,7 @@ final class WorkerBatch: Sendable {
     init(
         _ claims: [ClaimedDelivery],
         number: Int,
+        isRequest: Bool = false,
         addresses: DeviceAddresses = .none,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
@@ -54,6 +57,7 @@ final class WorkerBatch: Sendable {
     ) {
         self.claims = claims
         self.number = number
+        self.isRequest = isRequest
         self.decode = decode
         self.instance = instance
         self.addresses = addresses
@@ -189,6 +193,20 @@ final class WorkerBatch: Sendable {
     /// Which tokens the notification of a delivery goes to.
     func uses(of claim: ClaimedDelivery) -> TokenUses {
         open.withLock { $0.uses[claim.notificationID] ?? .ordinary }
+    }
+
+    /// For which kind of tokens a delivery's message was, `use` being what the backend says of it.
+    ///
+    /// The registry has found a token of that kind for a device; a token that the caller named may be of another one.
+    func tokenKind(
+        of claim: ClaimedDelivery,
+        at backend: String,
+        use: (PushNotification) -> TokenUse?
+    ) -> TokenKind {
+        guard case .token = claim.recipient else { return uses(of: claim)[backend]?.kind ?? .device }
+        guard let notification = claim.notification(decode) else { return .device }
+        // Only a Live Activity is for no token of a device: which one it is for, its sender has not said.
+        return use(notification)?.kind ?? .liveActivityUpdate(activity: "")
     }
 
     /// Whether deliveries of the batch end what their tokens are for.

@@ -170,7 +170,7 @@ struct UserErasure: Sendable {
         var redaction = EventRedaction(call.traces, apps)
         if isTold {
             let back = try await devices.devices(call.traces.devices.sorted())
-            redaction.removedDevices = call.traces.devices.subtracting(back.keys)
+            redaction.removedDevices = call.traces.devices.subtracting(back.keys).exact
             redaction.isUserGone = try await devices.devices(ofUsers: [call.traces.user], limit: 1).isEmpty
         }
         let ready = redaction
@@ -263,6 +263,8 @@ struct UserErasure: Sendable {
 }
 
 /// Takes out of stored events who they were about; their numbers, types, times and counts stay.
+///
+/// Names are compared byte for byte, as the store does: another user's may differ in its form of Unicode only.
 struct EventRedaction: Sendable {
     /// What an event keeps: nothing of it distinguishes one user from another.
     private static let kept = [
@@ -270,19 +272,25 @@ struct EventRedaction: Sendable {
     ]
 
     private let traces: UserTraces
-    private let notifications: Set<String>
+    private let user: ExactText
+    private let devices: Set<ExactText>
+    private let recipients: Set<ExactText>
+    private let notifications: Set<ExactText>
     private let app: AppName
     /// The backends that are configured for other apps, which may have users and devices of the same names.
     private let foreign: Set<String>
     /// Devices whose events are redacted behind the end of the traces too, where they are about telling platforms of the removal.
-    var removedDevices: Set<String> = []
+    var removedDevices: Set<ExactText> = []
     /// Whether what backends announce about the user is redacted behind the end of the traces too.
     var isUserGone = false
 
     /// Makes a redaction of what there was before the end of the traces; `apps` has the app of each configured backend, by its name.
     init(_ traces: UserTraces, _ apps: [String: AppName]) {
         self.traces = traces
-        notifications = Set(traces.notifications.map { NotificationID(rawValue: $0).description })
+        user = ExactText(traces.user)
+        devices = traces.devices.exact
+        recipients = traces.recipients.exact
+        notifications = Set(traces.notifications.map { ExactText(NotificationID(rawValue: $0).description) })
         let app = Set(apps.values).first { $0.owns(traces.user) } ?? .default
         self.app = app
         foreign = Set(apps.filter { $0.value != app }.keys)
@@ -299,20 +307,21 @@ struct EventRedaction: Sendable {
     /// Whether an event is about a call that told a platform of a removal, or what a backend announced since.
     private func concernsRemoval(_ object: JSONObject) -> Bool {
         guard let type = object["type"]?.stringValue, type.hasPrefix("operation.") else {
-            return isNotice(object, of: removedDevices, isUserGone ? traces.user : nil)
+            return isNotice(object, of: removedDevices, isUserGone ? user : nil)
         }
-        return object["device"]?.stringValue.map(removedDevices.contains) ?? false
+        return Self.name(object["device"]).map(removedDevices.contains) ?? false
     }
 
     /// Whether an event is what a backend announced about one of the devices or the user, at any place of its detail.
     ///
     /// Backends and their platforms know the names that these have within their app.
-    private func isNotice(_ object: JSONObject, of devices: Set<String>, _ user: String?) -> Bool {
+    private func isNotice(_ object: JSONObject, of devices: Set<ExactText>, _ user: ExactText?) -> Bool {
         guard object["type"] == "backend.notice", let backend = object["backend"]?.stringValue,
             !foreign.contains(backend)
         else { return false }
         func isNamed(_ text: String) -> Bool {
-            devices.contains(text) || devices.contains(app.key(text)) || user.map { text == app.name($0) } ?? false
+            devices.contains(ExactText(text)) || devices.contains(ExactText(app.key(text)))
+                || user.map { ExactText(text) == ExactText(app.name($0.text)) } ?? false
         }
         func mentions(_ value: JSONValue) -> Bool {
             switch value {
@@ -333,13 +342,15 @@ struct EventRedaction: Sendable {
     }
 
     private func concerns(_ object: JSONObject) -> Bool {
-        func holds(_ name: String, in values: Set<String>) -> Bool {
-            object[name]?.stringValue.map(values.contains) ?? false
+        func holds(_ name: String, in values: Set<ExactText>) -> Bool {
+            Self.name(object[name]).map(values.contains) ?? false
         }
-        return holds("recipient", in: traces.recipients) || holds("device", in: traces.devices)
-            || object["user"]?.stringValue == traces.user || holds("notification", in: notifications)
-            || isNotice(object, of: traces.devices, traces.user)
+        return holds("recipient", in: recipients) || holds("device", in: devices)
+            || Self.name(object["user"]) == user || holds("notification", in: notifications)
+            || isNotice(object, of: devices, user)
     }
+
+    private static func name(_ value: JSONValue?) -> ExactText? { value?.stringValue.map { ExactText($0) } }
 
     private static func stripped(_ object: JSONObject) -> [UInt8] {
         var rest = JSONObject()
@@ -354,4 +365,9 @@ struct EventRedaction: Sendable {
         guard let object = (try? JSONValue(parsing: event))?.objectValue else { return event }
         return stripped(object)
     }
+}
+
+extension Set<String> {
+    /// The same texts, compared byte for byte.
+    fileprivate var exact: Set<ExactText> { Set<ExactText>(map { ExactText($0) }) }
 }

@@ -17,10 +17,9 @@ struct UserErasureAPI: Sendable {
         let app = try scope.app()
         // An erasure also ends notifications of other keys, through every backend of the app.
         guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther("An erasure") }
-        let user = try UserSwitchAPI.user(SyncEndpoint.decoded(step))
-        guard let user, let traces = state.traces else {
-            throw .notFound("Nobody can be erased under this name, or the store keeps no such thing.")
-        }
+        // Also `anonymous`: a device may name it as its user, though a switch takes it for nobody.
+        let user = try UserSwitchAPI.checked(SyncEndpoint.decoded(step))
+        guard let traces = state.traces else { throw .notFound("The store of this gateway cannot erase a user.") }
         let erased: UserErasure.Report?
         let hash: String
         do throws(StoreError) {

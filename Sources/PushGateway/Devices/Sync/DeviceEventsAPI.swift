@@ -262,7 +262,7 @@ final class DeviceEventsAPI: Sendable {
     static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
         switch recipient {
         case .device, .token: isFor(device, recipient)
-        case .user(let id): device.user == id
+        case .user(let id): device.user.map { ExactText($0) } == ExactText(id)
         case .platformID, .topic, .tags, .everyone: true
         }
     }

@@ -102,9 +102,11 @@ struct UserSwitchAPI: Sendable {
         }
     }
 
-    /// The user of a path; nil for nobody.
-    static func user(_ id: String) throws(Problem) -> String? {
-        if id == nobody { return nil }
+    /// The user whom a device is given to; nil for nobody.
+    private static func user(_ id: String) throws(Problem) -> String? { id == nobody ? nil : try checked(id) }
+
+    /// A user's id from a path; every text that a device may name as its user is one.
+    static func checked(_ id: String) throws(Problem) -> String {
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
         guard isName else {

@@ -280,8 +280,9 @@ extension MemoryTables {
     ) -> (ErasedDeliveries, claimed: [Int64]) {
         var result = ErasedDeliveries()
         let end = traces.end?.delivery ?? .max
+        let recipients = Set(traces.recipients.map { ExactText($0) })
         func isTheirs(_ recipient: Recipient?) -> Bool {
-            recipient.map { traces.recipients.contains($0.storedForm) } ?? false
+            recipient.map { recipients.contains(ExactText($0.storedForm)) } ?? false
         }
         let rows = waiting.values.filter { $0.id <= end && isTheirs($0.recipient) }.sorted { $0.id < $1.id }
         let claimed = withdraw(rows, event, now, &change)

@@ -1,0 +1,19 @@
+/// Paths as text.
+///
+/// In place of Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one character: `c`, `.`.
+package enum FolderPath {
+    /// The folder that a path is in, without a slash at its end: empty for one that names none, `/` for what stands in the root.
+    ///
+    /// Only the text counts: the folder of `..` is empty, and that of `a/b/` is `a`.
+    package static func folder(of path: String) -> String {
+        let slash = UInt8(ascii: "/")
+        func trimmed(_ bytes: Substring.UTF8View) -> Substring.UTF8View {
+            var bytes = bytes
+            while bytes.count > 1, bytes.last == slash { bytes.removeLast() }
+            return bytes
+        }
+        let whole = trimmed(path[...].utf8)
+        guard let last = whole.lastIndex(of: slash) else { return "" }
+        return String(Substring(trimmed(whole[...last])))
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import PushCore
+
+/// Watches that the write-ahead log is the one that the writer goes on with, by a few bytes of it.
+///
+/// SQLite notices nothing when something else removes its log, cuts it or writes over it: it goes on in a file without a name, or
+/// behind a hole, and what it commits is gone at the end. ``DiskGuard`` looks once a second.
+///
+/// A checkpoint leaves a log as it is, makes it shorter (`journal_size_limit`) or empties it (`TRUNCATE`, also another program's); the
+/// next commit begins it anew, with other salts in its header. So an empty log tells nothing until something was committed.
+struct LogWatch {
+    /// What a look found.
+    enum Finding {
+        /// It goes on as it was, or there was none yet.
+        case whole
+        /// It was emptied: by a checkpoint, or by something else.
+        case empty
+        /// Its name means no file any more, or another one.
+        case gone
+        /// What was in it is not there any more, though no checkpoint had begun it anew.
+        case cut
+    }
+
+    private static let headerBytes: Int64 = 32
+    private static let frameHeaderBytes: Int64 = 24
+
+    private let path: String
+    /// A checkpoint leaves so many bytes of a longer log.
+    private let keptBytes: Int64
+    private var file: (device: dev_t, number: ino_t)?
+    private var bytes: Int64 = 0
+    private var header: [UInt8] = []
+    /// Where a frame was at the last look: a later one may be in its place, but no hole.
+    private var frame: Int64?
+    private(set) var finding = Finding.whole
+
+    /// Begins with the log as it is.
+    init(_ path: String, keptBytes: Int64) {
+        (self.path, self.keptBytes) = (path, keptBytes)
+        look()
+    }
+
+    mutating func look() {
+        var status = stat()
+        let exists = stat(path, &status) == 0
+        if let file {
+            guard exists, status.st_dev == file.device, status.st_ino == file.number else { return finding = .gone }
+        } else {
+            guard exists else { return }
+            file = (status.st_dev, status.st_ino)
+        }
+        judge(Int64(clamping: status.st_size))
+    }
+
+    private mutating func judge(_ seen: Int64) {
+        guard seen >= Self.headerBytes else {
+            finding = bytes >= Self.headerBytes ? .empty : .whole
+            return
+        }
+        // Closing it ends no lock: SQLite has its locks on the other files.
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        // What cannot be read, or was emptied this moment, is for the next look.
+        guard let now = Self.read(descriptor, Int(Self.headerBytes), at: 0) else { return }
+        // Taken behind the header: that of a log which is begun anew meanwhile does not get the size of the one before.
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return }
+        let size = Int64(clamping: status.st_size)
+        guard now[0] == 0x37, now[1] == 0x7F, now[2] == 0x06, now[3] & 0xFE == 0x82 else { return finding = .cut }
+        if now == header {
+            guard size >= min(bytes, keptBytes) else { return finding = .cut }
+            if let frame, let number = Self.read(descriptor, 4, at: frame), number.allSatisfy({ $0 == 0 }) {
+                return finding = .cut
+            }
+        }
+        (finding, header, bytes) = (.whole, now, size)
+        let page = now[8..<12].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+        let frameBytes = page.adding(clamping: Self.frameHeaderBytes)
+        let frames = size.subtracting(clamping: Self.headerBytes) / frameBytes
+        let place = frames.subtracting(clamping: 1).multiplied(clamping: frameBytes)
+        let last = place.adding(clamping: Self.headerBytes)
+        // After a loss of power zeros may follow what was committed.
+        let isFrame = frames > 0 && (Self.read(descriptor, 4, at: last)?.contains { $0 != 0 } ?? false)
+        frame = isFrame ? last : nil
+    }
+
+    /// So many bytes at a place; nil unless all of them are there.
+    private static func read(_ descriptor: Int32, _ count: Int, at place: Int64) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: count)
+        return pread(descriptor, &bytes, count, off_t(place)) == count ? bytes : nil
+    }
+}

@@ -88,6 +88,6 @@ struct LogWatch {
     /// So many bytes at a place; nil unless all of them are there.
     private static func read(_ descriptor: Int32, _ count: Int, at place: Int64) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
-        return pread(descriptor, &bytes, count, off_t(place)) == count ? bytes : nil
+        return pread(descriptor, &bytes, count, off_t(clamping: place)) == count ? bytes : nil
     }
 }

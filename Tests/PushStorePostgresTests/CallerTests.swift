@@ -99,6 +99,17 @@ struct CallerTests {
         }
     }
 
+    @Test("A look that finds too little to be counted ends the wait for it")
+    func nothingToCount() async throws {
+        try await Nodes.use(1) { nodes in
+            let counts = nodes[0].core.callerCounts
+            counts.note(bound: 10)
+            let begin = ContinuousClock.now
+            for _ in 0..<20 { await counts.look(of: "shop", more: 11, bound: 10, nodes: 3) }
+            #expect(begin.duration(to: .now) < .seconds(2), "each waited for nothing")
+        }
+    }
+
     @Test("A caller has no more than its share however fast it sends, and all of it when what it sent has ended")
     func burst() async throws {
         try await Nodes.use(1) {

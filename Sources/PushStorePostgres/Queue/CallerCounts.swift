@@ -70,24 +70,22 @@ final class CallerCounts: Sendable {
         while true {
             await pace.wait(atMost: core.options.nodeLease / 3, SystemTime())
             guard !Task.isCancelled else { return }
+            let begin = ContinuousClock.now
             if core.waiting >= state.withLock({ $0.bound }) {
                 await count(core)
             } else {
                 let nothing = DepthCount.OfCallers(waiting: [:], accepted: accepted)
-                state.withLock { ($0.seen, $0.isCounted, $0.isAsked) = (nothing, false, false) }
+                state.withLock { ($0.seen, $0.isCounted) = (nothing, false) }
             }
-        }
-    }
-
-    private func count(_ core: StoreCore) async {
-        let begin = ContinuousClock.now
-        defer {
             state.withLock { state in
                 state.isAsked = false
                 state.pace.note(from: begin, to: .now)
             }
             looked.signal()
         }
+    }
+
+    private func count(_ core: StoreCore) async {
         do throws(PostgresError) {
             let seen = try await DepthCount(core).ofCallers()
             state.withLock { ($0.seen, $0.isCounted) = (seen, true) }

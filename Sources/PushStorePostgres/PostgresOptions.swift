@@ -157,17 +157,13 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
             guard !query.contains("@") else {
                 throw Mistake(description: "has a keyword that is not known: \(encoding)")
             }
-            let known = "\(keywords.sorted().joined(separator: ", ")) are"
-            let hint = name == "schema" ? "; the schema is store.schema" : ""
-            throw Mistake(description: "?\(name)= is not known here; \(known)\(hint)")
+            throw unknown(name)
         }
     }
 
     /// Refuses values that libpq would find wrong only when it connects.
     private static func check(_ found: [String: String]) throws(Mistake) {
-        for name in found.keys.sorted() where !keywords.contains(name) {
-            throw Mistake(description: "?\(name)= is not known here; \(keywords.sorted().joined(separator: ", ")) are")
-        }
+        for name in found.keys.sorted() where !keywords.contains(name) { throw unknown(name) }
         // A path of a socket, or the name of an abstract one, may have an @.
         for host in (found["host"] ?? "").split(separator: ",")
         where host.unicodeScalars.contains("@") && !host.hasPrefix("/") && !host.hasPrefix("@") {
@@ -185,6 +181,13 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         if let seconds = found["connect_timeout"], Int32(seconds) == nil {
             throw Mistake(description: "?connect_timeout= is no whole number of seconds")
         }
+    }
+
+    private static func unknown(_ name: String) -> Mistake {
+        let hint = name == "schema" ? "; the schema is store.schema" : ""
+        return Mistake(
+            description: "?\(name)= is not known here; \(keywords.sorted().joined(separator: ", ")) are\(hint)"
+        )
     }
 
     private static func parse(_ url: String) throws(Mistake) -> [String: String] {

@@ -284,15 +284,14 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     /// Moves what the write-ahead log holds into the file, so that the file alone is the store, and closes the connections; false when the
     /// log still has something.
     private func foldLog() -> Bool {
-        var isFolded = true
+        defer { try? pool.close() }
         do {
             try pool.foldLog()
+            return true
         } catch {
-            isFolded = false
             core.status.logUnfolded("\(error)")
+            return false
         }
-        do { try pool.close() } catch { if !isFolded { core.status.logUnfolded("\(error)") } }
-        return isFolded
     }
 
     // MARK: Parts

@@ -10,5 +10,8 @@ struct FolderPathTests {
     ]
 
     @Test("is found in its text, whatever the path is", arguments: paths)
-    func folder(path: String, expected: String) { #expect(FolderPath.folder(of: path) == expected) }
+    func folder(path: String, expected: String) {
+        #expect(FolderPath.folder(of: path) == expected)
+        #expect(FolderPath.place(of: path) == (expected.isEmpty ? "." : expected))
+    }
 }

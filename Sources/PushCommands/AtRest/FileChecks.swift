@@ -85,7 +85,7 @@ struct FileChecks {
         var findings = FileModes.folderWarning(of: path).map { [Diagnosis("database", .warning, $0)] } ?? []
         let name = (path as NSString).lastPathComponent
         let folder = FolderPath.folder(of: path)
-        let files = (try? FileManager.default.contentsOfDirectory(atPath: folder.isEmpty ? "." : folder)) ?? []
+        let files = (try? FileManager.default.contentsOfDirectory(atPath: FolderPath.place(of: path))) ?? []
         for file in files.sorted() where file == name || file.hasPrefix(name + "-") || file.hasPrefix(name + ".") {
             let full = folder.isEmpty ? file : folder + "/" + file
             guard let mode = FileModes.mode(of: full), mode & S_IFMT == S_IFREG, mode & 0o077 != 0 else { continue }

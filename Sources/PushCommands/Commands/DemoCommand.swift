@@ -51,10 +51,9 @@ struct DemoCommand: AsyncParsableCommand {
         } catch let error as SandboxError {
             throw CommandFailure(error.description)
         } catch {
-            guard "\(error)".contains("errno: \(EADDRINUSE)") else { throw error }
-            throw CommandFailure(
-                "cannot listen on 127.0.0.1:\(port): the port is taken. Stop what has it, or give another one with --port"
-            )
+            let fix = "give another one with --port"
+            guard let words = CommandFailure.portTaken(error, at: "127.0.0.1:\(port)", fix: fix) else { throw error }
+            throw CommandFailure(words)
         }
         if once, !wasAsExpected { throw ExitStatus.failure }
     }

@@ -97,10 +97,8 @@ struct ServeCommand: AsyncParsableCommand {
 extension ServeCommand {
     /// Why the gateway ended; the commonest reason in words that say what to do.
     private static func sentence(_ error: any Error, _ server: GatewayConfiguration.Server) -> String {
-        let text = "\(error)"
-        guard text.contains("errno: \(EADDRINUSE)") else { return "the gateway ended: \(text)" }
-        return "cannot listen on \(server.host):\(server.port): the port is taken. "
-            + "Stop what has it, or change server.port."
+        CommandFailure.portTaken(error, at: "\(server.host):\(server.port)", fix: "change server.port.")
+            ?? "the gateway ended: \(error)"
     }
 }
 

@@ -54,8 +54,7 @@ extension FirstKey {
             return "gateways that share a PostgreSQL database share no file for a first one"
         }
         if let sign = container.sign { return "in a container (\(sign)) a first one might not outlive it" }
-        let folder = FolderPath.folder(of: store.path)
-        let place = folder.isEmpty ? "." : folder
+        let place = FolderPath.place(of: store.path)
         guard access(place, W_OK | X_OK) != 0, [EACCES, EROFS].contains(errno) else { return nil }
         return "the store's folder \(place) cannot be written for a first one"
     }
@@ -149,10 +148,9 @@ extension FirstKey {
         guard fstat(descriptor, &own) == 0, own.st_mode & S_IFMT == S_IFREG else {
             throw wrong("is no file", "remove it, and the next start makes a new key")
         }
-        let parent = FolderPath.folder(of: path)
         let isOwn =
             own.st_uid == geteuid()
-            || geteuid() == 0 && stat(parent.isEmpty ? "." : parent, &folder) == 0 && own.st_uid == folder.st_uid
+            || geteuid() == 0 && stat(FolderPath.place(of: path), &folder) == 0 && own.st_uid == folder.st_uid
         guard isOwn else {
             throw wrong("belongs to another user", "run as that user; or remove it, and the next start makes a new key")
         }

@@ -38,4 +38,10 @@ public struct CommandFailure: Error, CustomStringConvertible {
     static func system(_ action: String, _ status: ExitStatus = .failure) -> CommandFailure {
         CommandFailure("cannot \(action): \(String(cString: strerror(errno)))", status)
     }
+
+    /// Why nothing can listen at an address whose port is taken, and `fix`; nil for another error.
+    static func portTaken(_ error: any Error, at address: String, fix: String) -> String? {
+        guard "\(error)".contains("errno: \(EADDRINUSE)") else { return nil }
+        return "cannot listen on \(address): the port is taken. Stop what has it, or \(fix)"
+    }
 }

@@ -40,8 +40,7 @@ enum FileModes {
 
     /// Why others could take what is in a folder away or replace it; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
-        let folder = FolderPath.folder(of: path)
-        let position = folder.isEmpty ? "." : folder
+        let position = FolderPath.place(of: path)
         guard let mode = Self.mode(of: position), mode & S_IFMT == S_IFDIR, mode & 0o022 != 0, mode & 0o1000 == 0 else {
             return nil
         }

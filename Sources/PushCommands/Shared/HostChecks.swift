@@ -145,8 +145,7 @@ enum HostChecks {
     }
 
     private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
-        let folder = FolderPath.folder(of: store.path)
-        let position = folder.isEmpty ? "." : folder
+        let position = FolderPath.place(of: store.path)
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: store.path, isDirectory: &isFolder), isFolder.boolValue {
             return [

@@ -21,8 +21,7 @@ package enum FileLink {
     /// The same for every name of one file: what its links lead to, in its folder without links.
     package static func canonical(_ path: String) -> String {
         let target = Self.target(of: path)
-        let folder = FolderPath.folder(of: target)
-        return URL(filePath: folder.isEmpty ? "." : folder).resolvingSymlinksInPath().path + "/"
+        return URL(filePath: FolderPath.place(of: target)).resolvingSymlinksInPath().path + "/"
             + (target as NSString).lastPathComponent
     }
 }

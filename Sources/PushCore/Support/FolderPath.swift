@@ -16,4 +16,10 @@ package enum FolderPath {
         guard let last = whole.lastIndex(of: slash) else { return "" }
         return String(Substring(trimmed(whole[...last])))
     }
+
+    /// The same as a path that can be opened: `.` for one that names no folder.
+    package static func place(of path: String) -> String {
+        let folder = folder(of: path)
+        return folder.isEmpty ? "." : folder
+    }
 }

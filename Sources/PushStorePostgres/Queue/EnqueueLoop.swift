@@ -61,8 +61,8 @@ struct EnqueueLoop {
             let (batch, callerCounts) = (request.batch, core.callerCounts)
             let ownBound = batch.ownBound(of: bound)
             callerCounts.note(bound: ownBound)
-            let all = waiting.adding(clamping: batch.deliveries)
-            if batch.share < 1, all <= bound, all > ownBound, let caller = batch.notifications.first?.caller {
+            let sum = waiting.adding(clamping: batch.deliveries)
+            if sum <= bound, sum > ownBound, let caller = batch.sharingCaller {
                 let more = batch.deliveries.adding(clamping: ofCallers[caller] ?? 0)
                 await callerCounts.look(of: caller, more: more, bound: ownBound, nodes: nodes)
             }
@@ -75,9 +75,7 @@ struct EnqueueLoop {
                 requests.append(request)
                 // Other nodes may take as much at this moment.
                 waiting = waiting.adding(clamping: batch.deliveries.multiplied(clamping: nodes))
-                if batch.share < 1, let caller = batch.notifications.first?.caller {
-                    ofCallers[caller, default: 0] += batch.deliveries
-                }
+                if let caller = batch.sharingCaller { ofCallers[caller, default: 0] += batch.deliveries }
             }
         }
         return requests
@@ -104,10 +102,8 @@ struct EnqueueLoop {
                 let results = try await store(requests)
                 for (request, result) in zip(requests, results) {
                     answers.add(request, .success(result))
-                    let batch = request.batch
-                    if batch.share < 1, result == .accepted, let caller = batch.notifications.first?.caller {
-                        core.callerCounts.add(batch.deliveries, of: caller)
-                    }
+                    guard result == .accepted, let caller = request.batch.sharingCaller else { continue }
+                    core.callerCounts.add(request.batch.deliveries, of: caller)
                 }
                 core.noteSuccess()
                 return nil
@@ -218,6 +214,11 @@ struct EnqueueLoop {
         if case .broken = error, assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }
         core.claimWaiters.putBack(assignments.compactMap(\.ticket), isParked: false, now: core.now)
     }
+}
+
+extension EnqueueBatch {
+    /// The caller whose deliveries are counted for its share of the queue; nil where it may have all of it.
+    fileprivate var sharingCaller: String? { share < 1 ? notifications.first?.caller : nil }
 }
 
 extension StoreChange {

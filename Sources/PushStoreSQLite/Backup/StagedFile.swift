@@ -94,16 +94,10 @@ final class StagedFile {
 
     /// Lets a change of names survive a loss of power.
     static func synchronizeFolder(of path: String) {
-        let folder = open(self.folder(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let folder = open(FolderPath.place(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { return }
         fsync(folder)
         close(folder)
-    }
-
-    /// The folder that a path is in.
-    static func folder(of path: String) -> String {
-        let folder = FolderPath.folder(of: path)
-        return folder.isEmpty ? "." : folder
     }
 }
 

@@ -122,7 +122,7 @@ package struct StoreBackup: Sendable {
 
     /// Keeps a copy on the gateway's own disk from taking the room that the gateway needs.
     private func checkFreeBytes(for bytes: Int64) throws(StoreFileError) {
-        guard let free = FileSystemSpace.freeBytes(at: StagedFile.folder(of: target)) else { return }
+        guard let free = FileSystemSpace.freeBytes(at: FolderPath.place(of: target)) else { return }
         guard free.subtracting(clamping: bytes) >= minimumFreeBytes else {
             let reserve =
                 minimumFreeBytes > 0 ? ", of which \(StoreFiles.size(minimumFreeBytes)) are to stay free" : ""
@@ -155,7 +155,7 @@ enum StoreFiles {
 
     /// The path with its folder's links resolved, so that two names of one file compare equal.
     static func canonical(_ path: String) -> String {
-        let folder = StagedFile.folder(of: path)
+        let folder = FolderPath.place(of: path)
         let name = (path as NSString).lastPathComponent
         guard let resolved = realpath(folder, nil) else { return path }
         defer { free(resolved) }

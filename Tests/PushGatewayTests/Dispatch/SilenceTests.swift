@@ -55,6 +55,22 @@ struct SilenceTests {
         }
     }
 
+    /// Reports nothing before its call is cancelled, and then something else at once.
+    private final class LateBackend: PushBackend {
+        let kind: BackendKind = "late"
+        let audience = BackendAudience(forms: [.topic])
+        let calls = Mutex(0)
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            calls.withLock { $0 += 1 }
+            await withTaskCancellationHandler {
+                while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+            } onCancel: {
+                report([DeliveryReport(request: 0, recipient: 0, outcome: SilenceTests.accepted)])
+            }
+        }
+    }
+
     /// Deaf to cancellation, as a plugin may be that waits for its library.
     private final class DeafBackend: PushBackend {
         let kind: BackendKind = "deaf"
@@ -116,6 +132,19 @@ struct SilenceTests {
             let attempts = try await rig.attemptLog(id)
             #expect(attempts.map { $0["reason"] } == ["no_answer"], "\(attempts)")
             try await rig.until { rig.dispatcher.workers.first?.inFlight == 0 }
+        }
+    }
+
+    @Test("is given up before its call is cancelled, so that what the cancelled call says changes nothing")
+    func givenUpFirst() async throws {
+        let backend = LateBackend()
+        try await DispatcherRig.run(["a": backend], queue: Self.queue) { rig in
+            let id = try await rig.accept(plan: DeliveryPlan(["a"], onUnknown: .stop))
+            try await rig.until { backend.calls.withLock { $0 } == 1 }
+            rig.time.advance(by: .seconds(121))
+            try await rig.expect(id, [.unknown: 1])
+            let attempts = try await rig.attemptLog(id)
+            #expect(attempts.map { $0["reason"] } == ["no_answer"], "\(attempts)")
         }
     }
 

@@ -12,7 +12,10 @@ extension DeliveryWorker {
         while !Task.isCancelled {
             let now = dependencies.time.steady
             let (hanging, earliest) = open.removeHanging(since: now.addingTimeInterval(-limit.inSeconds))
-            for batch in hanging { giveUp(batch) }
+            for entry in hanging {
+                giveUp(entry.batch)
+                entry.sending.cancel()
+            }
             let next = max((earliest ?? now).addingTimeInterval(limit.inSeconds), now.addingTimeInterval(0.001))
             try? await dependencies.time.sleep(until: next)
         }

@@ -6,7 +6,8 @@ internal import Synchronization
 ///
 /// They have numbers, and several are given up in the order of these: two runs of one simulation must not differ.
 final class OpenBatches: Sendable {
-    private struct Entry {
+    /// A batch and the call that sends it.
+    struct Entry {
         let batch: WorkerBatch
         let sending: Task<Void, Never>
     }
@@ -63,15 +64,16 @@ final class OpenBatches: Sendable {
     }
 
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
-    func removeHanging(since moment: Date) -> (hanging: [WorkerBatch], earliest: Date?) {
-        let (hanging, earliest) = state.withLock { state in
+    ///
+    /// Their calls go on: whoever takes them decides about what was not reported first, since a call that is cancelled may
+    /// report or end at once.
+    func removeHanging(since moment: Date) -> (hanging: [Entry], earliest: Date?) {
+        state.withLock { state in
             let hanging = state.entries.values.filter { $0.batch.lastReport <= moment }
                 .sorted { $0.batch.number < $1.batch.number }
             for entry in hanging { state.entries[entry.batch.number] = nil }
             return (hanging, state.entries.values.lazy.map(\.batch.lastReport).min())
         }
-        for entry in hanging { entry.sending.cancel() }
-        return (hanging.map(\.batch), earliest)
     }
 
     /// Cancels every call.

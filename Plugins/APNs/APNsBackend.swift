@@ -5,10 +5,10 @@ import Synchronization
 
 /// Apple Push Notification service: one (team, key or certificate, environment), over HTTP/2.
 ///
-/// The dispatcher, or a caller's own code, sends through it; everything Apple's rules ask for on the way (provider tokens,
-/// push types, limits, the meaning of refusals) happens here. It does not queue and does not retry, with one exception: a
-/// message refused for its connection's credential is sent once more on another connection within the same `send`.
-/// Source of all rules: Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
+/// The dispatcher, or a caller's own code, sends through it; everything Apple's rules ask for on the way (provider
+/// tokens, push types, limits, the meaning of refusals) happens here. It does not queue and does not retry, with one
+/// exception: a message refused for its connection's credential is sent once more on another connection within the same
+/// `send`. Source of all rules: Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
 public final class APNsBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "apns"
@@ -226,8 +226,8 @@ public final class APNsBackend: PushBackend {
         return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
     }
 
-    /// The token of the push type's kind: for the start of a Live Activity that of its attributes type, for what follows that
-    /// of the activity.
+    /// The token of the push type's kind: for the start of a Live Activity that of its attributes type, for what
+    /// follows that of the activity.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         guard let overrides = notification.overrides[Self.kind.rawValue] else {
             return notification.activity == nil ? TokenUse(.device) : nil

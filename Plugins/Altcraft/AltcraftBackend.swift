@@ -5,7 +5,8 @@ public import PushCore
 /// Altcraft: keeps a resource's push subscriptions, tells it what became of messages, and starts trigger campaigns.
 ///
 /// Altcraft sends its pushes itself, to the tokens that devices subscribed with. What is sent through here is a trigger
-/// campaign, whose template is in the platform; without one in the options nothing can be sent, and the audience is empty.
+/// campaign, whose template is in the platform; without one in the options nothing can be sent, and the audience is
+/// empty.
 public final class AltcraftBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "altcraft"

@@ -95,8 +95,8 @@ public struct AltcraftOptions: Sendable {
 
 /// How messages are sent: a trigger campaign of the platform, whose template takes the message's texts.
 ///
-/// The mobile endpoints cannot send. Source: Altcraft's developer guide, "Trigger launch (API call)" and "Profile import +
-/// trigger campaign launch", read 2026-11.
+/// The mobile endpoints cannot send. Source: Altcraft's developer guide, "Trigger launch (API call)" and "Profile
+/// import + trigger campaign launch", read 2026-11.
 public struct AltcraftCampaignOptions: Sendable {
     /// Which call starts the campaign.
     @nonexhaustive

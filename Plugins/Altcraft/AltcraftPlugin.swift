@@ -11,16 +11,19 @@ extension BackendFactory {
     /// - `auth` (map, required): `{ kind: rtoken, rtoken }`, or `{ kind: jwt, provider }` with one of
     ///   - `provider: url`: `url`, `secret`, `cache_seconds` (300);
     ///   - `provider: file`: `path` with `{user}` or `{device}`, `cache_seconds` (60);
-    ///   - `provider: command`: `command` (a list whose arguments may hold `{user}` and `{device}`), `cache_seconds` (300);
-    ///   - `provider: sign`: `alg` (`RS256`, `ES256`), `key` or `key_file`, `key_id`, `db_id`, `matching`, `field_name`,
-    ///     `ttl_seconds` (3600), `anonymous: { db_id, matching, field_name }` for devices without a user;
-    ///   and with each `check_subject` (`false`): whether a JWT whose `sub` is another user's is refused (542).
+    ///   - `provider: command`: `command` (a list whose arguments may hold `{user}` and `{device}`), `cache_seconds`
+    ///     (300);
+    ///   - `provider: sign`: `alg` (`RS256`, `ES256`), `key` or `key_file`, `key_id`, `db_id`, `matching`,
+    ///     `field_name`, `ttl_seconds` (3600), `anonymous: { db_id, matching, field_name }` for devices without a user;
+    ///     and with each `check_subject` (`false`): whether a JWT whose `sub` is another user's is refused (542).
     /// - `app_info` (map): `app_id`, `app_iid`, `app_ver`.
     /// - `provider_priority` (list of token services), `sync` (`true`), `event_codes` (`seed`, `current`).
-    /// - `retry` (map): `schedule` (`sdk`, `gateway`), `max_attempts` (16), `sweep_seconds` (10800), `also` (of 408, 429).
+    /// - `retry` (map): `schedule` (`sdk`, `gateway`), `max_attempts` (16), `sweep_seconds` (10800), `also` (of 408,
+    ///   429).
     /// - `on_remove` (`suspend`, `unsubscribe`, `nothing`), `profile_update` (`false`).
-    /// - `campaign` (map): `url`, `api_token`, `trigger_id`, `call` (`start`, `import_and_start`), `matching` (`profile_id`,
-    ///   `email`, `email_profile`, `phone`, `custom`), `field_name`, `resource_id`, `db_id`; without it nothing can be sent.
+    /// - `campaign` (map): `url`, `api_token`, `trigger_id`, `call` (`start`, `import_and_start`), `matching`
+    ///   (`profile_id`, `email`, `email_profile`, `phone`, `custom`), `field_name`, `resource_id`, `db_id`; without it
+    ///   nothing can be sent.
     /// - and those of ``CommonBackendOptions`` but `base_url`.
     public static let altcraft = BackendFactory(
         AltcraftBackend.kind,

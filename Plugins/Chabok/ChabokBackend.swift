@@ -3,9 +3,9 @@ public import PushCore
 
 /// Chabok: one app, by its REST API.
 ///
-/// Sends messages and notifications to users, channels, tags and everybody, keeps installations, tags and attributes. Chabok
-/// knows no idempotency key: a send whose answer was lost counts as one that must not be repeated, unless the options say
-/// otherwise. Source of all rules: the vendor's public documentation and clients, as of 2021.
+/// Sends messages and notifications to users, channels, tags and everybody, keeps installations, tags and attributes.
+/// Chabok knows no idempotency key: a send whose answer was lost counts as one that must not be repeated, unless the
+/// options say otherwise. Source of all rules: the vendor's public documentation and clients, as of 2021.
 public final class ChabokBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "chabok"

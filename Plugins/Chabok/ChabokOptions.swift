@@ -86,7 +86,8 @@ public struct ChabokOptions: Sendable {
     public var appName: String?
     /// For smart messages that bring none of their own.
     public var fallback: Fallback?
-    /// Whether a message may go to every user, and which channels reach all of them beside ``channel``, which all installations join.
+    /// Whether a message may go to every user, and which channels reach all of them beside ``channel``, which all
+    /// installations join.
     public var broadcast = BroadcastRule()
     /// Whether a message may go to every user of the app: ``broadcast``.
     public var allowsBroadcast: Bool {
@@ -128,8 +129,8 @@ public struct ChabokOptions: Sendable {
 
     /// Where the API of an app listens.
     ///
-    /// Source: chabok-docs and the vendor's clients, as of 2021: the sandbox does not depend on the app; in production the app's
-    /// id without its `-demo` is the host's first label, but for two ids of the vendor's own.
+    /// Source: chabok-docs and the vendor's clients, as of 2021: the sandbox does not depend on the app; in production
+    /// the app's id without its `-demo` is the host's first label, but for two ids of the vendor's own.
     public static func address(of appID: String?, in environment: Environment) -> HTTPBaseURL {
         let domain = "push.adpdigital.com"
         let app = appID?.split(separator: "/").first.map(String.init)

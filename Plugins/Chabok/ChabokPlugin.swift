@@ -10,11 +10,12 @@ extension BackendFactory {
     ///   oauth2_refresh`) stands in its place.
     /// - `token_placement` (`header`, `query`, `both`), `default_mechanism` (`message`, `notification`, `smart`),
     ///   `default_channel` (`default`), `app_name`: the title of notifications that have none.
-    /// - `display` (map): how the app sets its clients up, for what answers to clicks say that was shown: `silent` (false: nothing
-    ///   is shown), `channels` (map from a channel's name to `alert` (true) and `sound` (a file; empty for silence)).
+    /// - `display` (map): how the app sets its clients up, for what answers to clicks say that was shown: `silent`
+    ///   (false: nothing is shown), `channels` (map from a channel's name to `alert` (true) and `sound` (a file; empty
+    ///   for silence)).
     /// - `fallback` (map, for `smart`): `media` (`sms` or `email`), `delay` (seconds), `content`.
-    /// - `allow_broadcast` (false), `everyone_topics` (list): whether a message may go to every user of the app, and which
-    ///   channels reach all of them beside `default_channel`.
+    /// - `allow_broadcast` (false), `everyone_topics` (list): whether a message may go to every user of the app, and
+    ///   which channels reach all of them beside `default_channel`.
     /// - `strict` (false: what Chabok cannot express is a warning, else an error),
     ///   `resend_ambiguous` (false), `max_attempts` (3, for calls that are no sends), `rate_per_second` (10 requests),
     ///   `user_id_min_length` (1), `empty_target_as_string` (false), `forward_clicks` (false),

@@ -5,11 +5,12 @@ import Synchronization
 
 /// Firebase Cloud Messaging: one project, over the HTTP v1 API and HTTP/2.
 ///
-/// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of refusals
-/// are its business. It does not queue and does not retry, with one exception: a message whose access token was refused is
-/// sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`, `ios-firebase` and
-/// `web-firebase` (a text that begins with `fid:` is an installation ID), topics, and conditions, which are topics whose text holds
-/// quotation marks. Source of all rules: Firebase, "FCM HTTP v1 API" and the pages around it, read 2026-08.
+/// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of
+/// refusals are its business. It does not queue and does not retry, with one exception: a message whose access token
+/// was refused is sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`,
+/// `ios-firebase` and `web-firebase` (a text that begins with `fid:` is an installation ID), topics, and conditions,
+/// which are topics whose text holds quotation marks. Source of all rules: Firebase, "FCM HTTP v1 API" and the pages
+/// around it, read 2026-08.
 public final class FCMBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "fcm"
@@ -246,10 +247,11 @@ public final class FCMBackend: PushBackend {
         notification.overrides[Self.kind.rawValue].map { FCMOverrides($0).isRepeatHarmful } ?? false
     }
 
-    /// The sum of the stream limits that Google grants now, 100 before it has told; a quarter of it around quarter hours.
+    /// The sum of the stream limits that Google grants now, 100 before it has told; a quarter of it around quarter
+    /// hours.
     ///
-    /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. What is urgent goes
-    /// before what is not, so that a large send waits for it and not the other way round.
+    /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. What is urgent
+    /// goes before what is not, so that a large send waits for it and not the other way round.
     public var window: Int? {
         let granted = max(100, pool.status.streamLimit)
         return options.spreadsQuarterHours && Self.isNearQuarterHour(time.now) ? max(25, granted / 4) : granted

@@ -2,9 +2,11 @@ internal import Foundation
 public import PushCore
 
 extension FCMBackend {
-    /// Looks at credential and clock, fetches an access token, then asks Google with one dry run to a token that cannot exist.
+    /// Looks at credential and clock, fetches an access token, then asks Google with one dry run to a token that cannot
+    /// exist.
     ///
-    /// A refusal of the token is the answer hoped for: it comes after Google has accepted connection, credential and project.
+    /// A refusal of the token is the answer hoped for: it comes after Google has accepted connection, credential and
+    /// project.
     public func diagnose() async -> [Diagnosis] {
         var findings = [credentialFinding]
         let credential: AuthCredential

@@ -19,7 +19,8 @@ public struct FCMOptions: Sendable {
     public var credential: Credential
     /// The Firebase project's id, or its number.
     public var projectID: String
-    /// Where tokens are looked up, topics joined and APNs tokens imported; nil when that is not known, as with a simulator.
+    /// Where tokens are looked up, topics joined and APNs tokens imported; nil when that is not known, as with a
+    /// simulator.
     public var instanceIDEndpoint: HTTPEndpoint?
     /// The label that all messages carry in Firebase's analytics; nil for none.
     public var analyticsLabel: String?
@@ -106,7 +107,8 @@ extension FCMOptions {
         analyticsLabel = label
         self.staleAfter = staleAfter > .zero ? staleAfter : nil
         self.avoidsQuarterHours = avoidsQuarterHours
-        // A simulator's user must not change topics at Google by accident, and a strategy is for the backend's own address.
+        // A simulator's user must not change topics at Google by accident, and a strategy is for the backend's own
+        // address.
         let isGoogles = common.baseURL == nil && !section.has("auth")
         instanceIDEndpoint = instanceID ?? (isGoogles ? Self.instanceIDHost : nil)
     }

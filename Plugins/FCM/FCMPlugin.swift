@@ -11,8 +11,8 @@ extension BackendFactory {
     /// - `project_id` (string): The Firebase project, when it is not the service account's own.
     /// - `analytics_label` (string): A label that all messages carry.
     /// - `iid_url` (address): Where tokens are looked up and topics joined, if not at Google's host.
-    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether a message may go to topics and conditions that
-    ///   reach every installation of the app, and which topics do.
+    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether a message may go to topics and
+    ///   conditions that reach every installation of the app, and which topics do.
     /// - and those of ``CommonBackendOptions``: `base_url`, `ca_file`, `timeout` (10 to 300 s, default 15), `proxy`,
     ///   `max_connections`.
     public static let fcm = BackendFactory(

@@ -5,19 +5,19 @@ import Synchronization
 
 /// Huawei Push Kit: one app or project, over HTTPS.
 ///
-/// The dispatcher, or a caller's own code, sends through it; everything Huawei's rules ask for on the way (access tokens,
-/// batches of up to 1,000 recipients, the verdicts inside a successful answer, receipts) happens here. It does not queue
-/// and does not retry, but for what Huawei surely did not take: a request refused for its credential is sent once more with
-/// a fresh one, one refused for its size in parts, one refused for its urgency with less.
-/// Source of all rules: Huawei's "Push Kit" REST reference, read 2026-08.
+/// The dispatcher, or a caller's own code, sends through it; everything Huawei's rules ask for on the way (access
+/// tokens, batches of up to 1,000 recipients, the verdicts inside a successful answer, receipts) happens here. It does
+/// not queue and does not retry, but for what Huawei surely did not take: a request refused for its credential is sent
+/// once more with a fresh one, one refused for its size in parts, one refused for its urgency with less. Source of all
+/// rules: Huawei's "Push Kit" REST reference, read 2026-08.
 public final class HMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "hms"
 
     /// `hms`.
     public var kind: BackendKind { Self.kind }
-    /// Huawei's device tokens of Android and iOS, and topics, also as conditions such as `'news' in topics && 'fa' in topics`;
-    /// with v3 the tokens of HarmonyOS 5 and later, and nothing else.
+    /// Huawei's device tokens of Android and iOS, and topics, also as conditions such as
+    /// `'news' in topics && 'fa' in topics`; with v3 the tokens of HarmonyOS 5 and later, and nothing else.
     public let audience: BackendAudience
     /// The topics of the app; nil when its id is not known.
     public let topics: (any TopicManager)?
@@ -96,7 +96,8 @@ public final class HMSBackend: PushBackend {
             waiting.removeAll(where: \.isDryRun)
             if !dry.isEmpty { report(dry.flatMap { $0.reports(.accepted(Acceptance(isDryRun: true))) }) }
         }
-        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh credential.
+        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh
+        // credential.
         while !waiting.isEmpty {
             waiting = await round(waiting, started: started, report: report)
         }
@@ -249,7 +250,8 @@ public final class HMSBackend: PushBackend {
     /// True for messages that show nothing: no second copy can take the place of the first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 
-    /// Recipients on as many connections as there may be, a full request on each; less after Huawei has limited the flow.
+    /// Recipients on as many connections as there may be, a full request on each; less after Huawei has limited the
+    /// flow.
     public var window: Int? {
         max(1, Int(clamping: Double(options.common.maximumConnections * options.batchSize) * flow.share))
     }

@@ -91,7 +91,8 @@ public struct HMSOptions: Sendable {
 
     /// The pool for one of the endpoints: HTTP/1.1, as every client of Huawei's own has it.
     ///
-    /// An idle connection may have been closed by the peer, which shows only in the next request: it is kept 30 s, no more.
+    /// An idle connection may have been closed by the peer, which shows only in the next request: it is kept 30 s, no
+    /// more.
     func pool(_ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
         var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         common.apply(to: &pool)

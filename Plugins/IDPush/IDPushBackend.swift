@@ -2,10 +2,11 @@ import Foundation
 public import PushCore
 public import PushOneSignalDevices
 
-/// IDPush: registers devices with OneSignal over a host that is reachable where OneSignal is not, and sends through OneSignal.
+/// IDPush: registers devices with OneSignal over a host that is reachable where OneSignal is not, and sends through
+/// OneSignal.
 ///
-/// IDPush itself has no route that sends. With a sender, a OneSignal backend of the same app, devices that were registered here
-/// get messages from there; without one, sends are refused with a sentence that says what is missing.
+/// IDPush itself has no route that sends. With a sender, a OneSignal backend of the same app, devices that were
+/// registered here get messages from there; without one, sends are refused with a sentence that says what is missing.
 public final class IDPushBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "idpush"

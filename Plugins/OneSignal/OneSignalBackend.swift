@@ -7,8 +7,8 @@ import Synchronization
 /// OneSignal: one app, by its REST API.
 ///
 /// Sends to subscriptions, users, segments and tags in as few requests as the platform's limit allows, each with an
-/// idempotency key that stays the same over retries and restarts. A success code is no success: an answer without an id made
-/// nothing. Source of all rules: OneSignal's reference pages, read 2026-08.
+/// idempotency key that stays the same over retries and restarts. A success code is no success: an answer without an id
+/// made nothing. Source of all rules: OneSignal's reference pages, read 2026-08.
 public final class OneSignalBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "onesignal"
@@ -257,7 +257,8 @@ public final class OneSignalBackend: PushBackend {
             let found = ids.isEmpty ? count : ids.count
             warn("mass_refusal", "OneSignal calls \(found) of \(count) ids unsubscribed: is app_id right?")
         }
-        // Where a message was made, the ids that are named are the app's own. Where none was, a wrong app id looks the same.
+        // Where a message was made, the ids that are named are the app's own. Where none was, a wrong app id looks the
+        // same.
         let named = answer.id == nil ? count == 1 && wasRight ? Set(chunk.targets) : [] : ids
         for id in named {
             // A store that fails costs one more refusal next time.

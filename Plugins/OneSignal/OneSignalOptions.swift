@@ -53,7 +53,8 @@ public struct OneSignalOptions: Sendable {
     public var batchSize: Int?
     /// The segment that means everybody.
     public var everyoneSegment = "All"
-    /// Whether a message may go to every user, and which segments hold all of them beside OneSignal's own and ``everyoneSegment``.
+    /// Whether a message may go to every user, and which segments hold all of them beside OneSignal's own and
+    /// ``everyoneSegment``.
     public var broadcast = BroadcastRule()
     /// Whether device tokens are addressed as they are, which OneSignal advises against.
     public var allowsRawTokens = false

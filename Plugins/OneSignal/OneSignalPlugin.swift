@@ -10,9 +10,11 @@ extension BackendFactory {
     /// - `auth_scheme` (`auto`, `key`, `basic`), `device_api` (`users`, `players`).
     /// - `environment` (`production`, `development`, `ad_hoc`): for iOS tokens of devices that do not say.
     /// - `batch_size` (1 to 20000; 2000 with `players`), `everyone_segment` (`All`), `allow_raw_tokens`,
-    ///   `schedule_on_platform`, `reconcile` (`off`, `counts`), `max_messages_per_15min`, `request_limit` (a second, 150).
-    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether a message may go to every user of the app, and
-    ///   which segments hold all of them beside `everyone_segment`, `All` and those that OneSignal gives an app.
+    ///   `schedule_on_platform`, `reconcile` (`off`, `counts`), `max_messages_per_15min`, `request_limit` (a second,
+    ///   150).
+    /// - `allow_broadcast` (bool, default false), `everyone_topics` (list): whether a message may go to every user of
+    ///   the app, and which segments hold all of them beside `everyone_segment`, `All` and those that OneSignal gives
+    ///   an app.
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path.
     public static let oneSignal = BackendFactory(
         OneSignalBackend.kind,

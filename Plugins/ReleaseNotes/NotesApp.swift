@@ -62,7 +62,8 @@ public struct NotesApp: Sendable {
 public struct NotesOptions: Sendable {
     /// The apps, by id.
     public var apps: [String: NotesApp]
-    /// Where the gateway is seen from outside, without a slash at the end, for links in announcements; nil leaves them out.
+    /// Where the gateway is seen from outside, without a slash at the end, for links in announcements; nil leaves them
+    /// out.
     public var publicURL: String?
 
     /// Makes options.

@@ -2,8 +2,8 @@ import Logging
 public import PushCore
 public import PushModules
 
-/// Serves the release notes of apps: JSON for clients, a page for people, a text for terminals; takes versions and announces
-/// them to the devices that run older ones.
+/// Serves the release notes of apps: JSON for clients, a page for people, a text for terminals; takes versions and
+/// announces them to the devices that run older ones.
 public struct NotesModule: GatewayModule {
     /// `/v1/apps/`.
     public let prefix = "/v1/apps/"

@@ -1,12 +1,12 @@
 internal import Foundation
 public import PushCore
 
-/// Hands notifications to a service of one's own over HTTP: how a platform is added in any language, with no build of the
-/// gateway.
+/// Hands notifications to a service of one's own over HTTP: how a platform is added in any language, with no build of
+/// the gateway.
 ///
 /// The service takes `POST` requests with a batch of messages and answers 200 with an outcome for each. It checks the
-/// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer is
-/// lost comes again. The whole contract is in the article *Any language* of the documentation.
+/// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer
+/// is lost comes again. The whole contract is in the article *Any language* of the documentation.
 public final class ServiceBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "http"

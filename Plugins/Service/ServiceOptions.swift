@@ -15,7 +15,8 @@ public struct ServiceOptions: Sendable {
     public var batchSize: Int
     /// The largest message that the service takes, in bytes of its JSON, 256 to 1,048,576.
     public var maximumMessageBytes: Int
-    /// Whether a second copy of a message does harm: false where the service drops repeats of an id, as the contract asks.
+    /// Whether a second copy of a message does harm: false where the service drops repeats of an id, as the contract
+    /// asks.
     public var isRepeatHarmful: Bool
     /// How to connect.
     public var common: CommonBackendOptions

@@ -16,8 +16,8 @@ public struct NamedBackend: Sendable {
 
 /// Several backends that act as one: what ``FallbackBackend`` and ``FanOutBackend`` share.
 ///
-/// Abilities are those of all members together: what is set goes to every member that keeps such a thing, what is asked is
-/// answered by the first that knows.
+/// Abilities are those of all members together: what is set goes to every member that keeps such a thing, what is asked
+/// is answered by the first that knows.
 public protocol BackendGroup: PushBackend {
     /// The backends inside, in order.
     var members: [NamedBackend] { get }
@@ -38,7 +38,8 @@ extension BackendGroup {
         return all
     }
 
-    /// A message to every user is allowed where each member allows it that can address all its users; a member also refuses one by itself.
+    /// A message to every user is allowed where each member allows it that can address all its users; a member also
+    /// refuses one by itself.
     private var broadcast: BroadcastRule {
         let rules = members.map(\.backend.audience)
             .filter { !$0.forms.isDisjoint(with: [.topic, .tags, .everyone]) }

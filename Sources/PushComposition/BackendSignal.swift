@@ -1,6 +1,7 @@
 public import PushCore
 
-/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and the gateway's flow control go by.
+/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and the gateway's
+/// flow control go by.
 @nonexhaustive
 public enum BackendSignal: Sendable, Hashable {
     /// Nothing: the platform was not asked, or the fault is the account's.
@@ -11,13 +12,14 @@ public enum BackendSignal: Sendable, Hashable {
     case fails(reason: String)
     /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
-    /// The platform asked for a pause and named no time, or less than a second: single messages test when it takes one again.
+    /// The platform asked for a pause and named no time, or less than a second: single messages test when it takes one
+    /// again.
     case slow(reason: String, detail: String?)
     /// An operator must act.
     case park(reason: String, detail: String?)
 
-    /// The wait before the first single message after ``slow(reason:detail:)`` or ``park(reason:detail:)``; it doubles with each
-    /// that is refused.
+    /// The wait before the first single message after ``slow(reason:detail:)`` or ``park(reason:detail:)``; it doubles
+    /// with each that is refused.
     package static let firstWait = Duration.seconds(1)
     /// The longest such wait while the platform only asked for a pause.
     package static let longestSlowWait = Duration.seconds(60)
@@ -56,7 +58,8 @@ public enum GatewayReason {
 }
 
 extension DeliveryOutcome {
-    /// The signal of the outcome about its backend; ``PushComposition/BackendSignal/nothing`` where Chapar itself refused.
+    /// The signal of the outcome about its backend; ``PushComposition/BackendSignal/nothing`` where Chapar itself
+    /// refused.
     public var signal: BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works

@@ -3,8 +3,8 @@ public import PushCore
 
 /// A backend around another one, which changes when or how often it is used and nothing else.
 ///
-/// Whatever the wrapped backend can do is passed on, so that wrapping never loses an ability; a wrapper writes `send` and
-/// what it changes.
+/// Whatever the wrapped backend can do is passed on, so that wrapping never loses an ability; a wrapper writes `send`
+/// and what it changes.
 public protocol BackendWrapper: PushBackend {
     /// The backend inside.
     var wrapped: any PushBackend { get }

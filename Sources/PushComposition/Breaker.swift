@@ -3,7 +3,8 @@ public import PushCore
 
 /// Decides whether a backend is used at all: closed, open after too many failures, half open for a probe.
 ///
-/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's workers keep one for each backend.
+/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's workers keep one for each
+/// backend.
 public struct Breaker: Sendable {
     /// When it opens and for how long.
     public typealias Settings = BreakerSettings
@@ -101,8 +102,9 @@ public struct Breaker: Sendable {
 
     /// Takes the failure of messages that went in fewer requests.
     ///
-    /// The requests count as failures, so that one which carried many does not open it by itself; the share is one of messages. Requests of
-    /// several messages are few and may each last longer than ``Settings/window``: they count however far apart they fail, while none works.
+    /// The requests count as failures, so that one which carried many does not open it by itself; the share is one of
+    /// messages. Requests of several messages are few and may each last longer than ``Settings/window``: they count
+    /// however far apart they fail, while none works.
     @discardableResult
     package mutating func record(failure reason: String, messages: Int, requests: Int = 1, at now: Date) -> Change? {
         counts.add(failures: requests, failed: messages, at: now)
@@ -129,8 +131,8 @@ public struct Breaker: Sendable {
     @discardableResult
     public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
-    /// Lets a probe go at once, after which the wait is the first one again unless `keepingNext`; the reason for which it was open, or nil
-    /// when it was not.
+    /// Lets a probe go at once, after which the wait is the first one again unless `keepingNext`; the reason for which
+    /// it was open, or nil when it was not.
     package mutating func endCooldown(at now: Date, keepingNext: Bool = false) -> String? {
         if !keepingNext { nextCooldown = settings.cooldown }
         guard case .open(let until, let reason) = state, until > now else { return nil }
@@ -187,8 +189,8 @@ public struct Breaker: Sendable {
     }
 }
 
-/// Failures, the messages that failed with them, and answers of the last while, in ten slices of time: memory does not grow
-/// with the traffic.
+/// Failures, the messages that failed with them, and answers of the last while, in ten slices of time: memory does not
+/// grow with the traffic.
 struct RecentCounts: Sendable {
     private static let slices = 10
     private let span: Double

@@ -1,8 +1,8 @@
 internal import Foundation
 public import PushCore
 
-/// Lets only so many messages be under way at a time, and only so many wait, so that a slow backend cannot take all of a
-/// process's memory and time.
+/// Lets only so many messages be under way at a time, and only so many wait, so that a slow backend cannot take all of
+/// a process's memory and time.
 ///
 /// What finds no room is refused at once with `bulkhead_full` and retry advice.
 public struct BulkheadBackend: BackendWrapper {

@@ -4,8 +4,8 @@ public import PushCore
 
 /// Stops using a backend that fails, for a while, so that callers get an answer at once instead of a deadline each.
 ///
-/// While it is open every message is refused with `breaker_open` and the time of the next probe as retry advice. Failures
-/// are those of ``PushCore/DeliveryOutcome/signal``: a dead token is the platform at work.
+/// While it is open every message is refused with `breaker_open` and the time of the next probe as retry advice.
+/// Failures are those of ``PushCore/DeliveryOutcome/signal``: a dead token is the platform at work.
 public struct CircuitBreakingBackend: BackendWrapper {
     /// The backend that is watched.
     public let wrapped: any PushBackend
@@ -38,10 +38,12 @@ public struct CircuitBreakingBackend: BackendWrapper {
         core = Core(settings)
     }
 
-    /// How the breaker stands; its times are those of the clock's ``PushCore/TimeSource/steady`` side, as all that it decides by.
+    /// How the breaker stands; its times are those of the clock's ``PushCore/TimeSource/steady`` side, as all that it
+    /// decides by.
     public var state: Breaker.State { core.breaker.withLock { $0.state } }
 
-    /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its outcome.
+    /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its
+    /// outcome.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var rest = BatchIndex.all(in: requests)[...]
         while let first = rest.first {
@@ -95,7 +97,8 @@ public struct CircuitBreakingBackend: BackendWrapper {
 }
 
 extension Breaker {
-    /// Takes the signals of a group of answers; the messages that failed count as the fewest requests that can have carried them.
+    /// Takes the signals of a group of answers; the messages that failed count as the fewest requests that can have
+    /// carried them.
     fileprivate mutating func record(
         _ signals: [BackendSignal],
         _ batching: RequestBatching?,

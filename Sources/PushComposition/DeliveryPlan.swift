@@ -14,7 +14,8 @@ public struct DeliveryPlan: Sendable, Hashable {
         case stop
         /// Go on to the next backend.
         case next
-        /// Wait for ``DeliveryPlan/unknownWait`` for a status from the platform that it arrived, then go on to the next backend.
+        /// Wait for ``DeliveryPlan/unknownWait`` for a status from the platform that it arrived, then go on to the next
+        /// backend.
         case wait
     }
 
@@ -65,7 +66,8 @@ public struct DeliveryPlan: Sendable, Hashable {
         return text
     }
 
-    /// The backend of a step; of one that the plan does not have the nearest, and without a name for a plan without backends.
+    /// The backend of a step; of one that the plan does not have the nearest, and without a name for a plan without
+    /// backends.
     package func backend(at step: Int) -> String {
         backends.isEmpty ? "" : backends[min(max(0, step), backends.count - 1)]
     }

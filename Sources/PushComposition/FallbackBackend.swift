@@ -3,12 +3,13 @@ public import PushCore
 /// Several backends of which the next takes over when one cannot do it: a ``DeliveryPlan`` interpreted in memory.
 ///
 /// A recipient goes to the first backend that can address it. When that refuses for good, or its trouble outlasts the
-/// `fallbackDelay`, the next one gets its turn; after an attempt without an answer the plan's rule decides. A chain hands each
-/// backend its own kind of recipient: a raw token only ever goes to backends of its service, and a ``PushCore/Recipient/device(_:)``
-/// becomes the token of a service that the backend takes, by the ``RecipientResolver``.
+/// `fallbackDelay`, the next one gets its turn; after an attempt without an answer the plan's rule decides. A chain
+/// hands each backend its own kind of recipient: a raw token only ever goes to backends of its service, and a
+/// ``PushCore/Recipient/device(_:)`` becomes the token of a service that the backend takes, by the
+/// ``RecipientResolver``.
 ///
-/// Nothing is kept on disk: what waits when the process ends is lost. The gateway interprets the same plan with its place
-/// in the store.
+/// Nothing is kept on disk: what waits when the process ends is lost. The gateway interprets the same plan with its
+/// place in the store.
 public struct FallbackBackend: BackendGroup {
     /// `fallback`.
     public var kind: BackendKind { "fallback" }

@@ -15,7 +15,8 @@ public struct FanOutBackend: BackendGroup {
         case any
         /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
         ///
-        /// When some backends have taken the message, its advice is never to try again, since that would double it there.
+        /// When some backends have taken the message, its advice is never to try again, since that would double it
+        /// there.
         case all
     }
 

@@ -4,7 +4,8 @@ import PushCore
 
 /// One batch on its way through a plan: where each recipient stands, who waits for what, who has been reported.
 ///
-/// Every recipient is reported exactly once: by the verdict that ends it, or by ``endWaits()`` when nothing more is tried.
+/// Every recipient is reported exactly once: by the verdict that ends it, or by ``endWaits()`` when nothing more is
+/// tried.
 final class PlanRun: Sendable {
     private struct Job {
         let index: BatchIndex
@@ -264,8 +265,8 @@ final class PlanRun: Sendable {
         return plan.rules.decide(position, event, at: now, random: plan.random())
     }
 
-    /// The next step that can address the recipient: not with a token that is dead for certain, and in the other environment
-    /// only after the token was refused.
+    /// The next step that can address the recipient: not with a token that is dead for certain, and in the other
+    /// environment only after the token was refused.
     private func nextStep(_ job: Job, _ event: PlanEvent) -> Int? {
         var invalidation: Refusal.Invalidation?
         if case .answered(.refused(let refusal)) = event { invalidation = refusal.invalidation }

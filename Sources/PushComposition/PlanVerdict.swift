@@ -11,8 +11,8 @@ public struct PlanPosition: Sendable, Hashable {
     public var nextStep: Int?
     /// How many attempts were made before this one, over all steps.
     public var attempts: Int
-    /// When the first attempt was made, or is being made: ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit count
-    /// from here, since what waits for its time, or behind others, has failed at no backend.
+    /// When the first attempt was made, or is being made: ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit
+    /// count from here, since what waits for its time, or behind others, has failed at no backend.
     public var startedAt: Date
     /// When trying ends; nil for never.
     public var expiresAt: Date?
@@ -47,7 +47,8 @@ public enum PlanEvent: Sendable, Hashable {
     case answered(DeliveryOutcome)
     /// No attempt was made, for the step's backend cannot address the recipient: the device has no live token for it.
     case skipped(reason: String)
-    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the platform's status, or with nil when there was none.
+    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the platform's status, or with nil when there was
+    /// none.
     case waited(DeliveryState?)
 }
 

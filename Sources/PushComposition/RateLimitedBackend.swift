@@ -28,7 +28,8 @@ public struct RateLimitedBackend: BackendWrapper {
     ///   - pacing: The quota.
     ///   - maximumWait: How long a message may wait for its turn.
     ///   - maximumWaiting: How many messages may wait at a time; those above it are refused at once.
-    ///   - isUrgent: Which messages may use ``PushCore/Pacing/urgentShare``; those of high priority unless told otherwise.
+    ///   - isUrgent: Which messages may use ``PushCore/Pacing/urgentShare``; those of high priority unless told
+    ///     otherwise.
     ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,

@@ -24,8 +24,8 @@ public struct RecipientResolver: Sendable {
     /// - Parameters:
     ///   - deadline: How long a look-up may take.
     ///   - time: What the deadline is measured with.
-    ///   - tokens: The live tokens of devices by the devices' ids, the preferred ones first; devices that do not exist are
-    ///     left out. At most 1,000 ids at a time.
+    ///   - tokens: The live tokens of devices by the devices' ids, the preferred ones first; devices that do not exist
+    ///     are left out. At most 1,000 ids at a time.
     public init(
         deadline: Duration = .seconds(5),
         time: any TimeSource = SystemTime(),

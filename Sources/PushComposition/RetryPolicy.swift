@@ -3,8 +3,8 @@ import PushCore
 
 /// How often a delivery is tried and how long it waits in between.
 ///
-/// The wait is drawn at random below a bound that doubles (full jitter), so that what failed together does not come back
-/// together. What the platform asked for (`Retry-After`) is the floor, the random part comes on top.
+/// The wait is drawn at random below a bound that doubles (full jitter), so that what failed together does not come
+/// back together. What the platform asked for (`Retry-After`) is the floor, the random part comes on top.
 public struct RetryPolicy: Sendable, Hashable {
     /// The bound of the first wait.
     public var firstWait: Duration

@@ -1,8 +1,9 @@
 /// The states of one thing, the events that move it, and which moves are allowed.
 ///
-/// A table is written once, beside the states. Code asks it before it writes a state, tests ask it what to expect, and the
-/// documentation shows ``markdown`` and ``diagram``: none of the three can say something else than the others. It keeps no
-/// state and moves nothing itself. Look-ups are of a set, for paths that run once for each delivery, not for each byte.
+/// A table is written once, beside the states. Code asks it before it writes a state, tests ask it what to expect, and
+/// the documentation shows ``markdown`` and ``diagram``: none of the three can say something else than the others. It
+/// keeps no state and moves nothing itself. Look-ups are of a set, for paths that run once for each delivery, not for
+/// each byte.
 package struct StateTable<State: StateTableName, Event: StateTableName>: Sendable
 where State.RawValue == String, Event.RawValue == String {
     /// An event, the states in which it may happen and those it may lead to.

@@ -33,8 +33,8 @@ public final class NIOTransport: HTTPTransport {
 
     /// Makes a pool; nothing is opened before the first call.
     ///
-    /// Throws for certificates, keys and proxies that cannot work, for HTTP/2 without TLS, for HTTP/1.1 without the trait
-    /// `HTTP1`, and after ``shutdown(grace:)``.
+    /// Throws for certificates, keys and proxies that cannot work, for HTTP/2 without TLS, for HTTP/1.1 without the
+    /// trait `HTTP1`, and after ``shutdown(grace:)``.
     public func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
         try configuration.checkLimits()
         let onEnd: @Sendable (ObjectIdentifier) -> Void = { [weak self] id in self?.forget(id) }

@@ -4,7 +4,8 @@ public import NIOPosix
 public import PushCore
 import Synchronization
 
-/// What a program that sends from code needs besides its plugins: it owns the connections and the backends made over them.
+/// What a program that sends from code needs besides its plugins: it owns the connections and the backends made over
+/// them.
 ///
 /// ``run(logger:grace:group:isolation:_:)`` ends everything when its body ends, however that is:
 ///
@@ -15,8 +16,8 @@ import Synchronization
 /// }
 /// ```
 ///
-/// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is used
-/// after the end still reports an outcome for every recipient: refused, for nothing was sent.
+/// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
+/// used after the end still reports an outcome for every recipient: refused, for nothing was sent.
 public final class PushClient: Sendable {
     private typealias Owned = (name: String, backend: any PushBackend)
 
@@ -81,8 +82,8 @@ public final class PushClient: Sendable {
     ///
     /// - Parameters:
     ///   - name: The backend's name in logs.
-    ///   - state: Where it keeps small values over a restart, such as rotated credentials; nothing is kept unless given. The store of a
-    ///     gateway in the same program is one.
+    ///   - state: Where it keeps small values over a restart, such as rotated credentials; nothing is kept unless
+    ///     given. The store of a gateway in the same program is one.
     ///   - make: Makes it, with the context it gets from the client.
     /// - Returns: The backend.
     /// - Throws: What `make` throws, or `HTTPPoolError` after the client's end.
@@ -106,8 +107,9 @@ public final class PushClient: Sendable {
 
     /// Ends all backends at the same time, then whatever connections are left.
     ///
-    /// Messages under way get until `grace`; a backend that takes longer than a second beyond it is left behind and loses
-    /// its connections. Everyone who asks waits for the same end, with the first one's grace, also a cancelled task.
+    /// Messages under way get until `grace`; a backend that takes longer than a second beyond it is left behind and
+    /// loses its connections. Everyone who asks waits for the same end, with the first one's grace, also a cancelled
+    /// task.
     public func shutdown(grace: Duration = .seconds(5)) async {
         let end = state.withLock { state -> Task<Void, Never> in
             switch state {

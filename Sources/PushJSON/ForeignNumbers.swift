@@ -1,10 +1,10 @@
 /// Conversions and sums of numbers from outside: of an answer, a token, a caller, a stored row.
 ///
-/// Such numbers are `Int64`: ids, milliseconds, bytes, numbers of events. Swift's own conversions and sums end the process where
-/// the result does not fit. `.ci/conversions` forbids them, for `Int64` everywhere but in this file.
+/// Such numbers are `Int64`: ids, milliseconds, bytes, numbers of events. Swift's own conversions and sums end the
+/// process where the result does not fit. `.ci/conversions` forbids them, for `Int64` everywhere but in this file.
 ///
-/// They are inlinable, since every notification needs several of them: without that, other modules call them unspecialized, through
-/// witness tables.
+/// They are inlinable, since every notification needs several of them: without that, other modules call them
+/// unspecialized, through witness tables.
 extension FixedWidthInteger {
     /// The number without its fraction; beyond this type's range the nearest value within, 0 for what is no number.
     @inlinable package init(clamping value: Double) {
@@ -41,7 +41,8 @@ extension Int {
 }
 
 extension Duration {
-    /// The longest span that a foreign number becomes, a hundred years: sums and products of a few stay within a `Duration`.
+    /// The longest span that a foreign number becomes, a hundred years: sums and products of a few stay within a
+    /// `Duration`.
     package static let longest = Duration.seconds(3_155_760_000)
 
     /// As many seconds, at most ``longest`` either way; none for what is no number.

@@ -1,8 +1,8 @@
 /// Finds the members of a large object by their names, for ``JSONObject``.
 ///
-/// A table with open addressing, at most half full, of the members' places and 32 bits of their names' hashes. Swift seeds
-/// those in each process, so that names that collide cannot be chosen. Made for 900,000 names as well: what is built at once
-/// goes into the table in the table's order, since memory far apart costs more than everything else.
+/// A table with open addressing, at most half full, of the members' places and 32 bits of their names' hashes. Swift
+/// seeds those in each process, so that names that collide cannot be chosen. Made for 900,000 names as well: what is
+/// built at once goes into the table in the table's order, since memory far apart costs more than everything else.
 struct JSONNameIndex: Sendable {
     typealias Member = (name: String, value: JSONValue)
 

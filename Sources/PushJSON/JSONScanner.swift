@@ -17,9 +17,10 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
 
 /// Reads JSON front to back without building a tree, as strictly as RFC 8259 asks.
 ///
-/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. What is read may
-/// nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree is built, and
-/// so is text anywhere that would take quadratic time to compare: with more than 30 combining marks in a row.
+/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. What is read
+/// may nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree
+/// is built, and so is text anywhere that would take quadratic time to compare: with more than 30 combining marks in a
+/// row.
 public struct JSONScanner: ~Copyable {
     /// What the next value is.
     public enum Kind: Sendable {
@@ -158,8 +159,8 @@ public struct JSONScanner: ~Copyable {
 
     /// The text from `start` to ``offset``, which must be UTF-8.
     ///
-    /// Not `String(validating:as:)`, which is generic and looks its types up at run time. Text that is not UTF-8 is another
-    /// one after decoding, since decoding repairs it.
+    /// Not `String(validating:as:)`, which is generic and looks its types up at run time. Text that is not UTF-8 is
+    /// another one after decoding, since decoding repairs it.
     private func checked(_ start: Int, isASCII: Bool) throws(JSONSyntaxError) -> String {
         let bytes = UnsafeBufferPointer(rebasing: text[start..<offset])
         var value = String(decoding: bytes, as: UTF8.self)

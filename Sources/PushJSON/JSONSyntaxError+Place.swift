@@ -4,7 +4,8 @@ extension JSONSyntaxError {
     /// A text would take quadratic time to compare.
     static func tooManyMarks(at offset: Int) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: marks) }
 
-    /// A sentence for the sender of the document: the place as a JSON pointer and in bytes, what is wrong there, and what to do.
+    /// A sentence for the sender of the document: the place as a JSON pointer and in bytes, what is wrong there, and
+    /// what to do.
     ///
     /// Reads the document again up to the error.
     package func sentence(about document: [UInt8]) -> String {
@@ -17,7 +18,8 @@ extension JSONSyntaxError {
         return pointer == "#" ? "\(description)." : "\(description), in \(pointer)."
     }
 
-    /// The innermost value that the error stands in, as a JSON pointer (RFC 6901 in its URI fragment form, `#` for the whole document).
+    /// The innermost value that the error stands in, as a JSON pointer (RFC 6901 in its URI fragment form, `#` for the
+    /// whole document).
     package func pointer(in document: [UInt8]) -> String {
         var steps: [Step] = []
         var deeper = 0  // What a reader skips may nest as deep as it likes.

@@ -2,12 +2,13 @@ package import Foundation
 
 /// JSON values made of Swift values, for payloads that an app decodes with its own types.
 extension JSONValue {
-    /// The value as `JSONEncoder` writes it with its default settings, which is what `JSONDecoder` reads with its own: dates
-    /// are seconds since 2001, keys stay as they are.
+    /// The value as `JSONEncoder` writes it with its default settings, which is what `JSONDecoder` reads with its own:
+    /// dates are seconds since 2001, keys stay as they are.
     ///
     /// Members of objects are in the order of their names; a ``JSONValue`` stays as it is.
     ///
-    /// Throws what the value's `encode(to:)` throws, and `EncodingError` for what JSON cannot hold (an infinite number).
+    /// Throws what the value's `encode(to:)` throws, and `EncodingError` for what JSON cannot hold (an infinite
+    /// number).
     public init(encoding value: some Encodable) throws {
         if let value = value as? JSONValue {
             self = value

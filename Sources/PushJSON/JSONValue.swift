@@ -20,7 +20,8 @@ public enum JSONValue: Hashable, Sendable {
 
 /// The members of a JSON object, in order.
 ///
-/// Looking a member up costs the same however many there are: few are compared one by one, more are found by their hashes.
+/// Looking a member up costs the same however many there are: few are compared one by one, more are found by their
+/// hashes.
 public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequence {
     /// The most members that are compared one by one.
     static let mostCompared = 16

@@ -1,6 +1,7 @@
 public import Foundation
 
-/// Times as the API writes them: RFC 3339 in UTC with milliseconds, by integer arithmetic, since every event holds some.
+/// Times as the API writes them: RFC 3339 in UTC with milliseconds, by integer arithmetic, since every event holds
+/// some.
 public enum RFC3339 {
     /// Appends `2026-11-21T07:44:06.123Z` to a JSON document, as a string.
     public static func write(_ time: Date, to writer: inout JSONWriter) {
@@ -20,7 +21,8 @@ public enum RFC3339 {
         }
     }
 
-    /// Reads a time of the years 1 to 9999 with any offset and up to nine digits of a second's fraction; nil for anything else.
+    /// Reads a time of the years 1 to 9999 with any offset and up to nine digits of a second's fraction; nil for
+    /// anything else.
     public static func parse(_ text: String) -> Date? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),

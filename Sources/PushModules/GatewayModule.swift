@@ -130,8 +130,8 @@ public struct ModuleProblem: Error, Sendable {
 
 /// What a module may ask of the gateway it is part of.
 public protocol ModuleGate: Sendable {
-    /// A page of the devices of the app with this name, in the order of registration; a gateway with one app gives that one's,
-    /// whatever the name.
+    /// A page of the devices of the app with this name, in the order of registration; a gateway with one app gives that
+    /// one's, whatever the name.
     ///
     /// - Throws: `PushError.Code.invalidRequest` when the gateway has several apps and none of this name.
     func devices(of app: String, after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage

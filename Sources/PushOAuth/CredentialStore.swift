@@ -30,7 +30,8 @@ public protocol CredentialStore: Sendable {
     /// What ``keepUsedSeed(_:)`` was last given; nil when there is nothing, or the store keeps no such thing.
     func usedSeed() async throws(OAuth2Error) -> String?
 
-    /// Keeps the fingerprint of a configured credential that is used up, beside the credential and also when there is none.
+    /// Keeps the fingerprint of a configured credential that is used up, beside the credential and also when there is
+    /// none.
     func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error)
 }
 
@@ -135,8 +136,8 @@ public actor StateCredentialStore: CredentialStore {
     ///
     /// - Parameters:
     ///   - state: Where the credential is kept.
-    ///   - marks: Where the fingerprint of a used-up credential is kept, which must be readable without a key; by default
-    ///     with the credential.
+    ///   - marks: Where the fingerprint of a used-up credential is kept, which must be readable without a key; by
+    ///     default with the credential.
     ///   - name: The backend's name.
     public init(_ state: any StateStore, marks: (any StateStore)? = nil, name: String) {
         self.state = state
@@ -224,8 +225,8 @@ public actor StateCredentialStore: CredentialStore {
 /// Loads from a store, and from a credential of the configuration (the seed) while the store is empty.
 ///
 /// A refreshed credential goes into the store, never back into the configuration. A seed whose refresh token has been
-/// replaced or refused is used up: it does not come back when the store is emptied, nor after a restart if the store keeps
-/// ``CredentialStore/usedSeed()``. Another seed, after a new log-in, is taken up.
+/// replaced or refused is used up: it does not come back when the store is emptied, nor after a restart if the store
+/// keeps ``CredentialStore/usedSeed()``. Another seed, after a new log-in, is taken up.
 public struct ChainedCredentialStore: CredentialStore {
     private let first: any CredentialStore
     private let seed: OAuthCredential?
@@ -310,7 +311,8 @@ extension OAuthCredential {
 }
 
 extension OAuthCredential {
-    /// The credential that `PREFIX_ACCESS_TOKEN`, `PREFIX_REFRESH_TOKEN` and `PREFIX_EXPIRES_IN` hold; nil without the first.
+    /// The credential that `PREFIX_ACCESS_TOKEN`, `PREFIX_REFRESH_TOKEN` and `PREFIX_EXPIRES_IN` hold; nil without the
+    /// first.
     ///
     /// A seed for ``ChainedCredentialStore``: an environment cannot be written to.
     public init?(environment: [String: String], prefix: String, now: Date) {

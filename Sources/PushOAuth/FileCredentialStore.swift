@@ -3,9 +3,9 @@ import PushCore
 
 /// Keeps the credential in a file of its own, readable by its owner only.
 ///
-/// Written to a temporary file beside it and renamed, so that a crash leaves the old or the new one. A file that others can
-/// read is refused. Several processes may share it: a lock file beside it keeps them from refreshing at the same time, and
-/// the kernel gives the lock up when a process dies.
+/// Written to a temporary file beside it and renamed, so that a crash leaves the old or the new one. A file that others
+/// can read is refused. Several processes may share it: a lock file beside it keeps them from refreshing at the same
+/// time, and the kernel gives the lock up when a process dies.
 public struct FileCredentialStore: CredentialStore {
     private let path: String
     private let style: OAuthCredential.KeyStyle

@@ -21,7 +21,8 @@ public enum OAuth2Error: Error, Sendable, Hashable {
     case unsupportedTokenType
     /// The store of credentials failed.
     case storeFailed(String)
-    /// The stored credential is encrypted with a key that is not at hand: an operator must give the key, or log in again.
+    /// The stored credential is encrypted with a key that is not at hand: an operator must give the key, or log in
+    /// again.
     case credentialSealed(String)
     /// The caller was cancelled.
     case cancelled

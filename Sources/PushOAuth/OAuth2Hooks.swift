@@ -23,8 +23,8 @@ public struct OAuth2TokenRequest: Sendable {
 
 /// What an app may change about the refresh of tokens, and what it is notified of: IDMoya's delegate.
 ///
-/// Every member has a default, so that an empty conformance is a whole one. Notices arrive in order, after the state they
-/// speak of is in force; they are not awaited, so a hook may send requests through the same strategy.
+/// Every member has a default, so that an empty conformance is a whole one. Notices arrive in order, after the state
+/// they speak of is in force; they are not awaited, so a hook may send requests through the same strategy.
 ///
 /// | the original's `idMoyaOAuth…` | here |
 /// | --- | --- |
@@ -35,8 +35,8 @@ public struct OAuth2TokenRequest: Sendable {
 /// | `Handler_ShouldLogoutCurrentUser` | ``shouldDropCredential(_:)`` |
 /// | `Handler_StoredOAuthObject`, `_StoreNewOAuthObject`, `_RemoveCurrentOAuthObject` | ``CredentialStore`` |
 public protocol OAuth2Hooks: Sendable {
-    /// The request that refreshes `credential`; it may go to another endpoint than that of the settings, and never carries the token
-    /// in a header field unless it is written into the request here.
+    /// The request that refreshes `credential`; it may go to another endpoint than that of the settings, and never
+    /// carries the token in a header field unless it is written into the request here.
     func refreshRequest(for credential: OAuthCredential, settings: OAuth2Settings) throws(OAuth2Error)
         -> OAuth2TokenRequest
     /// Where requests carry the token: under these addresses and nowhere else.
@@ -54,7 +54,8 @@ public protocol OAuth2Hooks: Sendable {
 }
 
 extension OAuth2Hooks {
-    /// POST to the settings' endpoint with `grant_type`, `client_id`, `refresh_token` and, as set, the old access token.
+    /// POST to the settings' endpoint with `grant_type`, `client_id`, `refresh_token` and, as set, the old access
+    /// token.
     public func refreshRequest(
         for credential: OAuthCredential,
         settings: OAuth2Settings

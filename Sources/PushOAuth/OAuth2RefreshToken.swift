@@ -3,9 +3,10 @@ public import PushCore
 
 /// Bearer tokens that are refreshed with a refresh token, for any backend that uses HTTP.
 ///
-/// The server's form of IDMoya's OAuth handler. A refused request causes one refresh, however many were refused with it; a
-/// refusal of a token that has been replaced in the meantime causes none. A new credential is stored before anybody gets it.
-/// Give it to an ``PushCore/AuthorizedPool`` or ``PushCore/AuthorizedTransport``, which add the token to requests and repeat refused ones once.
+/// The server's form of IDMoya's OAuth handler. A refused request causes one refresh, however many were refused with
+/// it; a refusal of a token that has been replaced in the meantime causes none. A new credential is stored before
+/// anybody gets it. Give it to an ``PushCore/AuthorizedPool`` or ``PushCore/AuthorizedTransport``, which add the token
+/// to requests and repeat refused ones once.
 public actor OAuth2RefreshToken: AuthStrategy {
     /// What has happened so far.
     public struct Counters: Sendable, Hashable {
@@ -196,7 +197,8 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     /// Sends a call with the token, and once more after a refresh if it is refused: at most two exchanges.
     ///
-    /// Any answer but a refusal is handed over as it is, also 403, 404 and 5xx. A call outside the base goes out as it is.
+    /// Any answer but a refusal is handed over as it is, also 403, 404 and 5xx. A call outside the base goes out as it
+    /// is.
     public func send(
         _ call: HTTPCall,
         to endpoint: HTTPEndpoint,

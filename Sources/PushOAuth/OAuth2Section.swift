@@ -6,12 +6,13 @@ extension AuthKind {
     /// Bearer tokens that are refreshed with a refresh token, for any backend.
     ///
     /// ## Configuration keys
-    /// - `client_id` (string, required). `client_secret` (secret), `client_auth` (`none`, `basic`, `post`; default `none`).
+    /// - `client_id` (string, required). `client_secret` (secret), `client_auth` (`none`, `basic`, `post`; default
+    ///   `none`).
     /// - `base_url` (address): What requests must lie under to carry the token; the backend's own address by default.
     /// - `token_path` (string, default `api/oauth2/token`) under the base, or `token_url` (address) anywhere.
     /// - `body_encoding` (`json`, `form`), `send_access_token` (default true), `extra_parameters` (map of texts).
-    /// - `early_refresh` (seconds, 60), `statuses` (list, `[401]`), `max_refreshes` (5), `refresh_window` (seconds, 30),
-    ///   `refresh_timeout` (seconds, 20), `cooldown` (list of seconds).
+    /// - `early_refresh` (seconds, 60), `statuses` (list, `[401]`), `max_refreshes` (5), `refresh_window` (seconds,
+    ///   30), `refresh_timeout` (seconds, 20), `cooldown` (list of seconds).
     /// - `access_token`, `refresh_token` (secret), `expires_in` (seconds): The credential to begin with.
     /// - `store` (map): `kind` (`state`, `file`, `memory`), for a file `path`, `key_style` (`long`, `original`),
     ///   `allow_insecure_permissions`. By default the gateway's own store.

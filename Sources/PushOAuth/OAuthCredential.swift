@@ -47,9 +47,10 @@ extension OAuthCredential {
     ///
     /// - Parameters:
     ///   - json: `access_token`, `expires_in`, `refresh_token`, `token_type`, `scope`, `created_at`.
-    ///   - createdAt: When it was asked for. A `created_at` inside counts only for what is no live answer: give nil then.
-    ///   - previous: The credential it replaces; its refresh token and its scope stay in force when the answer has none (RFC 6749
-    ///     sections 6 and 5.1).
+    ///   - createdAt: When it was asked for. A `created_at` inside counts only for what is no live answer: give nil
+    ///     then.
+    ///   - previous: The credential it replaces; its refresh token and its scope stay in force when the answer has none
+    ///     (RFC 6749 sections 6 and 5.1).
     /// - Throws: ``OAuth2Error/malformedResponse(key:)`` that names the key, or ``OAuth2Error/unsupportedTokenType``.
     public init(
         json: JSONValue,
@@ -147,8 +148,8 @@ extension OAuthCredential {
     /// How a credential is written to a store.
     @nonexhaustive
     public enum KeyStyle: String, Sendable, CaseIterable {
-        /// The keys that IDMoya keeps in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime must be
-        /// known.
+        /// The keys that IDMoya keeps in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime
+        /// must be known.
         case original
         /// The keys of a token endpoint's answer, with `created_at`.
         case long

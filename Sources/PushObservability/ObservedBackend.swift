@@ -10,11 +10,11 @@ internal import Synchronization
 /// | `push_client_messages` | counter: messages, by what became of them | `backend`, `kind`, `outcome`, `reason` |
 /// | `push_client_send_duration` | timer: from a `send` to its last outcome | `backend`, `kind` |
 ///
-/// `outcome` is `accepted`, `refused` or `unknown`; `reason` is the platform's own and empty for what was accepted. A span
-/// `send NAME` of the kind `client` is made for each `send` while a tracer is active, below the caller's own span; see
-/// [what it holds](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/): `messaging.system` is the backend's
-/// kind, `messaging.destination.name` its name, `messaging.batch.message_count` how many messages, `chapar.accepted`,
-/// `chapar.refused` and `chapar.unknown` what became of them, `error.type` the first reason.
+/// `outcome` is `accepted`, `refused` or `unknown`; `reason` is the platform's own and empty for what was accepted. A
+/// span `send NAME` of the kind `client` is made for each `send` while a tracer is active, below the caller's own span;
+/// see [what it holds](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/): `messaging.system` is
+/// the backend's kind, `messaging.destination.name` its name, `messaging.batch.message_count` how many messages,
+/// `chapar.accepted`, `chapar.refused` and `chapar.unknown` what became of them, `error.type` the first reason.
 ///
 /// A gateway counts and traces its own deliveries: there a backend needs no such wrapper.
 public struct ObservedBackend: BackendWrapper {

@@ -4,8 +4,9 @@ internal import Tracing
 
 /// A span of swift-distributed-tracing around messages that a backend is handed, until the last of them is answered.
 ///
-/// Used by ``ObservedBackend`` and by the gateway's delivery workers. While no tracer is active it costs one look-up a batch.
-/// Names and attributes follow OpenTelemetry's conventions for messaging; no recipient and no content is ever among them.
+/// Used by ``ObservedBackend`` and by the gateway's delivery workers. While no tracer is active it costs one look-up a
+/// batch. Names and attributes follow OpenTelemetry's conventions for messaging; no recipient and no content is ever
+/// among them.
 package enum SendSpan {
     /// Runs `send`, within a span when a tracer is active.
     ///

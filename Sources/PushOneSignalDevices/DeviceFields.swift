@@ -57,7 +57,8 @@ package struct DeviceFields {
         }
     }
 
-    /// The token as OneSignal's user model wants it: white space gone, and for APNs the brackets of a printed `Data` too.
+    /// The token as OneSignal's user model wants it: white space gone, and for APNs the brackets of a printed `Data`
+    /// too.
     package var plainToken: String {
         kind == .iOS
             ? token.filter { !$0.isWhitespace && $0 != "<" && $0 != ">" }.lowercased()

@@ -3,8 +3,8 @@ import Synchronization
 
 /// A store of records with an index in memory of the devices that turned messages off.
 ///
-/// A device enters the index when a record that says so is loaded or saved; after a restart that is the next message. The
-/// registrars ask it whether a device is to be registered at all.
+/// A device enters the index when a record that says so is loaded or saved; after a restart that is the next message.
+/// The registrars ask it whether a device is to be registered at all.
 package final class WatchedPlayers: PlayerStore {
     /// The most devices in the index; a further one replaces any other.
     private static let capacity = 100_000

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// All simulators together, as `chapar sandbox` and `chapar demo` start them.
 ///
-/// ``writeFiles(to:gatewayPort:kinds:sections:)`` leaves everything a gateway needs in a directory: the authority to trust,
-/// a signing key, a configuration file that sends to these simulators.
+/// ``writeFiles(to:gatewayPort:kinds:sections:)`` leaves everything a gateway needs in a directory: the authority to
+/// trust, a signing key, a configuration file that sends to these simulators.
 public final class Sandbox: Sendable {
     /// How the sandbox is set up.
     public struct Configuration: Sendable {
@@ -131,7 +131,8 @@ public final class Sandbox: Sendable {
     /// The base URL of the control API.
     public var controlURL: String { "http://127.0.0.1:\(control.withLock { $0?.port } ?? 0)" }
 
-    /// Writes the authority's certificate, each platform's credentials (readable by the owner only) and a configuration file.
+    /// Writes the authority's certificate, each platform's credentials (readable by the owner only) and a configuration
+    /// file.
     ///
     /// - Parameters:
     ///   - directory: Made when it is not there. Files of the same names are replaced.

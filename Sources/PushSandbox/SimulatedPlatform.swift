@@ -51,7 +51,8 @@ struct SandboxBackend: Sendable {
     /// The kind that its keys name.
     var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
 
-    /// The kinds that a gateway must know to read it: its own, and those that sections of it are called after, as `onesignal` of IDPush.
+    /// The kinds that a gateway must know to read it: its own, and those that sections of it are called after, as
+    /// `onesignal` of IDPush.
     var neededKinds: Set<BackendKind> { Set(keys.map { BackendKind(rawValue: $0.key) } + [kind]) }
 
     /// The lines of the file.

@@ -18,8 +18,8 @@ public struct PostgresLook: Sendable, Hashable {
     public var mayChange: Bool
     /// The gateways that are alive, by their names.
     public var nodes: [String]
-    /// Who holds the oldest snapshot, which keeps dead rows from being cleaned up: a session, a prepared transaction, a replication slot
-    /// or a standby; nil when there is none.
+    /// Who holds the oldest snapshot, which keeps dead rows from being cleaned up: a session, a prepared transaction, a
+    /// replication slot or a standby; nil when there is none.
     public var oldestSnapshot: Snapshot?
     /// How the database or the role is set up in a way that does harm.
     public var weaknesses: [Weakness] = []
@@ -88,7 +88,7 @@ public struct PostgresLook: Sendable, Hashable {
         )
     }
 
-    /// So many connections a gateway opens, one for the erasure of a user included.
+    /// The number of connections that a gateway opens, including one for the erasure of a user.
     static let connectionsOfNode: Int64 = 13
 
     /// Reads what does harm to so many gateways.

@@ -4,8 +4,9 @@ public import PushCore
 
 /// How a PostgreSQL database is reached: what the configuration's `store` section says, checked.
 ///
-/// A connection off the machine is encrypted and its server's name checked (`sslmode=verify-full`) unless the URL says otherwise.
-/// The password may stand in the URL, but belongs into ``password``, which comes from the environment or a file.
+/// A connection off the machine is encrypted and its server's name checked (`sslmode=verify-full`) unless the URL says
+/// otherwise. The password may stand in the URL, but belongs into ``password``, which comes from the environment or a
+/// file.
 public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// A URL that is not to be used, and what to write instead.
     public struct Mistake: Error, Hashable, CustomStringConvertible {
@@ -38,7 +39,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var password: Secret?
     /// A statement that takes longer is given up, and the connection with it.
     public var statementTimeout = Duration.seconds(30)
-    /// Whether statements are prepared once for each connection; not behind a pooler that shares connections by the transaction.
+    /// Whether statements are prepared once for each connection; not behind a pooler that shares connections by the
+    /// transaction.
     public var preparesStatements = true
     /// What this gateway is called among those that share the database.
     public var nodeName = ProcessInfo.processInfo.hostName
@@ -50,14 +52,15 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     public var maximumWaiting = 5_000_000
     /// The schema that all tables are in; it is made when it is missing.
     ///
-    /// A name that needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not as the server's own do
-    /// (`pg_`). A store with another name does not open.
+    /// A name that needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not
+    /// as the server's own do (`pg_`). A store with another name does not open.
     public var schema = "chapar"
-    /// So many changes of devices may wait for the planner; above it changes are refused.
+    /// The most changes of devices that may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000
     /// A look for what was due long ago that takes less is no burden; longer where tests run on a machine that is busy.
     var cheapLook = PortionedLooks.cheap
-    /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the usual size.
+    /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the
+    /// usual size.
     var pagesOfPortion: Int64 = 4_096
     /// The number of claims that a transaction gives back, takes over or hands over at most.
     var claimsOfPortion: Int64 = 5_000
@@ -71,7 +74,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - url: As libpq reads it; several hosts may stand in it.
     ///   - password: In place of the URL's.
-    /// - Throws: ``Mistake``, which names the part and what to write, and never the password, nor what may be a part of it.
+    /// - Throws: ``Mistake``, which names the part and what to write, and never the password, nor what may be a part of
+    ///   it.
     public init(url: String, password: Secret? = nil) throws(Mistake) {
         guard url.hasPrefix("postgres://") || url.hasPrefix("postgresql://") else {
             throw Mistake(description: "must begin with postgres://, as in postgres://chapar@db.example.org/chapar")
@@ -93,7 +97,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         found["application_name"] = found["application_name"] ?? "chapar"
         found["connect_timeout"] = found["connect_timeout"] ?? "5"
         found["client_encoding"] = "UTF8"
-        // A host that is gone says nothing: without these what is written to it would be waited for as long as the system likes.
+        // A host that is gone says nothing: without these what is written to it would be waited for as long as the
+        // system likes.
         found["tcp_user_timeout"] = "30000"
         found["keepalives_idle"] = "30"
         found["keepalives_interval"] = "10"
@@ -111,8 +116,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
 
     /// The channel of notifications, as statements write it, which get the schema's name by ``inSchema(_:)``.
     ///
-    /// The server takes 63 bytes. With a longer name of the schema it is that name alone, which no other schema's channel can be: a name
-    /// without quotes has no dot.
+    /// The server takes 63 bytes. With a longer name of the schema it is that name alone, which no other schema's
+    /// channel can be: a name without quotes has no dot.
     var channel: String { schema.utf8.count > Self.longestOfChannel ? schema : "chapar.work" }
     private static let longestOfChannel = 63 - ".work".utf8.count
 
@@ -133,7 +138,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Refuses what libpq would read otherwise than it is meant: an `@` or `/` of a password that is taken for the end of it.
+    /// Refuses what libpq would read otherwise than it is meant: an `@` or `/` of a password that is taken for the end
+    /// of it.
     ///
     /// Nothing of the text is repeated but a keyword where no `@` follows: any other part may be one of the password.
     private static func check(_ url: String) throws(Mistake) {

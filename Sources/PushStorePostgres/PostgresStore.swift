@@ -6,9 +6,9 @@ internal import Synchronization
 
 /// The store for several gateways: tables in a PostgreSQL database that all of them share.
 ///
-/// Each kind of work has a connection on a thread of its own, so that a slow reading holds up no commit. What comes while a
-/// transaction is under way shares the next one. A node claims under a lease of its own, kept by the database's clock; when it dies,
-/// another takes over its work. It asks no plugin and sends nothing.
+/// Each kind of work has a connection on a thread of its own, so that a slow reading holds up no commit. What comes
+/// while a transaction is under way shares the next one. A node claims under a lease of its own, kept by the database's
+/// clock; when it dies, another takes over its work. It asks no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     let core: StoreCore
     /// For changes of devices.
@@ -42,8 +42,8 @@ public final class PostgresStore: NotificationStore {
     ///   - time: In place of the database's clock: for tests.
     ///   - logger: For what happens without a caller.
     /// - Returns: The open store.
-    /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.newer` when a newer version of the
-    ///   program has changed it, `StoreError.full` when it cannot be reached now.
+    /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.newer` when a newer
+    ///   version of the program has changed it, `StoreError.full` when it cannot be reached now.
     public static func open(
         _ options: PostgresOptions,
         time: (any TimeSource)? = nil,
@@ -68,7 +68,8 @@ public final class PostgresStore: NotificationStore {
         return store
     }
 
-    /// Opens every connection: one that finds no room at the server later would stop all of its work, for as long as others have it.
+    /// Opens every connection: one that finds no room at the server later would stop all of its work, for as long as
+    /// others have it.
     private func connect() async throws(PostgresError) {
         let connections =
             core.connections + [registry, outbox, registryReader, quotas] + (options.pollsOnly ? [] : [listener])

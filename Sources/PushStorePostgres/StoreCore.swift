@@ -25,7 +25,8 @@ final class StoreCore: Sendable {
     let leaseHealth: LeaseHealth
     let outboxSignals: OutboxSignals
     let sessions = NodeSessions()
-    /// The backends of the gateway's configuration, once it has said so, and the number of the node in whose row they stand.
+    /// The backends of the gateway's configuration, once it has said so, and the number of the node in whose row they
+    /// stand.
     let declared = Mutex<(backends: [String], node: Int64)?>(nil)
 
     /// For what keeps the store going: partitions, removal, other nodes.
@@ -110,8 +111,8 @@ final class StoreCore: Sendable {
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
     }
 
-    /// The highest number that any node can have given out by now, and no lower than one that is stored; this node gives out higher ones
-    /// from now on.
+    /// The highest number that any node can have given out by now, and no lower than one that is stored; this node
+    /// gives out higher ones from now on.
     func newestDelivery(stored: Int64) -> Int64 {
         let now = time.steady
         return node.withLock { node in
@@ -166,7 +167,8 @@ final class StoreCore: Sendable {
     /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
     static let smallestJump: Int64 = 1_000
 
-    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock ``NodeLease`` does.
+    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock
+    /// ``NodeLease`` does.
     func followWallClock() async throws(PostgresError) {
         guard databaseTime == nil else { return }
         let (wall, steady) = time.reading
@@ -192,8 +194,8 @@ final class StoreCore: Sendable {
         if !missing.isEmpty { try await partitions.make(missing, on: connection) }
     }
 
-    /// Reads flows again after a connection was lost, and forgets what was noted: a standby that took over may lack what was written last,
-    /// and give the numbers of flows to others.
+    /// Reads flows again after a connection was lost, and forgets what was noted: a standby that took over may lack
+    /// what was written last, and give the numbers of flows to others.
     ///
     /// - Returns: Whether the connection was lost.
     @discardableResult
@@ -207,7 +209,8 @@ final class StoreCore: Sendable {
         return true
     }
 
-    /// Whether a transaction may succeed when it is done again: it met another one, or lacks a partition, which is made before it then.
+    /// Whether a transaction may succeed when it is done again: it met another one, or lacks a partition, which is made
+    /// before it then.
     func mayRepeat(_ error: PostgresError) -> Bool {
         if error.lacksPartition { partitions.forget() }
         return error.isConflict || error.lacksPartition
@@ -284,7 +287,8 @@ final class StoreCore: Sendable {
 
     // MARK: Rows
 
-    /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications' rows have.
+    /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications'
+    /// rows have.
     func claim(
         _ statement: String,
         _ parameters: [PostgresValue],

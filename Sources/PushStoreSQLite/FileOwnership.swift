@@ -8,8 +8,8 @@ import Synchronization
 /// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a
 /// second descriptor of it would drop the locks that SQLite holds there.
 ///
-/// The file says which process has the lock and, while a gateway does (``beginRun(at:committed:)``), since when (``LockNote``). Only an
-/// orderly end removes this time, so the next gateway finds it after any other end.
+/// The file says which process has the lock and, while a gateway does (``beginRun(at:committed:)``), since when
+/// (``LockNote``). Only an orderly end removes this time, so the next gateway finds it after any other end.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
     /// The note that the file holds at the end of this ownership.
@@ -81,16 +81,18 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Notes that the run takes requests: it tells of the one before it, of which nothing is left once it has ended in order.
+    /// Notes that the run takes requests: it tells of the one before it, of which nothing is left once it has ended in
+    /// order.
     func noteServing() { lasting.withLock { $0.broken = nil } }
 
-    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as after a death of
-    /// the process.
+    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as
+    /// after a death of the process.
     func release(isInOrder: Bool = true) {
         descriptor.withLock { descriptor in
             if let open = descriptor {
                 if isInOrder { lasting.withLock { $0 }.write(to: open) }
-                // Said aloud: a child process that is just being started shares the lock until it has become another program.
+                // Said aloud: a child process that is just being started shares the lock until it has become another
+                // program.
                 flock(open, LOCK_UN)
                 close(open)
             }

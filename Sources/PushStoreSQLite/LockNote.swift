@@ -9,9 +9,9 @@ package import PushQueue
 ///     broken off: 4242 since 2026-11-25T08:00:00.000Z
 ///     committed: 90210
 ///
-/// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its process and
-/// beginning, until a later run that took requests has ended; the number of an event that is committed, which a later start must find.
-/// Older versions write and read the first line alone.
+/// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its
+/// process and beginning, until a later run that took requests has ended; the number of an event that is committed,
+/// which a later start must find. Older versions write and read the first line alone.
 struct LockNote: Sendable {
     private static let running = "running since "
     private static let brokenOff = "broken off: "
@@ -58,9 +58,11 @@ struct LockNote: Sendable {
 
     /// Writes the note in place of what is there, and lets it survive a loss of power.
     ///
-    /// When a note cannot be written, the next gateway does not learn of an end that was not in order, and nothing else is lost.
+    /// When a note cannot be written, the next gateway does not learn of an end that was not in order, and nothing else
+    /// is lost.
     ///
-    /// With `isLasting` false it survives a death of the process only: a disk that loses it with the power may have lost what it speaks of.
+    /// With `isLasting` false it survives a death of the process only: a disk that loses it with the power may have
+    /// lost what it speaks of.
     func write(to descriptor: Int32, isLasting: Bool = true) {
         var text = process.map { "\($0)\n" } ?? "\n"
         if let runSince { text += "\(Self.running)\(RFC3339.string(runSince))\n" }
@@ -76,7 +78,8 @@ struct LockNote: Sendable {
 extension StoreLook {
     /// The last run of a gateway on a store that did not end in order: killed, ended by a fault, or without power.
     ///
-    /// It is known until a later run that took requests has ended in order. A run that still goes on does not count. Nil also without a store.
+    /// It is known until a later run that took requests has ended in order. A run that still goes on does not count.
+    /// Nil also without a store.
     package static func brokenRun(of path: String) -> BrokenRun? {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -86,8 +89,8 @@ extension StoreLook {
         return note.broken
     }
 
-    /// Whether a process is gone, or does nothing more: one that was killed has its number until its memory is given back and its
-    /// parent has asked for its end.
+    /// Whether a process is gone, or does nothing more: one that was killed has its number until its memory is given
+    /// back and its parent has asked for its end.
     private static func hasEnded(_ process: Int32) -> Bool {
         func isGone() -> Bool { kill(process, 0) != 0 && errno == ESRCH }
         guard !isGone() else { return true }

@@ -4,10 +4,10 @@ import PushCore
 
 /// Makes the write-ahead log durable again before SQLite opens a database.
 ///
-/// After a sync that failed, the system may take pages of the log for written that are not: reads see them, and no later sync
-/// writes them. A process that ended then left a log that is whole in memory only. What the next one commits behind such pages
-/// would be lost with the power, and if the power is lost while they are copied to the database, that has a part of a
-/// transaction, and no log the rest. What is written once more, the next sync writes.
+/// After a sync that failed, the system may take pages of the log for written that are not: reads see them, and no
+/// later sync writes them. A process that ended then left a log that is whole in memory only. What the next one commits
+/// behind such pages would be lost with the power, and if the power is lost while they are copied to the database, that
+/// has a part of a transaction, and no log the rest. What is written once more, the next sync writes.
 ///
 /// It comes before SQLite, which copies the log also when a connection is closed because something else failed.
 enum LogRewrite {

@@ -5,8 +5,8 @@ import PushQueue
 
 /// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
 ///
-/// ``SQLiteStore`` makes it once, before the commit loop begins. It brings the schema up to date, gives rows to what was
-/// staged, and marks what was claimed when the last process ended as possibly sent.
+/// ``SQLiteStore`` makes it once, before the commit loop begins. It brings the schema up to date, gives rows to what
+/// was staged, and marks what was claimed when the last process ended as possibly sent.
 struct OpenedStore: Sendable {
     /// A flow with what waits in it.
     struct FoundFlow: Sendable {
@@ -35,10 +35,11 @@ struct OpenedStore: Sendable {
     var highestID: Int64 = 0
     var lastLease: Int64 = 0
 
-    /// So many connections read at a time.
+    /// The number of connections that read at once.
     static let readers = 4
 
-    /// Opens the database, brings its tables up to date, of which it tells `report`, and marks what a dead owner had claimed.
+    /// Opens the database, brings its tables up to date, of which it tells `report`, and marks what a dead owner had
+    /// claimed.
     static func open(
         _ options: SQLiteStoreOptions,
         time: any TimeSource = SystemTime(),
@@ -73,8 +74,8 @@ struct OpenedStore: Sendable {
                 var opened = OpenedStore()
                 opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
                 opened.givesPagesBack = try Self.letGivePagesBack(db)
-                // What is removed is overwritten in pages that are written anyway. Pages that become free keep it until an
-                // erasure gives them back; where they cannot be given back, they are overwritten as well.
+                // What is removed is overwritten in pages that are written anyway. Pages that become free keep it until
+                // an erasure gives them back; where they cannot be given back, they are overwritten as well.
                 try db.execute(sql: "PRAGMA secure_delete = \(opened.givesPagesBack ? "FAST" : "ON")")
                 try db.inTransaction(.immediate) {
                     try Self.writeOutStagedRows(db)
@@ -99,7 +100,8 @@ struct OpenedStore: Sendable {
         if try db.value(named: CopyMark.name) != nil { throw CopyMark.refusal(path) }
     }
 
-    /// Throws for a small value that no question could read: every part of the gateway keeps some, and writes them at its end.
+    /// Throws for a small value that no question could read: every part of the gateway keeps some, and writes them at
+    /// its end.
     ///
     /// The types stand in the rows, so that SQLite reads no long value.
     private static func checkState(_ db: Database) throws(StoreError) {
@@ -116,8 +118,9 @@ struct OpenedStore: Sendable {
 
     /// Makes sure that a commit survives what it is to survive, or that the store does not open.
     private static func makeDurable(_ db: Database, _ options: SQLiteStoreOptions) throws {
-        // GRDB takes the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it fail. With
-        // a rollback pending a power failure could undo the last commit, since the folder is not synced after each.
+        // GRDB takes the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it
+        // fail. With a rollback pending a power failure could undo the last commit, since the folder is not synced
+        // after each.
         guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
             throw StoreError.failed("cannot open the store \(options.path): the disk let it make no write-ahead log")
         }
@@ -223,13 +226,15 @@ struct OpenedStore: Sendable {
 
     /// Continues the steady time by the time that has passed since the last write; it never goes back.
     ///
-    /// As long as the machine has not been started again its own count of time says what has passed, whatever the clock was set to
-    /// meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts as no time that has passed.
-    /// So a clock that is wrong holds nothing up and, set on the same machine, ends nothing.
+    /// As long as the machine has not been started again its own count of time says what has passed, whatever the clock
+    /// was set to meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts
+    /// as no time that has passed. So a clock that is wrong holds nothing up and, set on the same machine, ends
+    /// nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
         let (now, base) = time.reading
         let wall = now.millisecondsSince1970
-        // How far it is ahead of this process's steady time: rounded once, where two rounded times may be a millisecond further apart.
+        // How far it is ahead of this process's steady time: rounded once, where two rounded times may be a millisecond
+        // further apart.
         let ahead = Date(timeIntervalSince1970: now.timeIntervalSince(base)).millisecondsSince1970
         let marks = try db.statement("SELECT name, value FROM marks")
         var saved: [String: Int64] = [:]
@@ -262,7 +267,8 @@ struct OpenedStore: Sendable {
         shift = steady.subtracting(clamping: wall.subtracting(clamping: ahead))
     }
 
-    /// So far apart the clocks may be for having been read one after the other and in whole milliseconds; no clock is set by so little.
+    /// The largest difference, in milliseconds, between clocks that are read one after the other. No clock is set by so
+    /// little.
     private static let readingError: Int64 = 50
 
     /// The times that numbers can be made of, in milliseconds since 1970.
@@ -270,8 +276,8 @@ struct OpenedStore: Sendable {
 
     /// Takes up the flows with what waits in each.
     ///
-    /// The first due time is only a bound from which a flow reads its rows on disk. So a damaged one, which SQLite turns into a number,
-    /// refuses no start: the row is passed over, and logged, when the flow reads it.
+    /// The first due time is only a bound from which a flow reads its rows on disk. So a damaged one, which SQLite
+    /// turns into a number, refuses no start: the row is passed over, and logged, when the flow reads it.
     private mutating func countWaiting(_ db: Database) throws {
         let rows = try db.statement(
             """

@@ -7,9 +7,10 @@ import Synchronization
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
-/// Calls hand commands to one thread that writes (`CommitLoop`, which says how a commit works) and wait for their answers,
-/// so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the process died is
-/// known from the file. Reads go to the file through connections of their own. It asks no plugin and sends nothing.
+/// Calls hand commands to one thread that writes (`CommitLoop`, which says how a commit works) and wait for their
+/// answers, so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the
+/// process died is known from the file. Reads go to the file through connections of their own. It asks no plugin and
+/// sends nothing.
 public final class SQLiteStore: NotificationStore, ServingNotes {
     let core: StoreCore
     private let end = ThreadEnd()
@@ -62,9 +63,11 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
-    /// Refuses a store that lacks what the last run had committed: SQLite passes over a write-ahead log that is damaged, cut or gone.
+    /// Refuses a store that lacks what the last run had committed: SQLite passes over a write-ahead log that is
+    /// damaged, cut or gone.
     ///
-    /// A commit that need not survive a loss of power (``SQLiteStoreOptions/Durability/normal``) may be missing after one.
+    /// A commit that need not survive a loss of power (``SQLiteStoreOptions/Durability/normal``) may be missing after
+    /// one.
     private static func compare(
         _ opened: OpenedStore,
         with ownership: FileOwnership,
@@ -270,7 +273,8 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
             if foldLog() { rename(log, log + ".replaced") }
         case .file: try? pool.close()
         case .logContent:
-            // Kept open, since SQLite copies the log at the last close: into a file that is whole as of the last checkpoint.
+            // Kept open, since SQLite copies the log at the last close: into a file that is whole as of the last
+            // checkpoint.
             _ = Unmanaged.passRetained(pool)
         }
         if let found {
@@ -281,8 +285,8 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         closed.signal()
     }
 
-    /// Moves what the write-ahead log holds into the file, so that the file alone is the store, and closes the connections; false when the
-    /// log still has something.
+    /// Moves what the write-ahead log holds into the file, so that the file alone is the store, and closes the
+    /// connections; false when the log still has something.
     private func foldLog() -> Bool {
         defer { try? pool.close() }
         do {

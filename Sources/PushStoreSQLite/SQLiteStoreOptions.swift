@@ -27,36 +27,38 @@ public struct SQLiteStoreOptions: Sendable {
     ///
     /// Room that was freed inside the file counts as free. What was accepted goes on being worked off.
     public var maximumBytes: Int64 = 0
-    /// So many deliveries may wait at once; above it no new work is taken.
+    /// The most deliveries that may wait; above it new work is refused.
     public var maximumWaiting = 5_000_000
     /// While so many rows wait for the writer no new work is taken.
     ///
     /// Bounds memory when the disk is slow. What comes while fewer wait is taken whole, so that a large batch finds its
     /// way in beside many small ones; the bound is exceeded by one batch at most.
     package var maximumQueuedRows = 50_000
-    /// So many bytes of messages may wait for the writer; above it no new work is taken.
+    /// The most bytes of messages that may wait for the writer; above it new work is refused.
     package var maximumQueuedBytes = 48 << 20
-    /// So many changes of devices may wait for the outbox planner; above it devices cannot be changed.
+    /// The most changes of devices that may wait for the outbox planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000
     /// About so many rows go into one commit, which bounds how long a call waits behind others.
     package var rowsPerCommit = 1_000
-    /// So long a commit waits at most for more rows to share it, while commits are small and follow each other closely.
+    /// The longest time that a commit waits for more rows to share it, while commits are small and follow each other
+    /// closely.
     ///
     /// Zero for never. A store with little to do commits at once; see `GroupCommit`.
     package var longestGathering = Duration.microseconds(1_500)
-    /// So many deliveries of each backend, caller and priority are kept in memory, ready to be claimed; the others wait on
-    /// disk.
+    /// The most deliveries of each backend, caller and priority that are kept in memory, ready to be claimed; the
+    /// others wait on disk.
     package var windowCapacity = 4_096
-    /// So many bytes the deliveries that wait in memory may take together, but for a small part that each backend, caller
-    /// and priority may always have.
+    /// The most bytes that deliveries kept in memory may take together, besides a small part for each backend, caller
+    /// and priority.
     package var windowBytes = 64 << 20
-    /// So many deliveries are read from disk at once when a window runs low.
+    /// The number of deliveries that are read from disk at once when a window runs low.
     package var pageSize = 512
-    /// So long the answer to new work waits at most while its flow is handed more than is claimed.
+    /// The longest time that the answer to new work is delayed while its flow is handed more than is claimed.
     ///
-    /// Zero for no pauses. Callers who post as fast as they are answered are kept from driving deliveries out of memory.
+    /// Zero for no pauses. Callers who post as fast as they are answered are kept from driving deliveries out of
+    /// memory.
     package var longestPause = Duration.milliseconds(200)
-    /// So many events are kept in memory for live readers.
+    /// The number of events that are kept in memory for live readers.
     package var eventsInMemory = 4_096
     /// The page cache of the writer, in bytes.
     public var cacheBytes = 16 << 20
@@ -67,17 +69,17 @@ public struct SQLiteStoreOptions: Sendable {
     public var pageBytes = 8_192
     /// After so many pages of write-ahead log they are moved into the database file.
     public var checkpointPages = 4_000
-    /// So many bytes the write-ahead log keeps once it was moved.
+    /// The number of bytes that the write-ahead log keeps after a checkpoint.
     package var logBytes = 40 << 20
     /// With so many bytes of write-ahead log, which somebody who reads for long keeps from being moved, no new work is
     /// taken.
     package var largestLogBytes: Int64 = 512 << 20
-    /// So many waiting deliveries are looked at by one search for expired ones.
+    /// The most waiting deliveries that one search for expired ones reads.
     package var expiryScan = 20_000
     /// Tells the free bytes of the file system that holds a path; nil when it cannot.
     package var freeBytes: @Sendable (_ path: String) -> Int64? = FileSystemSpace.freeBytes
 
-    /// So many rows one read transaction of a search looks at.
+    /// The most rows that one read transaction of a search reads.
     ///
     /// A longer one would keep the write-ahead log from starting over.
     var rowsPerScan = 1_000
@@ -88,6 +90,7 @@ public struct SQLiteStoreOptions: Sendable {
     /// The most pages the file may have; for tests of a disk that is really full.
     var maximumPages: Int?
 
-    /// Makes options with the defaults for a file; of a symbolic link for the file that it leads to, whose lock two stores share.
+    /// Makes options with the defaults for a file; of a symbolic link for the file that it leads to, whose lock two
+    /// stores share.
     public init(path: String) { self.path = FileLink.target(of: path) }
 }

@@ -109,14 +109,15 @@ final class StoreObservers: Sendable {
     func removeAll() { observers.withLock { $0 = [] } }
 }
 
-/// Remembers whether the last commit worked, for `health`, and logs failures of the store, no more often than is useful.
+/// Remembers whether the last commit worked, for `health`, and logs failures of the store, no more often than is
+/// useful.
 final class StoreStatus: Sendable {
     private struct Failure {
         var sentence: String
         var at: Int64
     }
 
-    /// So long a failure counts when no commit follows it.
+    /// The time, in milliseconds, for which a failure counts when no commit follows it.
     ///
     /// It must end: a gateway that takes no work would never
     /// commit again.

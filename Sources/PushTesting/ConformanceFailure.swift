@@ -131,8 +131,8 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     ///
     /// - Parameter subject: What is checked.
     /// - Returns: What was not asked, and what to give for it; nil when all of it was.
-    /// - Throws: ``ConformanceFailure`` with the promise, what was seen, why it matters and the source; else what the subject
-    ///   threw.
+    /// - Throws: ``ConformanceFailure`` with the promise, what was seen, why it matters and the source; else what the
+    ///   subject threw.
     @discardableResult
     public func run(_ subject: Subject) async throws -> ConformanceSkip? {
         let skip = skip(for: subject)

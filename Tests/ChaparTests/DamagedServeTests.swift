@@ -22,8 +22,8 @@ struct DamagedServeTests {
         case ended(Program.Result)
     }
 
-    /// A table, a column and a value for each part that a gateway reads: other types, bytes that are no text, ends of the
-    /// range.
+    /// A table, a column and a value for each part that a gateway reads: other types, bytes that are no text, ends of
+    /// the range.
     private static let values = [
         ("deliveries", "state", "'x'"), ("deliveries", "due", "9223372036854775807"),
         ("deliveries", "content", "x'FF'"), ("deliveries", "recipient", "x'FF'"), ("deliveries", "plan", "'x'"),
@@ -118,7 +118,8 @@ struct DamagedServeTests {
         return load.accepted.prefix(2).map(\.id) + [id]
     }
 
-    /// Copies the folder of the gateway that has ended, and damages the copy's store; nil when no row can be damaged so.
+    /// Copies the folder of the gateway that has ended, and damages the copy's store; nil when no row can be damaged
+    /// so.
     private static func plant(_ damage: Damage, number: Int, _ rig: SandboxRig) async throws -> URL? {
         let name = rig.folder.lastPathComponent + "-\(number)"
         let copy = rig.folder.deletingLastPathComponent().appending(path: name)

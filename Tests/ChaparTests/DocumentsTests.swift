@@ -3,8 +3,8 @@ import PushCore
 import PushSandbox
 import Testing
 
-/// Holds the README and the pages under docs/ to what the program does: commands are run, configurations checked, code compared with
-/// the examples.
+/// Holds the README and the pages under docs/ to what the program does: commands are run, configurations checked, code
+/// compared with the examples.
 ///
 /// A block's info string says what is done with it:
 ///
@@ -61,7 +61,8 @@ struct DocumentsTests {
         }
     }
 
-    /// Runs the commands of a block: one shell, so that a variable lives on; a mark after each command parts their output.
+    /// Runs the commands of a block: one shell, so that a variable lives on; a mark after each command parts their
+    /// output.
     private static func run(_ block: Block, of page: String, port: String, in folder: URL) async throws {
         let path =
             Program.url.deletingLastPathComponent().path + ":" + (ProcessInfo.processInfo.environment["PATH"] ?? "")
@@ -229,7 +230,8 @@ struct Block: Sendable {
         return Set(kinds + sections)
     }
 
-    /// The commands of a console block with what they print; a quotation or a `\` carries a command on to the next line.
+    /// The commands of a console block with what they print; a quotation or a `\` carries a command on to the next
+    /// line.
     var commands: [Command] {
         var commands: [Command] = []
         var isOpen = false

@@ -8,8 +8,9 @@ import Testing
 
 /// What stands in the pages between `<!-- generated: WHAT -->` and `<!-- end -->` is made from the code's own tables.
 ///
-/// With `CHAPAR_WRITE_DOCUMENTS` set (`.ci/docs --write`) the tests write the pages; without it a page that is out of date fails. In a table
-/// of keys the last column, what a key means, is written by hand and stays; a key without it fails.
+/// With `CHAPAR_WRITE_DOCUMENTS` set (`.ci/docs --write`) the tests write the pages; without it a page that is out of
+/// date fails. In a table of keys the last column, what a key means, is written by hand and stays; a key without it
+/// fails.
 @Suite(
     "The generated parts of the documents",
     .timeLimit(.minutes(2)),
@@ -174,7 +175,8 @@ struct ConfigurationKeys {
         var standard: String
     }
 
-    /// Every key once, in the order of reading; names that users choose read `NAME`, places of lists `[]`, a backend its kind.
+    /// Every key once, in the order of reading; names that users choose read `NAME`, places of lists `[]`, a backend
+    /// its kind.
     private(set) var all: [ConfigKey] = []
     private var places: [String: Int] = [:]
 
@@ -244,7 +246,8 @@ struct ConfigurationKeys {
         return isFree(whole) ? nil : whole
     }
 
-    /// Maps that no configuration opened, so that nobody knows what is in them; what every kind takes is opened for one of them.
+    /// Maps that no configuration opened, so that nobody knows what is in them; what every kind takes is opened for one
+    /// of them.
     var unopened: [String] {
         let common = common
         func open(_ path: String) -> String {
@@ -282,8 +285,8 @@ struct ConfigurationKeys {
             || key.hasPrefix("backends.idpush.onesignal.")
     }
 
-    /// The rows of a section: `the file`, `backends` (what every kind takes), `auth` (of `oauth2_refresh`), `access` (the file's `auth`), `backends.apns` (what it takes
-    /// besides, or otherwise), `server` and so on.
+    /// The rows of a section: `the file`, `backends` (what every kind takes), `auth` (of `oauth2_refresh`), `access`
+    /// (the file's `auth`), `backends.apns` (what it takes besides, or otherwise), `server` and so on.
     func rows(of section: String) -> [Row] { Self.grouped(unordered(section)) }
 
     /// What stands in a map follows the map.

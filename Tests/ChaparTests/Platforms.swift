@@ -8,8 +8,8 @@ import Testing
 
 /// The platforms of the program under test, by their kinds, and its modules, by their sections.
 ///
-/// A plugin can be deleted from the tree: its folder, its targets and its line of registration. What needs it here is then
-/// left out, and nothing else.
+/// A plugin can be deleted from the tree: its folder, its targets and its line of registration. What needs it here is
+/// then left out, and nothing else.
 enum Platforms {
     /// What the program has.
     static let registered: Set<String> = {

@@ -84,7 +84,8 @@ struct SeedsDocumentTests {
         for row in try Self.rows() where row.cells.count == 3 {
             for name in row.names(1) {
                 let path = name.prefix { $0.isLetter || $0.isNumber || $0 == "_" || $0 == "." }
-                // A type, or a member of one: routes, keys of a configuration and words of the platform are something else.
+                // A type, or a member of one: routes, keys of a configuration and words of the platform are something
+                // else.
                 guard let first = path.first, first.isUppercase, first.isASCII, path.contains(where: \.isLowercase),
                     path.endIndex == name.endIndex || name[path.endIndex] == "("
                 else { continue }

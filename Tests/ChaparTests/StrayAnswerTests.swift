@@ -12,13 +12,16 @@ import Testing
 /// One odd answer among a thousand good ones stops the other 999 for no longer than 2 s, unless it names a time
 /// (`Retry-After`), or the platform's own documents ask for a pause of the project, the account or the lane.
 ///
-/// Every row of every platform's rejections is tried, and every failure below HTTP. Pauses of a part of a project are not seen here:
-/// * FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, for half a second the first time (`FCMPartialPausesTests`).
+/// Every row of every platform's rejections is tried, and every failure below HTTP. Pauses of a part of a project are
+/// not seen here:
+/// * FCM's `THIRD_PARTY_AUTH_ERROR` stops the tokens of one vendor, for half a second the first time
+///   (`FCMPartialPausesTests`).
 /// * Its quota of topics stops topics for at least a minute, as Firebase asks (Best practices for sending at scale).
 /// * HMS's 80100017 stops one topic.
 ///
-/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`; OneSignal, IDPush, Chabok and Altcraft as a whole, and
-/// over sockets, in `StrayBackendTests`. IDPush sends through OneSignal, whose rows are its own.
+/// Answers without a reason, and tokens that cannot be had, are in `StrayStatusTests`; OneSignal, IDPush, Chabok and
+/// Altcraft as a whole, and over sockets, in `StrayBackendTests`. IDPush sends through OneSignal, whose rows are its
+/// own.
 @Suite("One odd answer among a thousand good ones", .timeLimit(.minutes(2)))
 struct StrayAnswerTests {
     /// The rows that stop a backend for longer, each with the document that asks for it.
@@ -29,10 +32,11 @@ struct StrayAnswerTests {
             "Huawei, Push Kit, downlink message API: 503 is the flow control of the app or the system, so send less",
     ]
 
-    /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are accepted.
+    /// How many of a thousand messages have ended after 2 s, when one of them gets the outcome and the others are
+    /// accepted.
     ///
-    /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform works. Where a request
-    /// carries several messages, all of the one with that place get the outcome.
+    /// The odd answer comes last of those that are under way with it, so that no other one shows that the platform
+    /// works. Where a request carries several messages, all of the one with that place get the outcome.
     static func ended(beside outcome: DeliveryOutcome, at place: Int, perRequest: Int = 1) -> Int {
         let time = ManualTime()
         let end = time.steady.addingTimeInterval(2)

@@ -9,14 +9,15 @@ import Testing
 @testable import PushGateway
 @testable import chapar
 
-/// What `StrayStatusTests` asks of verdicts, asked of whole backends, which keep something of an answer until the next send:
-/// OneSignal, IDPush in front of it, Chabok and Altcraft.
+/// What `StrayStatusTests` asks of verdicts, asked of whole backends, which keep something of an answer until the next
+/// send: OneSignal, IDPush in front of it, Chabok and Altcraft.
 ///
 /// The documents ask for no pause without `Retry-After` there, so there is no row that stops a backend:
 /// * OneSignal, REST API, rate limits: a 429 always names its time. One without it holds the app's quota for a second.
 /// * Chabok documents no limit; Altcraft's developer guide neither.
 ///
-/// Limits that the operator sets (`rate_per_second`, `app_message_limit`) are the gateway's own, no answer of a platform.
+/// Limits that the operator sets (`rate_per_second`, `app_message_limit`) are the gateway's own, no answer of a
+/// platform.
 @Suite("One odd status among a thousand good answers, through whole backends", .timeLimit(.minutes(2)))
 struct StrayBackendTests {
     /// A kind and its section.

@@ -6,8 +6,8 @@ import Testing
 @testable import PushFCM
 @testable import PushHMS
 
-/// What `StrayAnswerTests` asks of the rows of rejections, asked of answers that have no row: a status alone, as of something on the
-/// way, and an access token that cannot be had.
+/// What `StrayAnswerTests` asks of the rows of rejections, asked of answers that have no row: a status alone, as of
+/// something on the way, and an access token that cannot be had.
 @Suite("One odd status among a thousand good answers", .timeLimit(.minutes(2)), .about("apns", "fcm", "hms"))
 struct StrayStatusTests {
     /// The statuses that stop a backend for longer, each with the document that asks for it.

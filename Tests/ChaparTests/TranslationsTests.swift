@@ -36,7 +36,8 @@ struct TranslationsTests {
         page.text.split(separator: "\n").filter { $0.hasPrefix("|") }.map { $0.count { $0 == "|" } }
     }
 
-    /// The files that links lead to, without the other languages; a picture in the page's own language counts as the English one.
+    /// The files that links lead to, without the other languages; a picture in the page's own language counts as the
+    /// English one.
     private static func targets(_ page: Page) -> [String] {
         page.links.map { $0.path.replacing(#/\.(fa|ru)\.png$/#, with: ".png") }.filter { !$0.hasPrefix("README") }
             .sorted()

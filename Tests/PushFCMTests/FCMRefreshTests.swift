@@ -7,7 +7,8 @@ import Testing
 
 @testable import PushFCM
 
-/// `auth: { kind: oauth2_refresh, … }` in the section of an fcm backend: Google's own refresh tokens, as RFC 6749 has them.
+/// `auth: { kind: oauth2_refresh, … }` in the section of an fcm backend: Google's own refresh tokens, as RFC 6749 has
+/// them.
 @Suite("FCM with refreshed access tokens", .timeLimit(.minutes(2)))
 struct FCMRefreshTests {
     private struct Files: ConfigFileReader {

@@ -165,7 +165,8 @@ struct HMSSceneTests {
         }
     }
 
-    /// The answer of the live service, as a sender quotes it: https://segmentfault.com/q/1010000045641160, read 2026-11.
+    /// The answer of the live service, as a sender quotes it: https://segmentfault.com/q/1010000045641160, read
+    /// 2026-11.
     @Test("A refusal of all tokens is read as the live service writes it")
     func quoted() throws {
         let body =

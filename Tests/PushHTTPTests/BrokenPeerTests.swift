@@ -7,8 +7,8 @@ import Testing
 
 @testable import PushHTTP
 
-/// Peers that write nonsense cost at most the certainty of the calls that they hold: never a crash, a hang, a lost call, a
-/// call that is told of twice, somebody else's answer, or "not processed" for what the peer had read.
+/// Peers that write nonsense cost at most the certainty of the calls that they hold: never a crash, a hang, a lost
+/// call, a call that is told of twice, somebody else's answer, or "not processed" for what the peer had read.
 ///
 /// Every case follows from its number alone, which a failure names. `CHAPAR_FUZZ=20000` runs so many cases of each
 /// protocol, `CHAPAR_FUZZ=1234...1234` just that one.

@@ -352,7 +352,8 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    /// How a credential of the configuration may be used up: replaced by another, refused after it was kept, refused at once.
+    /// How a credential of the configuration may be used up: replaced by another, refused after it was kept, refused at
+    /// once.
     enum End: CaseIterable { case replaced, keptAndRefused, refused }
 
     @Test("A used-up credential of the configuration is never sent again, and another one is", arguments: End.allCases)
@@ -441,7 +442,8 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    /// A delegate that overrides what the original's can: where tokens are refreshed, and which requests carry them, and how.
+    /// A delegate that overrides what the original's can: where tokens are refreshed, and which requests carry them,
+    /// and how.
     private struct OwnWays: OAuth2Hooks {
         let server: HTTPBaseURL
         let asked: Recorder<String>

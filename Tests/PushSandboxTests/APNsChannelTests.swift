@@ -181,7 +181,8 @@ struct APNsChannelTests {
         #expect(elsewhere == "ChannelNotRegistered")
     }
 
-    /// Apple's page on broadcasts shows a request with a certificate, which a Live Activity push to a device must not have.
+    /// Apple's page on broadcasts shows a request with a certificate, which a Live Activity push to a device must not
+    /// have.
     @Test("A broadcast may come with a client certificate, for an app of the certificate's")
     func certificate() throws {
         var bench = try Bench()

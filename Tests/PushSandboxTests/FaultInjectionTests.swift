@@ -192,7 +192,8 @@ struct FaultInjectionTests {
 
     static let points: [FaultRule.Point] = [.requestHeaders, .request, .processed, .answerHeaders, .answered]
 
-    /// Whether a connection ended by a reset: the client's TLS may notice the missing farewell before the socket tells why.
+    /// Whether a connection ended by a reset: the client's TLS may notice the missing farewell before the socket tells
+    /// why.
     private static func isAbrupt(_ error: String) -> Bool { error.contains("reset") || error == "uncleanShutdown" }
 
     @Test("The connection can be cut at every point", arguments: points, SandboxConnectionEnd.allCases)

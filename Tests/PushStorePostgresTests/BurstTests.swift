@@ -10,7 +10,8 @@ import Testing
 /// What is accepted at once after a quiet time, when the server knows the tables as empty.
 @Suite("A burst on a PostgreSQL store after a quiet time", .serialized, .timeLimit(.minutes(3)))
 struct BurstTests {
-    /// A debug build takes a third: what grows with the square of it would take ten times as long as is allowed here all the same.
+    /// A debug build takes a third: what grows with the square of it would take ten times as long as is allowed here
+    /// all the same.
     private static let thousands = _isDebugAssertConfiguration() ? 20 : 60
 
     @Test("What came at once is on record within ten seconds, however empty the table was before")

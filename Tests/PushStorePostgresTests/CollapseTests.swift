@@ -19,8 +19,8 @@ struct CollapseTests {
         }
     }
 
-    /// How many statements it takes until so many messages have replaced others on another node, and until those wait again that were
-    /// claimed.
+    /// How many statements it takes until so many messages have replaced others on another node, and until those wait
+    /// again that were claimed.
     private func statements(of count: Int, _ name: String, _ nodes: [PostgresStore]) async throws -> (
         replacing: Int64, waiting: Int64
     ) {

@@ -9,7 +9,8 @@ import Testing
 /// The server keeps the types of columns; the values in them are any that a hand or a restored dump may have put there.
 @Suite("A database whose rows hold what no gateway writes", .serialized, .timeLimit(.minutes(10)))
 struct DamagedRowsTests {
-    /// Wrong values of the types that the tables use: the first in every run, the others when many damaged stores are asked for.
+    /// Wrong values of the types that the tables use: the first in every run, the others when many damaged stores are
+    /// asked for.
     private static let wrong = [
         "smallint": ["32767", "-32768"],
         "integer": ["2147483647", "-2147483648"],

@@ -14,7 +14,7 @@ import Testing
 struct GrowthTests {
     private static let rows = ProcessInfo.processInfo.environment["CHAPAR_GROWTH_ROWS"].flatMap { Int($0) } ?? 60_000
     private static let argument = 1_000
-    /// So many rows the steps of a plan may read or make together for an argument of ``argument`` elements.
+    /// The most rows that the steps of a plan may read or make together for an argument of ``argument`` elements.
     private static let bound = 30_000.0
 
     /// Statements that read a table from its beginning to its end, in portions or up to a bound, and why they may.

@@ -92,7 +92,8 @@ struct OutageTests {
             try await connection.session { (db) throws(PostgresError) in try db.run("SELECT 7::bigint").integer(0, 0) }
         }
         try await server.crash()
-        // Until the pause before its next try is 2.4 s at least: those before it are 75 to 125 % of 0.1, 0.2, 0.4, 0.8 and 1.6 s.
+        // Until the pause before its next try is 2.4 s at least: those before it are 75 to 125 % of 0.1, 0.2, 0.4, 0.8
+        // and 1.6 s.
         let end = ContinuousClock.now + .milliseconds(3_900)
         while ContinuousClock.now < end {
             await #expect(throws: PostgresError.self) { try await number(tired) }

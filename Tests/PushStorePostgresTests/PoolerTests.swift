@@ -6,7 +6,8 @@ import Testing
 
 @testable import PushStorePostgres
 
-/// Behind PgBouncer in transaction mode, which gives a connection to the server to whoever has a transaction: three for all.
+/// Behind PgBouncer in transaction mode, which gives a connection to the server to whoever has a transaction: three for
+/// all.
 @Suite(
     "The PostgreSQL store behind PgBouncer",
     .serialized,

@@ -7,7 +7,8 @@ import Testing
 /// A server that takes encrypted connections.
 @Suite("TLS to PostgreSQL", .serialized, .timeLimit(.minutes(1)))
 struct TLSTests {
-    /// This machine in a spelling that nobody takes for it: like the name of another machine that happens to be this one.
+    /// This machine in a spelling that nobody takes for it: like the name of another machine that happens to be this
+    /// one.
     private static let otherName = "0x7f000001"
 
     /// Runs `body` with the port of a server that has a certificate, and the file of the authority that signed it.

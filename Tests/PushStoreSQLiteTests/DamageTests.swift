@@ -7,7 +7,8 @@ import Testing
 
 @testable import PushStoreSQLite
 
-/// Files that are damaged on purpose: with any content the process goes on, and an unreadable value is reported as damaged.
+/// Files that are damaged on purpose: with any content the process goes on, and an unreadable value is reported as
+/// damaged.
 @Suite("A damaged store", .timeLimit(.minutes(10)))
 struct DamageTests {
     /// The values that a column gets: one of each type, and numbers at the ends of their range.

@@ -58,7 +58,8 @@ struct SQLiteLimitTests {
         try await TemporaryFolder.use { folder in
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: ManualTime())
             let (kept, done) = (Kept(), Flag())
-            /// Two chains of operations, of which one waits while the other's next one is carried out: never none waits.
+            /// Two chains of operations, of which one waits while the other's next one is carried out: never none
+            /// waits.
             @Sendable func add(_ left: Int) {
                 let token = kept.token()
                 let work = TableWork(rows: 1_000) { _ in

@@ -29,7 +29,8 @@ struct StoreBackupTests {
             let commits = Recorder<Bool>()
             let summary = try backup.write(progress: { part in
                 parts.add(part)
-                // Each step waits for a commit, so that a copy that blocks commits, or begins again at each, never ends.
+                // Each step waits for a commit, so that a copy that blocks commits, or begins again at each, never
+                // ends.
                 let done = DispatchSemaphore(value: 0)
                 Task {
                     _ = try? await store.accept(time, name: "late")

@@ -8,8 +8,8 @@ import Testing
 
 @testable import PushStoreSQLite
 
-/// A file of the first version with many rows: 20,000, or what `CHAPAR_UPGRADE_ROWS` says (`make verify-long PARTS=upgrade` says a
-/// million, of which docs/Upgrading.md states a time).
+/// A file of the first version with many rows: 20,000, or what `CHAPAR_UPGRADE_ROWS` says
+/// (`make verify-long PARTS=upgrade` says a million, of which docs/Upgrading.md states a time).
 @Suite("An upgrade of a large file", .timeLimit(.minutes(10)))
 struct UpgradeTests {
     private static let rows = ProcessInfo.processInfo.environment["CHAPAR_UPGRADE_ROWS"].flatMap { Int($0) } ?? 20_000

@@ -99,14 +99,15 @@ private struct Rig {
 struct OpeningFaultTests {
     /// Opens a store, lets it accept some notifications, cuts the power, opens it again and looks for them.
     ///
-    /// The call with the number fails, or everything ends with it; returns all calls, and how many accepted notifications
-    /// are missing.
+    /// The call with the number fails, or everything ends with it; returns all calls, and how many accepted
+    /// notifications are missing.
     private func run(_ number: Int, crash: CrashKind? = nil) async throws -> (calls: [DiskCall], missing: Int) {
         let rig = try Rig(OneFault(number, crash: crash))
         defer { rig.remove() }
         let (decider, disk, time) = (rig.decider, rig.disk, rig.time)
         var accepted: [NotificationID] = []
-        // As a supervisor does, once more on the same machine, whose page cache may have forgotten what a sync failed to write.
+        // As a supervisor does, once more on the same machine, whose page cache may have forgotten what a sync failed
+        // to write.
         let store =
             (try? rig.open())
             ?? (try? rig.open())
@@ -145,7 +146,8 @@ struct OpeningFaultTests {
         for number in 1...30 { _ = try await run(number, crash: crash) }
     }
 
-    /// Lets a store accept something and then a sync forget, ends its process, and cuts the power while the next store opens.
+    /// Lets a store accept something and then a sync forget, ends its process, and cuts the power while the next store
+    /// opens.
     ///
     /// Gives what is wrong with the file after that, and whether the power was cut before the store had opened.
     private func runForgotten(powerIn calls: Int) async throws -> (trouble: [String], isCut: Bool) {
@@ -217,7 +219,8 @@ struct OpeningFaultTests {
         disk.crash(.process)
         await first.close()
         disk.restart()
-        // The log is whole as far as reads see, so that the refused notification is there after all; on the disk it is not.
+        // The log is whole as far as reads see, so that the refused notification is there after all; on the disk it is
+        // not.
         let second = try rig.open()
         let accepted = NewNotification.sample(second.makeID(recipients: 1), time, content: 20)
         _ = try await second.enqueue(EnqueueBatch([accepted]))

@@ -4,8 +4,8 @@ import SimulationDisk
 
 /// Random transactions on a database that crashes, and what must be there afterwards.
 ///
-/// Each transaction changes several rows, and every byte of a row follows from its number and the transaction's, so that a
-/// transaction that is there in part, twice or not at all is seen.
+/// Each transaction changes several rows, and every byte of a row follows from its number and the transaction's, so
+/// that a transaction that is there in part, twice or not at all is seen.
 struct Workload {
     /// What can be chosen about the database.
     struct Mode: Sendable, CustomStringConvertible {
@@ -25,8 +25,8 @@ struct Workload {
     private let decider: SeededDecider
     /// The rows after the last transaction whose commit returned.
     private var committed: [Int: Row] = [:]
-    /// The rows after each transaction since then whose commit did not return, or failed: such a one may be there after a
-    /// crash, since the log may hold it whole, but the next that succeeds takes its place.
+    /// The rows after each transaction since then whose commit did not return, or failed: such a one may be there after
+    /// a crash, since the log may hold it whole, but the next that succeeds takes its place.
     private var attempted: [[Int: Row]] = []
     private var transactions = 0
     private var commits = 0
@@ -97,9 +97,11 @@ struct Workload {
                     CREATE INDEX IF NOT EXISTS entries_made ON entries (made);
                     """
             )
-            // What the log holds may not be on the disk, by NORMAL, which GRDB sets while it opens, or by a sync that forgot.
+            // What the log holds may not be on the disk, by NORMAL, which GRDB sets while it opens, or by a sync that
+            // forgot.
             if mode.journal == "WAL" { try db.execute(sql: "PRAGMA wal_checkpoint(PASSIVE)") }
-            // GRDB reads the answer of `PRAGMA journal_mode = WAL` before SQLite commits the change, and misses that it fails.
+            // GRDB reads the answer of `PRAGMA journal_mode = WAL` before SQLite commits the change, and misses that it
+            // fails.
             let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
             guard journal == mode.journal.lowercased() else { throw DatabaseError(message: "another mode") }
         }

@@ -18,8 +18,8 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
         if answer.status == 403 { tokens?.compareClock(with: answer.date) }
         switch reason {
         case "ExpiredProviderToken":
-            // Every later request on this connection may be refused the same way. It cannot come to a storm of new ones:
-            // after a second refusal of the same token the source gives it to no other for a while.
+            // Every later request on this connection may be refused the same way. It cannot come to a storm of new
+            // ones: after a second refusal of the same token the source gives it to no other for a while.
             tokens?.expired(on: connection)
             return .retire
         case "TooManyProviderTokenUpdates":
@@ -31,7 +31,8 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
         case "Shutdown", "IdleTimeout":
             return pauses.verdict(reason, for: connection, pause: .seconds(1))
         case "InvalidProviderToken", "TopicDisallowed":
-            // A connection knows the key's topics as they were when it began. A new one helps if they were changed since.
+            // A connection knows the key's topics as they were when it began. A new one helps if they were changed
+            // since.
             return pauses.verdict(reason, for: connection, pause: .seconds(600))
         default:
             return .keep
@@ -77,7 +78,8 @@ extension APNsTokenSource: AuthStrategy {
     /// Whether the call goes where the token is meant for.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
-    /// An expired token is replaced unless the newest is younger than Apple's 20 minutes; anything else is for an operator.
+    /// An expired token is replaced unless the newest is younger than Apple's 20 minutes; anything else is for an
+    /// operator.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         switch reason {
         case "ExpiredProviderToken": return expired(generation: credential.generation)

@@ -140,8 +140,8 @@ public struct APNsCertificate: Sendable {
         }
     }
 
-    /// The topics of a universal certificate stand in an extension, each followed by the name of its kind; older ones have
-    /// their one topic in the subject.
+    /// The topics of a universal certificate stand in an extension, each followed by the name of its kind; older ones
+    /// have their one topic in the subject.
     private static func topics(of certificate: Certificate) -> [String] {
         var topics: [String] = []
         for oid in [topicList, voip] {

@@ -3,7 +3,8 @@ import PushCore
 
 /// A provider token: the signed statement "this request comes from team X, by key Y", good for an hour.
 ///
-/// Header and claims hold what Apple asks for and nothing more; the signature is raw, everything is base64url without padding.
+/// Header and claims hold what Apple asks for and nothing more; the signature is raw, everything is base64url without
+/// padding.
 struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
     /// The token.
     let jwt: Secret

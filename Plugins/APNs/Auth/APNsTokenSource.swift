@@ -3,15 +3,17 @@ public import Logging
 public import PushCore
 import Synchronization
 
-/// The provider tokens of one (team, key): mints them, hands one to each connection, and keeps both of Apple's time rules.
+/// The provider tokens of one (team, key): mints them, hands one to each connection, and keeps both of Apple's time
+/// rules.
 ///
-/// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is minted
-/// when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes old, and nothing
-/// is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older than 55 minutes. When Apple
-/// says that tokens change too often, none is minted for 20 minutes, but for one in the place of a token of 55 minutes: minting
-/// waits, sending does not. When Apple calls a young token expired, another connection tries it; refused there too it is kept from
-/// further connections for a second, then tried again, with waits that double up to a minute: two odd answers are no proof.
-/// Signing takes microseconds, so it happens under the lock: a thousand refusals at once find the one new token.
+/// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is
+/// minted when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes
+/// old, and nothing is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older
+/// than 55 minutes. When Apple says that tokens change too often, none is minted for 20 minutes, but for one in the
+/// place of a token of 55 minutes: minting waits, sending does not. When Apple calls a young token expired, another
+/// connection tries it; refused there too it is kept from further connections for a second, then tried again, with
+/// waits that double up to a minute: two odd answers are no proof. Signing takes microseconds, so it happens under the
+/// lock: a thousand refusals at once find the one new token.
 ///
 /// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
 /// Used by ``APNsBackend`` through its connection policy, and by anybody else as an `AuthStrategy`.
@@ -23,7 +25,8 @@ public final class APNsTokenSource: Sendable {
         static let moveAfter: Int64 = 50 * 60
         static let neverOlderThan: Int64 = 55 * 60
         static let tolerableSkew: Double = 60
-        /// For so long a young token that two connections were refused for gets no other connection; doubles up to `longestHold`.
+        /// For so long a young token that two connections were refused for gets no other connection; doubles up to
+        /// `longestHold`.
         static let firstHold: Int64 = 1
         static let longestHold: Int64 = 60
     }
@@ -42,7 +45,8 @@ public final class APNsTokenSource: Sendable {
         var pins: [UInt64: APNsProviderToken] = [:]
         /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
         var suspectSince: ContinuousClock.Instant?
-        /// Until when the newest token, refused on two connections, gets no other connection; the one that comes then tries it again.
+        /// Until when the newest token, refused on two connections, gets no other connection; the one that comes then
+        /// tries it again.
         var heldUntil: Int64?
         /// How long it is held at its next refusal.
         var nextHold = Rule.firstHold

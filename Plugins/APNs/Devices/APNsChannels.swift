@@ -22,8 +22,8 @@ public final class APNsChannels: ChannelManager {
 
     /// Makes a channel and returns its id, which is good in this environment only.
     ///
-    /// The newest message is kept for 8 hours at most. Where nothing is kept, pushes must have expiration 0, and more of them are
-    /// allowed.
+    /// The newest message is kept for 8 hours at most. Where nothing is kept, pushes must have expiration 0, and more
+    /// of them are allowed.
     public func create(storage: ChannelStorage) async throws(PushError) -> String {
         var body = JSONWriter(capacity: 64)
         body.beginObject()

@@ -2,8 +2,8 @@ public import PushCore
 
 /// Gives and checks the device tokens of `ios-apns`, for code that gets them from an app.
 ///
-/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no `TokenDeleting`: a caller finds
-/// that out by asking, not by failing.
+/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no `TokenDeleting`: a caller
+/// finds that out by asking, not by failing.
 public struct APNsTokenProvider: TokenProvider {
     /// `ios-apns`.
     public var service: TokenService { .iOSAPNs }

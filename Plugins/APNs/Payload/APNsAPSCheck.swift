@@ -2,8 +2,8 @@ import PushCore
 
 /// What the keys of `aps` may hold, whatever their source: code by ``APNsPush``, a caller of the API as JSON.
 ///
-/// A key that is not known here is Apple's business: it adds some each year. A null takes away what the notification says.
-/// Source: Apple, "Generating a remote notification", read 2026-08.
+/// A key that is not known here is Apple's business: it adds some each year. A null takes away what the notification
+/// says. Source: Apple, "Generating a remote notification", read 2026-08.
 enum APNsAPSCheck {
     private static let levels = ["passive", "active", "time-sensitive", "critical"]
     private static let activityKeys = ["event", "content-state", "attributes-type", "attributes", "dismissal-date"]

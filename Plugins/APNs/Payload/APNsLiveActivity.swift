@@ -3,8 +3,8 @@ public import PushCore
 
 /// A push that starts, updates or ends a Live Activity.
 ///
-/// It goes to the token that the app got for it, as a token of `ios-apns` (the push-to-start token of the attributes' type for
-/// a start, the token of the running activity for the rest), or as an update or end to a broadcast channel, by
+/// It goes to the token that the app got for it, as a token of `ios-apns` (the push-to-start token of the attributes'
+/// type for a start, the token of the running activity for the rest), or as an update or end to a broadcast channel, by
 /// `Recipient.platformID`. Title, body and sound of the notification become its alert, unless it has one of its own.
 ///
 /// The app decodes state and attributes with the system's default decoder, so they are encoded in its form (dates are

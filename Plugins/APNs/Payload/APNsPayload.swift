@@ -2,8 +2,9 @@ import PushCore
 
 /// Turns the neutral notification into Apple's JSON: straight into bytes, once for each text variant of a request.
 ///
-/// The texts are under `aps.alert`, the caller's `data` beside `aps`. What Apple has no field for and only an extension of
-/// the app can use (picture, tap address, buttons) is under `chapar`. Overrides are laid over the result when there are any.
+/// The texts are under `aps.alert`, the caller's `data` beside `aps`. What Apple has no field for and only an extension
+/// of the app can use (picture, tap address, buttons) is under `chapar`. Overrides are laid over the result when there
+/// are any.
 enum APNsPayload {
     /// The payload for recipients with this language.
     static func encode(
@@ -26,8 +27,8 @@ enum APNsPayload {
         return JSONValue.object(untranslated(object, changes).merging(changes)).bytes
     }
 
-    /// The payload without texts in whose place the changes put the key of a text that the app has itself: Apple wants one
-    /// of the two.
+    /// The payload without texts in whose place the changes put the key of a text that the app has itself: Apple wants
+    /// one of the two.
     private static func untranslated(_ payload: JSONObject, _ changes: JSONObject) -> JSONObject {
         guard let keys = changes["aps"]?["alert"]?.objectValue, var aps = payload["aps"]?.objectValue,
             var alert = aps["alert"]?.objectValue

@@ -2,8 +2,8 @@ public import PushCore
 
 /// What Apple alone understands of a notification: what the push is for, and how it travels.
 ///
-/// Title, body, sound, badge, category and data of the notification go along as with any other; what is set here is laid over
-/// them. Lay it over with ``PushCore/PushNotification/with(_:)``:
+/// Title, body, sound, badge, category and data of the notification go along as with any other; what is set here is
+/// laid over them. Lay it over with ``PushCore/PushNotification/with(_:)``:
 ///
 /// ```swift
 /// let update = try APNsLiveActivity.update(["stopsLeft": 3], at: now)
@@ -28,7 +28,8 @@ public struct APNsPush: PlatformPayload, Hashable {
         case controls
         /// Updates a watch complication; the app reads the notification's data.
         case complication
-        /// Tells a File Provider extension what changed: the container's identifier, and the domain unless it is the default.
+        /// Tells a File Provider extension what changed: the container's identifier, and the domain unless it is the
+        /// default.
         case fileProvider(container: String, domain: String? = nil)
         /// Starts, updates or ends a Live Activity; a key is needed to send it, not a certificate.
         case liveActivity(APNsLiveActivity)

@@ -148,8 +148,8 @@ struct APNsBatch {
 
     /// The fields of one call to a device.
     ///
-    /// A message that shows something always has a collapse id, by default its own: should it go out twice, the second copy
-    /// takes the place of the first on the screen, which works only if the first had it too.
+    /// A message that shows something always has a collapse id, by default its own: should it go out twice, the second
+    /// copy takes the place of the first on the screen, which works only if the first had it too.
     private func fields(_ id: String, _ shared: Shared) -> [HTTPHeader] {
         var fields: [HTTPHeader] = []
         fields.reserveCapacity(3)

@@ -3,8 +3,8 @@ import Synchronization
 
 /// The header fields of one request that all its recipients share, after every rule of Apple's was checked.
 ///
-/// ``APNsTemplates`` encodes what recurs over requests once; `APNsBatch` adds what depends on the message or the recipient
-/// (`apns-id`, `apns-expiration`, `apns-collapse-id`).
+/// ``APNsTemplates`` encodes what recurs over requests once; `APNsBatch` adds what depends on the message or the
+/// recipient (`apns-id`, `apns-expiration`, `apns-collapse-id`).
 ///
 /// Made in `check` before a notification is accepted, and again before it is sent.
 struct APNsHeaders {
@@ -138,7 +138,8 @@ struct APNsHeaders {
     }
 }
 
-/// Keeps the templates of calls, one for each distinct set of constant fields, so that the transport can compress them once.
+/// Keeps the templates of calls, one for each distinct set of constant fields, so that the transport can compress them
+/// once.
 final class APNsTemplates: Sendable {
     private struct Key: Hashable {
         let pushType: APNsPushType

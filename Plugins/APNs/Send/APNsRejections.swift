@@ -20,7 +20,8 @@ enum APNsRejections {
         case broadcasts
         /// Send once more on another connection; after that `configuration`.
         case replay
-        /// Send once more on another connection with the same token; after that single messages find out when Apple takes one again.
+        /// Send once more on another connection with the same token; after that single messages find out when Apple
+        /// takes one again.
         case slow
         /// This recipient gets too much.
         case slowRecipient
@@ -216,8 +217,8 @@ extension APNsRejections {
             return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
         case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
         case .slow:
-            // More often the connection's fault than the key's: messages with the same token are taken on the next. Making tokens
-            // waits 20 minutes (APNsTokenSource), sending does not, unless Apple says so.
+            // More often the connection's fault than the key's: messages with the same token are taken on the next.
+            // Making tokens waits 20 minutes (APNsTokenSource), sending does not, unless Apple says so.
             let outcome = refused(.account, .slowBackend(after: wait))
             return context.isSecondTry || wait != nil ? .final(outcome) : .replay(otherwise: outcome)
         case .retry: return .final(refused(.platform, .retry(after: wait)))

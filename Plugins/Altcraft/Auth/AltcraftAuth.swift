@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Gives each identity its credential: one role token for all, or a JWT for each, since a JWT names one profile.
 ///
-/// A role token goes before JWTs when both are there. JWTs are cached for each identity until shortly before their end, with
-/// one fetch of an identity under way at a time; sources that are a cache themselves are asked each time.
+/// A role token goes before JWTs when both are there. JWTs are cached for each identity until shortly before their end,
+/// with one fetch of an identity under way at a time; sources that are a cache themselves are asked each time.
 public final class AltcraftAuth: Sendable {
     /// The most identities whose JWTs are kept.
     static let maximumIdentities = 10_000
@@ -26,8 +26,8 @@ public final class AltcraftAuth: Sendable {
     /// - Parameters:
     ///   - rToken: The role token; blank counts as none.
     ///   - source: Where JWTs come from.
-    ///   - checksSubject: Whether a JWT whose `sub` is another user's than it was asked for is refused (542). Altcraft knows no
-    ///     such rule: the claim `matching` alone names the profile.
+    ///   - checksSubject: Whether a JWT whose `sub` is another user's than it was asked for is refused (542). Altcraft
+    ///     knows no such rule: the claim `matching` alone names the profile.
     ///   - time: The clock.
     public init(
         rToken: Secret? = nil,
@@ -46,8 +46,8 @@ public final class AltcraftAuth: Sendable {
 
     /// The credential of an identity, fetched first when there is none.
     ///
-    /// - Throws: `PushError.Code.unavailable` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or 543
-    ///   (neither kind of credential is set up).
+    /// - Throws: `PushError.Code.unavailable` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or
+    ///   543 (neither kind of credential is set up).
     public func session(for identity: AltcraftIdentity) async throws(PushError) -> AltcraftSession {
         if let rToken {
             return AltcraftSession(

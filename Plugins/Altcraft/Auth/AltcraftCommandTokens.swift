@@ -4,9 +4,10 @@ internal import Synchronization
 
 /// JWTs from a program: it is started with the user and the device among its arguments, and prints a JWT.
 ///
-/// No shell is between; each argument stays one, and one that would begin with `-` only because of the user or the device is not
-/// given: the program would take it for an option. Of the gateway's environment the program gets ``environment``, since the rest may
-/// hold the gateway's own credentials. Printing nothing, or ending with an error, says that there is none.
+/// No shell is between; each argument stays one, and one that would begin with `-` only because of the user or the
+/// device is not given: the program would take it for an option. Of the gateway's environment the program gets
+/// ``environment``, since the rest may hold the gateway's own credentials. Printing nothing, or ending with an error,
+/// says that there is none.
 public struct AltcraftCommandTokens: AltcraftTokenSource {
     /// How long a JWT is kept, unless it ends sooner.
     public let cacheSpan: Duration
@@ -18,8 +19,8 @@ public struct AltcraftCommandTokens: AltcraftTokenSource {
     private let environment: [String: String]
     private let deadline: Duration
 
-    /// Makes a source of a program's path and its arguments, in which `{user}` and `{device}` are filled in; `variables` are further
-    /// names of the gateway's environment that the program gets.
+    /// Makes a source of a program's path and its arguments, in which `{user}` and `{device}` are filled in;
+    /// `variables` are further names of the gateway's environment that the program gets.
     public init(
         program: String,
         arguments: [String],

@@ -5,7 +5,8 @@ public import PushCore
 
 /// Signs JWTs for identities with a key of the customer's, whose public half is registered at the resource.
 ///
-/// Algorithms and further claims are not documented by Altcraft; asymmetric ones are a safe reading of its guide (2026-08).
+/// Algorithms and further claims are not documented by Altcraft; asymmetric ones are a safe reading of its guide
+/// (2026-08).
 public struct AltcraftSigner: AltcraftTokenSource {
     /// How a JWT is signed.
     @nonexhaustive
@@ -63,7 +64,8 @@ public struct AltcraftSigner: AltcraftTokenSource {
     ///   - keyPEM: The private key.
     ///   - keyID: The key's name in the JWT's header, if it has one.
     ///   - users: Where the profiles of users are; the identifier is the user.
-    ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no JWT.
+    ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no
+    ///     JWT.
     ///   - lifetime: How long a JWT is good for.
     ///   - time: The clock.
     /// - Throws: When the key is none, or none of the algorithm's.

@@ -18,7 +18,8 @@ extension AltcraftTokenSource {
     public func shutdown(grace: Duration) async {}
 }
 
-/// JWTs from the app's own code, asked for each request: the code is expected to answer at once, from a cache of its own.
+/// JWTs from the app's own code, asked for each request: the code is expected to answer at once, from a cache of its
+/// own.
 public struct AltcraftClosureTokens: AltcraftTokenSource {
     /// Asks each time unless a span was given.
     public let cacheSpan: Duration

@@ -3,15 +3,15 @@ public import PushCore
 
 /// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
 ///
-/// What a gateway asks by the capabilities of a backend, and code by the methods that give Altcraft's whole answers. Queueing,
-/// order and repeats are the caller's.
+/// What a gateway asks by the capabilities of a backend, and code by the methods that give Altcraft's whole answers.
+/// Queueing, order and repeats are the caller's.
 public final class AltcraftDevices: Sendable {
     let client: AltcraftClient
 
     init(_ client: AltcraftClient) { self.client = client }
 
-    /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503), for
-    /// anybody else the call is refused (402).
+    /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503),
+    /// for anybody else the call is refused (402).
     package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
             return try await client.auth.session(for: AltcraftIdentity(device)).tag
@@ -120,8 +120,8 @@ public final class AltcraftDevices: Sendable {
 
     /// Brings the subscription to a status; Altcraft's answer.
     ///
-    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the options are wrong, else what became of
-    ///   the request.
+    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the options are wrong, else what became
+    ///   of the request.
     public func subscription(
         _ change: SubscriptionChange,
         of device: DeviceRecord,

@@ -19,8 +19,8 @@ package struct AltcraftRecord: Hashable {
 
 /// Keeps records in the gateway's store, or in memory when there is none.
 ///
-/// Clearing all is one write: each record holds the number of the clearing it was made after, and counts as none after the
-/// next.
+/// Clearing all is one write: each record holds the number of the clearing it was made after, and counts as none after
+/// the next.
 package actor AltcraftStore {
     /// The most records in memory.
     static let maximumInMemory = 100_000
@@ -78,7 +78,8 @@ package actor AltcraftStore {
         }
     }
 
-    /// The token that a device's subscription is to be made of, by the order of the services; nil when it has none of them.
+    /// The token that a device's subscription is to be made of, by the order of the services; nil when it has none of
+    /// them.
     ///
     /// A token set by hand goes before the device's own. `announce` hears a choice that differs from the last one.
     package func token(

@@ -109,7 +109,8 @@ extension JSONObject {
 extension DeviceRecord {
     /// The system fields of a subscription, from what the app reported of the device.
     ///
-    /// Nothing is made up: what is not known, or is of another type, is left out. Source: the SDK's table of system fields.
+    /// Nothing is made up: what is not known, or is of another type, is left out. Source: the SDK's table of system
+    /// fields.
     func altcraftFields(_ appInfo: AppInfo?) -> JSONObject {
         var fields = JSONObject()
         func text(_ name: String) -> String? {

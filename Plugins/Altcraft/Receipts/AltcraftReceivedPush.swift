@@ -2,8 +2,8 @@ public import PushCore
 
 /// The payload of a push that an app received, when it is one of Altcraft's.
 ///
-/// Reads both dialects: Apple's, with texts in `aps.alert`, and Android's, where every value is a text. A payload that says
-/// nothing of Altcraft is ignored.
+/// Reads both dialects: Apple's, with texts in `aps.alert`, and Android's, where every value is a text. A payload that
+/// says nothing of Altcraft is ignored.
 public struct AltcraftReceivedPush: Sendable, Hashable {
     /// A button below the text.
     public struct Button: Sendable, Hashable {

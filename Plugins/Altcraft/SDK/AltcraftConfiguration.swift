@@ -22,8 +22,8 @@ public struct AltcraftConfiguration: Sendable, Hashable {
     public func getRToken() -> Secret? { rToken.flatMap { $0.isBlank ? nil : $0 } }
     /// What subscriptions say about the app.
     public func getAppInfo() -> AppInfo? { appInfo }
-    /// The order of the token services, by their names; nil when none was set, which means the usual one, or the one that
-    /// ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.
+    /// The order of the token services, by their names; nil when none was set, which means the usual one, or the one
+    /// that ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.
     public func getProviderPriorityList() -> [String]? { priority?.map(\.rawValue) }
 
     /// Collects the parts of a configuration and checks them.

@@ -49,7 +49,8 @@ public struct AltcraftSubscriptionFunctions: Sendable {
         await change(.suspended, sync, profileFields, customFields, cats, replace, skipTriggers)
     }
 
-    /// After the JWT was switched: suspends what other profiles have with the device's token, resumes what this one has.
+    /// After the JWT was switched: suspends what other profiles have with the device's token, resumes what this one
+    /// has.
     ///
     /// Asked once. With HTTP 200 and no subscription in the answer, subscribe next. Nil when there was no answer.
     public func unSuspendPushSubscription() async -> ResponseWithHttp? {
@@ -317,7 +318,8 @@ public struct AltcraftBackgroundTasks: Sendable {
     }
 }
 
-/// The SDK's class for the notification service extension, as far as it needs no screen: reads a payload and tells its delivery.
+/// The SDK's class for the notification service extension, as far as it needs no screen: reads a payload and tells its
+/// delivery.
 public struct AltcraftPushReceiver: Sendable {
     private let notifications: AltcraftNotifications
 

@@ -45,8 +45,8 @@ extension ActionField {
     public func upsert(value: JSONValue) -> JSONObject { upsert(value) }
 }
 
-// Unchecked because the class is not final: every property is immutable and of a Sendable type, the two subclasses below add
-// none, and no other module can inherit from a class that is not open.
+// Unchecked because the class is not final: every property is immutable and of a Sendable type, the two subclasses
+// below add none, and no other module can inherit from a class that is not open.
 
 /// Something that happened, as the SDK tells it to its subscriber: information, unless it is an ``ErrorEvent``.
 ///
@@ -60,7 +60,8 @@ public class Event: Hashable, @unchecked Sendable {
     public let message: String?
     /// The number; see ``PushAltcraft/AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest: ``PushAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`; nil without any.
+    /// The rest: ``PushAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`;
+    /// nil without any.
     public let value: [String: (any Sendable)?]?
     /// When it happened.
     public let date: Date

@@ -6,9 +6,9 @@ internal import Synchronization
 
 /// Altcraft's mobile SDK in its own words, for one device: for people and code that come from there.
 ///
-/// A thin layer over ``PushAltcraft/AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated in the background,
-/// ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend itself.
-/// Set the JWT and token providers before ``initialization(configuration:)``, as with the SDK.
+/// A thin layer over ``PushAltcraft/AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated in
+/// the background, ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend
+/// itself. Set the JWT and token providers before ``initialization(configuration:)``, as with the SDK.
 public final class AltcraftSDK: Sendable {
     /// The event stream.
     public let eventSDKFunctions: EventSDKFunctions
@@ -27,7 +27,8 @@ public final class AltcraftSDK: Sendable {
 
     /// The SDK's own entry point: one for the process.
     ///
-    /// It has no connections before ``connect(http:state:device:common:logger:)``, and no initialization succeeds before that.
+    /// It has no connections before ``connect(http:state:device:common:logger:)``, and no initialization succeeds
+    /// before that.
     public static let shared = AltcraftSDK(
         http: Unconnected(),
         logger: Logger(label: "altcraft") { _ in SwiftLogNoOpLogHandler() }

@@ -170,7 +170,8 @@ actor AltcraftSDKCore {
         await chain.removeProvider(of: service)
     }
 
-    /// Asks the providers in this order; services that have none here are left to the backend, which knows the order too.
+    /// Asks the providers in this order; services that have none here are left to the backend, which knows the order
+    /// too.
     func setOrder(_ order: [TokenService]) async throws(PushError) {
         let known = order.filter { TokenService.known.contains($0) }
         if !known.isEmpty { try await chain.setOrder(known) }

@@ -3,9 +3,9 @@ import PushCore
 
 /// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
 ///
-/// "Accepted" says that the platform took the start, never that a device got a push. Sources: Altcraft's developer guide,
-/// "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11. Neither call has
-/// a time to live: `timeout` of the import delays the start, and comes from overrides only.
+/// "Accepted" says that the platform took the start, never that a device got a push. Sources: Altcraft's developer
+/// guide, "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11.
+/// Neither call has a time to live: `timeout` of the import delays the start, and comes from overrides only.
 final class AltcraftBatch: Sendable {
     private let options: AltcraftCampaignOptions
     private let pool: any HTTPPool
@@ -119,7 +119,8 @@ final class AltcraftBatch: Sendable {
         return .object(body)
     }
 
-    /// The profile fields that an import writes, by the names that they have in a database: phone numbers are a list there.
+    /// The profile fields that an import writes, by the names that they have in a database: phone numbers are a list
+    /// there.
     private func profile(_ matching: AltcraftCampaignOptions.Matching, _ identifier: String) -> JSONObject {
         switch matching {
         case .email, .emailProfile: ["email": .string(identifier)]

@@ -35,8 +35,8 @@ package final class AnswerSlot: Sendable {
 
 /// Sends requests with the credential of their identity, and tells with an event how each went.
 ///
-/// Owns the pool, the store of devices and the order of token services; ``AltcraftDevices`` calls it. What an answer means is
-/// in `AltcraftRejections.swift`.
+/// Owns the pool, the store of devices and the order of token services; ``AltcraftDevices`` calls it. What an answer
+/// means is in `AltcraftRejections.swift`.
 final class AltcraftClient: Sendable {
     let options: AltcraftOptions
     let auth: AltcraftAuth
@@ -105,8 +105,8 @@ final class AltcraftClient: Sendable {
 
     /// Makes the request that `make` builds for a matching mode, and gives the answer of a success.
     ///
-    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` for what is worth another try, anything else
-    ///   for what is not; the reason is the event's number.
+    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` for what is worth another try, anything
+    ///   else for what is not; the reason is the event's number.
     func perform(
         _ context: AltcraftRequestContext,
         _ make: (_ mode: String) -> AltcraftRequest

@@ -1,10 +1,11 @@
 internal import Foundation
 import PushCore
 
-/// What each of Altcraft's answers and failures means: the number of the event, and what a gateway does next. The one table.
+/// What each of Altcraft's answers and failures means: the number of the event, and what a gateway does next. The one
+/// table.
 ///
-/// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``). A status of 5xx, or one of `alsoRetried`, is worth another try;
-/// 401 and 403 are the account's where all devices share one credential; everything else is the request's.
+/// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``). A status of 5xx, or one of `alsoRetried`, is worth
+/// another try; 401 and 403 are the account's where all devices share one credential; everything else is the request's.
 extension AltcraftClient {
     /// The answer of a success; throws for anything else, after the event that tells it.
     func result(of answer: HTTPAnswer, _ context: AltcraftRequestContext) throws(PushError) -> ResponseWithHttp {

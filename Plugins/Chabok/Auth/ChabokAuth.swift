@@ -2,8 +2,8 @@ public import PushCore
 
 /// One opaque access token, stamped into a header field, the query, or both; nothing refreshes it.
 ///
-/// Stamps only calls to the origin it was made for. The header field goes through `AuthorizedPool`; the query parameter is
-/// written by ``stamped(_:for:)``, which the plugin asks for every call.
+/// Stamps only calls to the origin it was made for. The header field goes through `AuthorizedPool`; the query parameter
+/// is written by ``stamped(_:for:)``, which the plugin asks for every call.
 public final class ChabokAuth: AuthStrategy {
     private let token: Secret
     private let placement: ChabokOptions.TokenPlacement

@@ -77,7 +77,8 @@ public struct ChabokInstallations: DeviceRegistrar {
         }
     }
 
-    /// Tells the token alone where nothing else is new, else all; an installation that Chabok has forgotten is made anew.
+    /// Tells the token alone where nothing else is new, else all; an installation that Chabok has forgotten is made
+    /// anew.
     private func write(
         _ fields: JSONObject,
         _ known: ChabokRecord?,
@@ -151,9 +152,11 @@ public struct ChabokInstallations: DeviceRegistrar {
         try await records.save(nil, of: device.id)
     }
 
-    /// Tells Chabok how the user of an installation wants the messages of channels; channels that are not named keep theirs.
+    /// Tells Chabok how the user of an installation wants the messages of channels; channels that are not named keep
+    /// theirs.
     ///
-    /// The member `notificationSettings` is the client library's; that it holds `sound` and `alert` by channel is our reading.
+    /// The member `notificationSettings` is the client library's; that it holds `sound` and `alert` by channel is our
+    /// reading.
     public func setChannels(
         _ channels: [String: ChabokChannelSettings],
         of installation: String

@@ -1,7 +1,7 @@
 /// Decides whether the arrival of a notification in an app is a click, and who is to navigate.
 ///
-/// Up to iOS 9 a Chabok message arrives as a local notification and a push as a remote one, through different callbacks;
-/// from iOS 10 on only the response to a notification is a click.
+/// Up to iOS 9 a Chabok message arrives as a local notification and a push as a remote one, through different
+/// callbacks; from iOS 10 on only the response to a notification is a click.
 public enum ChabokClickClassifier {
     /// Through which door it arrived.
     @nonexhaustive

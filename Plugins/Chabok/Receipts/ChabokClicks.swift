@@ -6,9 +6,9 @@ extension ChabokTracker: ClickReader {
     /// Reads a click, tells the event stream, and tells Chabok where the options say so.
     ///
     /// `context` may hold `origin` (`local`, `remote`, `launch_local`, `launch_remote`, `response`), `os_major` and
-    /// `app_state` (`foreground`, `background`, `terminated`): then the finding says whether the arrival is a click and where
-    /// to navigate. An arrival that is no click counts as shown. For a Chabok message the finding holds what a device shows of it
-    /// (`display`), unless that is nothing.
+    /// `app_state` (`foreground`, `background`, `terminated`): then the finding says whether the arrival is a click and
+    /// where to navigate. An arrival that is no click counts as shown. For a Chabok message the finding holds what a
+    /// device shows of it (`display`), unless that is nothing.
     public func read(_ click: ReportedClick) async throws(PushError) -> ClickResult {
         let verdict = try Self.verdict(click.context)
         let known = try await click.device.asyncMap { id throws(PushError) in try await records.load(id) } ?? nil

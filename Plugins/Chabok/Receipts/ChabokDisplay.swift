@@ -75,7 +75,8 @@ public struct ChabokChannelSettings: Sendable, Hashable {
 
 /// Decides what is shown of a message; an override replaces the client's own rules entirely.
 ///
-/// Once an override is there, nil from it means that nothing is shown, as with the delegate method of the client library.
+/// Once an override is there, nil from it means that nothing is shown, as with the delegate method of the client
+/// library.
 public struct ChabokDisplayPolicy: Sendable {
     /// The state of the client that decides with.
     public struct Client: Sendable {

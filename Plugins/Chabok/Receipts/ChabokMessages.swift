@@ -63,7 +63,8 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - notification: The content.
     ///   - audience: Whom it goes to.
     ///   - mechanism: How it travels; nil is what the options say.
-    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that reaches every user, unless the options allow it.
+    ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that reaches every user, unless
+    ///     the options allow it.
     /// - Returns: What Chabok took; a count of 0 means that no user matched.
     /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
@@ -180,8 +181,8 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         return try await send(PushNotification(data: data, isSilent: true), to: .user(user), mechanism: .message)
     }
 
-    /// Asks the apps of a user to take notifications away (``requestCancellation(of:at:)``); false when Chabok says that it
-    /// addressed no device.
+    /// Asks the apps of a user to take notifications away (``requestCancellation(of:at:)``); false when Chabok says
+    /// that it addressed no device.
     public func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
         try await requestCancellation(of: ids, at: user).devices != 0
     }

@@ -3,8 +3,8 @@ public import PushCore
 
 /// Reads the webhooks that a Chabok panel can be set up to send.
 ///
-/// Their payload is documented nowhere: ids, times and kinds are taken from whichever of the usual members holds them, and
-/// unknown kinds are kept. The credential is a shared secret: the last step of the address, since a panel can be
+/// Their payload is documented nowhere: ids, times and kinds are taken from whichever of the usual members holds them,
+/// and unknown kinds are kept. The credential is a shared secret: the last step of the address, since a panel can be
 /// given nothing else, or the field `x-webhook-secret`, or a bearer.
 public struct ChabokReceipts: ReceiptReader {
     /// The most reports that are read in one callback.

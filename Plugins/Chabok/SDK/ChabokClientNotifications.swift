@@ -45,7 +45,8 @@ extension ChabokEvent {
 }
 
 extension ChabokEventStream {
-    /// Posts each event as the client library does, for observers; returns when the backend is shut down or the task cancelled.
+    /// Posts each event as the client library does, for observers; returns when the backend is shut down or the task
+    /// cancelled.
     ///
     /// It is the stream's one reader.
     public func post(to center: NotificationCenter = .default) async {

@@ -94,7 +94,7 @@ public enum ChabokNetworkType: Hashable, Sendable {
 
 /// The state machine of the link: a value that is told what happened and says what changed.
 struct ChabokConnectionMachine: Sendable {
-    /// So many failures in a row count as a lost connection.
+    /// The number of failures in a row that count as a lost connection.
     static let failureThreshold = 3
 
     private(set) var state = ChabokConnectionState.connectingStart

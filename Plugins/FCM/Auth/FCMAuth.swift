@@ -3,10 +3,11 @@ import Foundation
 internal import Logging
 import Synchronization
 
-/// Google's access tokens, cached: from a service account, from a person's refresh token, or from the caller's own code.
+/// Google's access tokens, cached: from a service account, from a person's refresh token, or from the caller's own
+/// code.
 ///
-/// Tokens are replaced five minutes before their end, by one request in the background; a thousand refused messages cause
-/// one refresh. A token endpoint that is down stops nothing while the present token lives.
+/// Tokens are replaced five minutes before their end, by one request in the background; a thousand refused messages
+/// cause one refresh. A token endpoint that is down stops nothing while the present token lives.
 public final class FCMAuth: AuthStrategy {
     /// Where tokens come from.
     @nonexhaustive

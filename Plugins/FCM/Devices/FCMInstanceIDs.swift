@@ -1,10 +1,11 @@
 internal import Foundation
 public import PushCore
 
-/// Google's Instance ID service: looks tokens up, joins them to topics and takes them off, makes FCM tokens of APNs tokens.
+/// Google's Instance ID service: looks tokens up, joins them to topics and takes them off, makes FCM tokens of APNs
+/// tokens.
 ///
-/// For code that manages tokens and topics; sending needs none of it. Source: Google, "Instance ID server reference", read
-/// 2026-08.
+/// For code that manages tokens and topics; sending needs none of it. Source: Google, "Instance ID server reference",
+/// read 2026-08.
 public struct FCMInstanceIDs: TopicManager, TokenDirectory {
     /// The most tokens that Google takes in one call for topics.
     public static let topicBatch = 1000
@@ -66,7 +67,8 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         try await change(tokens, topic, "/iid/v1:batchRemove")
     }
 
-    /// Makes FCM tokens of APNs tokens, to move an app from one to the other: any number, an outcome for each, in order.
+    /// Makes FCM tokens of APNs tokens, to move an app from one to the other: any number, an outcome for each, in
+    /// order.
     ///
     /// - Parameters:
     ///   - tokens: Tokens of `ios-apns`.

@@ -2,8 +2,8 @@ public import PushCore
 
 /// Gives and checks the device tokens of `ios-firebase` or `android-firebase`, for code that gets them from an app.
 ///
-/// On iOS Firebase needs an APNs token first, so that early calls come back empty: a chain of providers tries again. What can
-/// also delete a token is ``FCMDeletingTokenProvider``.
+/// On iOS Firebase needs an APNs token first, so that early calls come back empty: a chain of providers tries again.
+/// What can also delete a token is ``FCMDeletingTokenProvider``.
 public struct FCMTokenProvider: TokenProvider {
     /// How a token stands with Google.
     @nonexhaustive
@@ -157,8 +157,8 @@ public struct FCMDeletingTokenProvider: TokenDeleting {
 
     /// Deletes the present token and gets a new one; nil when there is none yet.
     ///
-    /// Throws when either step failed. The old token's row stays until the new one is there; its late `UNREGISTERED` then
-    /// does no harm, since the registration is younger.
+    /// Throws when either step failed. The old token's row stays until the new one is there; its late `UNREGISTERED`
+    /// then does no harm, since the registration is younger.
     public func refreshed() async throws(PushError) -> DeviceToken? {
         if let old = try await base.token() { try await delete(old) }
         return try await base.token()

@@ -2,9 +2,9 @@ public import PushCore
 
 /// What only Android devices get of a message that goes through Google.
 ///
-/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of other
-/// kinds do not see it, Apple's devices do not get it.
-/// Source: Firebase, REST resource `projects.messages`, `AndroidConfig`, read 2026-08.
+/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of
+/// other kinds do not see it, Apple's devices do not get it. Source: Firebase, REST resource `projects.messages`,
+/// `AndroidConfig`, read 2026-08.
 public struct FCMAndroid: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

@@ -1,6 +1,7 @@
 internal import PushCore
 
-/// What is wrong with a notification, found without Google: run before acceptance, and for its faults again before sending.
+/// What is wrong with a notification, found without Google: run before acceptance, and for its faults again before
+/// sending.
 enum FCMCheck {
     private static let maximumAppleCollapseID = 64
     private static let ownKeys = ["chapar", "chapar_id"]

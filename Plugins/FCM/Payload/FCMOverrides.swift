@@ -2,8 +2,8 @@ internal import PushCore
 
 /// What a caller wrote under `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///
-/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets are the
-/// recipient's business and cannot be overridden.
+/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets are
+/// the recipient's business and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []
@@ -49,8 +49,8 @@ struct FCMOverrides: Sendable {
     /// Whether a second copy does harm: it would start a second activity.
     var isRepeatHarmful: Bool { isLiveActivity && object["apns"]?["payload"]?["aps"]?["event"] == "start" }
 
-    /// A message to an Android device without the common texts in whose place the overrides put the key of a text that the
-    /// app has itself: one of the two is shown.
+    /// A message to an Android device without the common texts in whose place the overrides put the key of a text that
+    /// the app has itself: one of the two is shown.
     func untranslated(_ message: JSONObject) -> JSONObject {
         guard let keys = object["android"]?["notification"]?.objectValue,
             var common = message["notification"]?.objectValue

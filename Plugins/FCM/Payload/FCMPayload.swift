@@ -1,8 +1,8 @@
 internal import Foundation
 internal import PushCore
 
-/// A message without its target, encoded once for all recipients of a kind and language: only what is a recipient's own is
-/// put in for each.
+/// A message without its target, encoded once for all recipients of a kind and language: only what is a recipient's own
+/// is put in for each.
 struct FCMBody: Sendable {
     /// `{"message":{…`, open at its end.
     let bytes: [UInt8]
@@ -74,11 +74,11 @@ struct FCMBody: Sendable {
 
 /// Turns the neutral notification into FCM's `message`.
 ///
-/// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block, one of
-/// a browser the `webpush` block; topics and conditions get all. What FCM has no field for (tap address, buttons) is in `data`, under `chapar`, as JSON text.
-/// A message that shows something always has a collapse key, a tag and an `apns-collapse-id`, by default the delivery's id:
-/// should it go out twice, the second copy takes the place of the first. One that shows nothing has
-/// the id in `data`, under `chapar_id`.
+/// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block,
+/// one of a browser the `webpush` block; topics and conditions get all. What FCM has no field for (tap address,
+/// buttons) is in `data`, under `chapar`, as JSON text. A message that shows something always has a collapse key, a tag
+/// and an `apns-collapse-id`, by default the delivery's id: should it go out twice, the second copy takes the place of
+/// the first. One that shows nothing has the id in `data`, under `chapar_id`.
 struct FCMPayload {
     /// When FCM must give up.
     struct Life: Sendable {

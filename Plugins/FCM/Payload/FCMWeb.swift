@@ -10,7 +10,8 @@ public struct FCMWeb: PlatformPayload, Hashable {
 
     /// What a click opens, an `https` address.
     public var link: String?
-    /// What the browser shows: the options of the Web Notification API (`icon`, `badge`, `actions`, `requireInteraction`).
+    /// What the browser shows: the options of the Web Notification API (`icon`, `badge`, `actions`,
+    /// `requireInteraction`).
     public var notification: JSONObject?
     /// The app's values, instead of the notification's.
     public var data: [String: String]?

@@ -1,9 +1,11 @@
 internal import Foundation
 internal import PushCore
 
-/// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its own.
+/// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its
+/// own.
 ///
-/// What can be told to be wrong without Google never leaves: it is refused here, and so is what is held. Nothing of it waits.
+/// What can be told to be wrong without Google never leaves: it is refused here, and so is what is held. Nothing of it
+/// waits.
 struct FCMBatch {
     /// Where a call's outcome belongs, and what decides its meaning.
     struct Slot: Sendable {

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// The parts of a project that must pause while the rest goes on.
 ///
-/// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of topics
-/// stops topics only. What is held is refused here, with the time that is left, and never leaves.
+/// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of
+/// topics stops topics only. What is held is refused here, with the time that is left, and never leaves.
 final class FCMPartialPauses: Sendable {
     /// A part of a project.
     enum Part: Hashable, Sendable {
@@ -19,7 +19,8 @@ final class FCMPartialPauses: Sendable {
 
     /// How long a part pauses for a key that is broken, before the next message tries again.
     static let span = Duration.seconds(60)
-    /// How long it pauses for the first such answer: a single odd one is no broken key, and a second one after this pause is.
+    /// How long it pauses for the first such answer: a single odd one is no broken key, and a second one after this
+    /// pause is.
     static let firstSpan = Duration.milliseconds(500)
     /// After so long without another one an answer is the first again.
     private static let memory = Duration.seconds(60)

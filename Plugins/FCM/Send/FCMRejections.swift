@@ -3,8 +3,8 @@ internal import PushCore
 
 /// What each of Google's errors means for the message, the token and the backend: the one mapping table.
 ///
-/// Source: Firebase, "FCM error codes" and "Best practices for sending FCM messages at scale", read 2026-08. The decision
-/// is taken from `FcmError.errorCode`, else `ErrorInfo.reason`, else `error.status`, else the HTTP status.
+/// Source: Firebase, "FCM error codes" and "Best practices for sending FCM messages at scale", read 2026-08. The
+/// decision is taken from `FcmError.errorCode`, else `ErrorInfo.reason`, else `error.status`, else the HTTP status.
 enum FCMRejections {
     /// What a request was like, as far as it decides what an answer to it means.
     struct Context: Sendable {

@@ -2,9 +2,9 @@ internal import PushCore
 
 /// What one message is addressed to, as the field of FCM's `message` that says so.
 ///
-/// A device token whose text begins with `fid:` is a Firebase Installation ID and goes into `fid`; no registration token
-/// begins so. A topic whose text holds a quotation mark is a condition, such as `'news' in topics && !('de' in topics)`: no
-/// topic's name can hold one.
+/// A device token whose text begins with `fid:` is a Firebase Installation ID and goes into `fid`; no registration
+/// token begins so. A topic whose text holds a quotation mark is a condition, such as
+/// `'news' in topics && !('de' in topics)`: no topic's name can hold one.
 struct FCMTarget: Sendable {
     /// What the rules tell apart.
     enum Class: Sendable, Hashable {
@@ -87,7 +87,8 @@ struct FCMTarget: Sendable {
 
     /// Looks at a token once: not empty, no blanks or control characters, at most 4,096 characters.
     ///
-    /// No stricter pattern: Google promises none. Numbers instead of conditions, so that the compiler looks at 16 bytes at once.
+    /// No stricter pattern: Google promises none. Numbers instead of conditions, so that the compiler looks at 16 bytes
+    /// at once.
     private static func form(of token: String) -> Form {
         var token = token
         return token.withUTF8 { bytes in
@@ -136,7 +137,8 @@ enum FCMTopic {
         }
     }
 
-    /// Whether a text is a boolean expression over at most five topics: `'a' in topics && ('b' in topics || !('c' in topics))`.
+    /// Whether a text is a boolean expression over at most five topics:
+    /// `'a' in topics && ('b' in topics || !('c' in topics))`.
     static func isCondition(_ text: String) -> Bool {
         guard let topics = TopicCondition(text)?.topics else { return false }
         return (1...maximumTopics).contains(topics.count) && topics.allSatisfy { $0.utf8.allSatisfy(isNameByte) }

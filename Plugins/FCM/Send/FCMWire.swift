@@ -18,7 +18,8 @@ enum FCMErrorCode {
     ]
 }
 
-/// An error answer of FCM: `google.rpc.Status` with its details, read as defensively as a network with middleboxes asks for.
+/// An error answer of FCM: `google.rpc.Status` with its details, read as defensively as a network with middleboxes asks
+/// for.
 struct FCMAnswer {
     /// `error.status`, such as `NOT_FOUND`.
     private(set) var status: String?

@@ -29,7 +29,8 @@ public final class HMSAuth: AuthStrategy {
         self.init(addresses, repetition: time) { () async throws(PushError) in try await endpoint.fetch() }
     }
 
-    /// Makes a strategy for a service account, which needs no network; requests to no other than `addresses` carry the token.
+    /// Makes a strategy for a service account, which needs no network; requests to no other than `addresses` carry the
+    /// token.
     public convenience init(
         account: HMSServiceAccount,
         for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
@@ -65,7 +66,8 @@ public final class HMSAuth: AuthStrategy {
     /// Waits for a refresh under way.
     public func shutdown() async { await cache.shutdown() }
 
-    /// A token that is missing, foreign or expired is replaced, unless that was done already; other refusals are not retried.
+    /// A token that is missing, foreign or expired is replaced, unless that was done already; other refusals are not
+    /// retried.
     ///
     /// Unknown codes of the family 8020 are treated likewise.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {

@@ -27,7 +27,8 @@ public struct HMSTokenProvider: TokenDeleting {
 
     /// Makes a provider of `ios-huawei`.
     ///
-    /// Huawei's iOS SDK makes its token of Apple's: while `apple` has none there is none here either, and a chain goes on.
+    /// Huawei's iOS SDK makes its token of Apple's: while `apple` has none there is none here either, and a chain goes
+    /// on.
     ///
     /// - Parameters:
     ///   - apple: The provider of `ios-apns`.

@@ -2,9 +2,8 @@ public import PushCore
 
 /// What Huawei's Android phones alone get of a message.
 ///
-/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of other
-/// kinds do not see it.
-/// Source: Huawei, Push Kit, "Message sending", `AndroidConfig`, read 2026-08.
+/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of
+/// other kinds do not see it. Source: Huawei, Push Kit, "Message sending", `AndroidConfig`, read 2026-08.
 public struct HMSAndroid: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }

@@ -2,9 +2,8 @@ public import PushCore
 
 /// What Apple's devices alone get of a message that goes through Huawei.
 ///
-/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes: ``init(_:)``
-/// takes those.
-/// Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
+/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes:
+/// ``init(_:)`` takes those. Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
 public struct HMSApple: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }
@@ -27,7 +26,8 @@ public struct HMSApple: PlatformPayload, Hashable {
         self.targetUserType = targetUserType
     }
 
-    /// Takes what another value says for Apple itself (`HMSApple(APNsPush(…))`): its overrides' `headers` and `payload`.
+    /// Takes what another value says for Apple itself (`HMSApple(APNsPush(…))`): its overrides' `headers` and
+    /// `payload`.
     public init(_ push: some PlatformPayload) {
         let overrides = push.overrides
         var headers: [String: String] = [:]

@@ -1,7 +1,8 @@
 import Foundation
 import PushCore
 
-/// What is wrong with a notification, found without Huawei: run before acceptance, and for its faults again before sending.
+/// What is wrong with a notification, found without Huawei: run before acceptance, and for its faults again before
+/// sending.
 enum HMSCheck {
     /// The largest message, in bytes, without the list of recipients.
     static let limit = 4096

@@ -4,9 +4,9 @@ import PushCore
 
 /// Turns the neutral notification into Huawei's JSON.
 ///
-/// A notification that shows something always has a `tag`: should it go out twice, the second copy takes the place of the
-/// first on the screen. The tag is the collapse id, or else made of the content and its end, so that it is the same with every
-/// attempt, and the same for messages that say the same and can therefore share a request.
+/// A notification that shows something always has a `tag`: should it go out twice, the second copy takes the place of
+/// the first on the screen. The tag is the collapse id, or else made of the content and its end, so that it is the same
+/// with every attempt, and the same for messages that say the same and can therefore share a request.
 enum HMSPayloadTree {
     /// The longest time to live that Huawei takes: 15 days.
     static let longestLife: Int64 = 15 * 86_400

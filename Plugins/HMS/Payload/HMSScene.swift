@@ -4,9 +4,9 @@ import PushCore
 
 /// Messages of v3, Huawei's API for HarmonyOS 5 and later: a payload for one scene, which the header `push-type` names.
 ///
-/// A notification that shows something is an alert (0), one that shows nothing a background message (6). Every other scene
-/// (widgets, live views, calls) is the caller's, under `overrides.hms.harmony`. Source: Huawei, "Push Kit, REST API,
-/// scenario-specific messages", read 2026-11; what of it is used stands in docs/platforms/HMSv3.md.
+/// A notification that shows something is an alert (0), one that shows nothing a background message (6). Every other
+/// scene (widgets, live views, calls) is the caller's, under `overrides.hms.harmony`. Source: Huawei, "Push Kit, REST
+/// API, scenario-specific messages", read 2026-11; what of it is used stands in docs/platforms/HMSv3.md.
 enum HMSScene {
     /// The member of `overrides.hms` that v3 alone reads: `push_type`, `payload` and `pushOptions`.
     static let overrides = "harmony"

@@ -4,8 +4,9 @@ internal import Synchronization
 
 /// Which signed fields came with which body, for as long as their timestamps are good.
 ///
-/// A field that comes again with the same body is the same callback again, which is harmless; with another body it is forged.
-/// Memory is bounded: with more than ``capacity`` in that time, 166 callbacks a second, the oldest is forgotten early.
+/// A field that comes again with the same body is the same callback again, which is harmless; with another body it is
+/// forged. Memory is bounded: with more than ``capacity`` in that time, 166 callbacks a second, the oldest is forgotten
+/// early.
 final class HMSNonces: Sendable {
     /// The most that are remembered, some 10 MiB.
     static let capacity = 100_000

@@ -7,9 +7,9 @@ public import PushCore
 /// `X-HUAWEI-CALLBACK-ID: timestamp=<ms>;nonce=<…>;value=<…>`, where `value` is the base64 form of
 /// HMAC-SHA256(secret, timestamp + nonce + user). Source: Huawei, "Message receipt", read 2026-08.
 ///
-/// The signature leaves the body out. What can be done about it is done here: a field is good for one body, that which came with
-/// it first, for as long as its timestamp is. Whoever reads a field under way, within TLS, and is faster with a body of his own
-/// is believed; so is, for five minutes, a field that comes again after a restart.
+/// The signature leaves the body out. What can be done about it is done here: a field is good for one body, that which
+/// came with it first, for as long as its timestamp is. Whoever reads a field under way, within TLS, and is faster with
+/// a body of his own is believed; so is, for five minutes, a field that comes again after a restart.
 public struct HMSReceipts: ReceiptReader {
     /// A callback whose time is further off is refused: a recorded one must not be played again.
     public static let tolerance: TimeInterval = 300

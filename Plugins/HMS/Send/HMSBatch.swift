@@ -3,9 +3,9 @@ import PushCore
 
 /// Gathers the recipients of one `send` into as few requests as Huawei's rules allow.
 ///
-/// The delivery worker hands over hundreds of requests at once, often with one recipient each: those that say the same, and end at the
-/// same time, go out together. A message is encoded once for all of them. What can be told to be wrong without Huawei never
-/// leaves: it is refused here.
+/// The delivery worker hands over hundreds of requests at once, often with one recipient each: those that say the same,
+/// and end at the same time, go out together. A message is encoded once for all of them. What can be told to be wrong
+/// without Huawei never leaves: it is refused here.
 struct HMSBatch {
     /// What may go out together.
     private struct Key: Hashable {

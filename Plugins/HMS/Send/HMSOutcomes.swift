@@ -188,7 +188,8 @@ struct HMSOutcomes {
         batchRequest.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
     }
 
-    /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends it.
+    /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends
+    /// it.
     private func unknownOutcome(_ reason: String, _ detail: String?, isSecond: Bool = false) -> DeliveryOutcome {
         .unknown(
             UnknownOutcome(

@@ -139,8 +139,9 @@ enum HMSTokenReasons {
 extension HMSRejections {
     /// The outcome of an answer without a code, by its status; nil where the message may have been taken.
     ///
-    /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend pauses for as long as
-    /// `throttled` says. 429 is documented nowhere, so that one of them stops nothing: single messages find out.
+    /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend
+    /// pauses for as long as `throttled` says. 429 is documented nowhere, so that one of them stops nothing: single
+    /// messages find out.
     static func outcome(of status: Int, retryAfter: Duration?, throttled: () -> Duration) -> DeliveryOutcome? {
         let flow = "Huawei limits the flow: devices per second."
         let (kind, advice, detail): (Refusal.Kind, Refusal.Advice, String)
@@ -187,7 +188,8 @@ extension HMSRejections {
         return (codes + statuses + reasons).compactMap { outcome(on: $0) }
     }
 
-    /// What ``HMSOutcomes`` makes of an answer to a request with one token, when nothing can be sent again; nil when it would.
+    /// What ``HMSOutcomes`` makes of an answer to a request with one token, when nothing can be sent again; nil when it
+    /// would.
     static func outcome(on answer: HTTPAnswer) -> DeliveryOutcome? {
         let started = Date(timeIntervalSince1970: 0)
         let slot = HMSBatchRequest.Slot(request: 0, recipient: 0, token: 0, isReplay: false)

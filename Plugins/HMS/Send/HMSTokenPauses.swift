@@ -4,9 +4,9 @@ import Synchronization
 
 /// The device tokens that Huawei has asked to leave alone, each until a date: then one message tries again.
 ///
-/// Huawei says so for single tokens of an answer (`noRight`) and in delivery receipts (statuses 6, 10, 102, 201 and 256, of
-/// which it advises to leave 6, 10 and 201 out). None of them means that the token is dead, so the registry keeps it.
-/// Bounded, and in memory: after a restart or a reload each token costs one more refusal.
+/// Huawei says so for single tokens of an answer (`noRight`) and in delivery receipts (statuses 6, 10, 102, 201 and
+/// 256, of which it advises to leave 6, 10 and 201 out). None of them means that the token is dead, so the registry
+/// keeps it. Bounded, and in memory: after a restart or a reload each token costs one more refusal.
 final class HMSTokenPauses: Sendable {
     /// What follows from one of Huawei's words.
     struct Rule: Sendable, Hashable {
@@ -26,7 +26,8 @@ final class HMSTokenPauses: Sendable {
 
     /// Every word that pauses a token.
     ///
-    /// The spans are ours: Huawei gives none but the day. A week is as long as a phone that is put away may stay unasked.
+    /// The spans are ours: Huawei gives none but the day. A week is as long as a phone that is put away may stay
+    /// unasked.
     static let rules: [String: Rule] = [
         "noRight": Rule(span: .fixed(week)),
         "not_shown": Rule(span: .fixed(week), concernsVisibleOnly: true),

@@ -161,7 +161,8 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         do throws(PushError) {
             _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
         } catch {
-            // IDPush may hide "no such player" behind status 0: a new registration is tried, once a day for each device.
+            // IDPush may hide "no such player" behind status 0: a new registration is tried, once a day for each
+            // device.
             let isFresh = record.renewedAt.map { time.now.timeIntervalSince($0) < 86400 } ?? false
             guard error.reason == Self.unknownDevice || error.reason == "refused_by_idpush" && !isFresh,
                 let fields = try? DeviceFields(device)

@@ -4,8 +4,8 @@ import Synchronization
 
 /// IDPush as the seed's page has it: one device, a project id, a player id that is kept, five actions.
 ///
-/// Asynchronous first; the callback forms and the seed's own spellings lie on top. Thread-safe: nothing is locked while a
-/// request is out or a callback runs.
+/// Asynchronous first; the callback forms and the seed's own spellings lie on top. Thread-safe: nothing is locked while
+/// a request is out or a callback runs.
 public final class IDPush: Sendable {
     /// What became of an action.
     public struct Result: Sendable, Hashable {
@@ -182,7 +182,8 @@ extension IDPush {
         shared?.playerID
     }
 
-    /// As ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String: Any]` and so on.
+    /// As ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String: Any]`
+    /// and so on.
     ///
     /// Without an instance nothing can be sent: that is printed and called back like any other mistake.
     public static func Perform(  // swift-format-ignore: AlwaysUseLowerCamelCase

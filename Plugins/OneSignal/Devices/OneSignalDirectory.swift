@@ -2,7 +2,8 @@ public import PushCore
 
 /// OneSignal's users with their aliases and subscriptions: what the capabilities that all platforms share do not say.
 ///
-/// For code that keeps users of its own. Reading is limited to one request a second for each app; callers wait their turn.
+/// For code that keeps users of its own. Reading is limited to one request a second for each app; callers wait their
+/// turn.
 public struct OneSignalDirectory: Sendable {
     /// A user as OneSignal has it.
     public struct User: Sendable, Hashable {

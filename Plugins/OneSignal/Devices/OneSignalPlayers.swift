@@ -31,7 +31,8 @@ struct OneSignalPlayers: OneSignalDevices {
 
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         var request = body(fields)
-        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at OneSignal.
+        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at
+        // OneSignal.
         let standing = known.standingAfterRegistration
         if standing == .unsubscribed { request["notification_types"] = -2 }
         let answer = try await client.call("POST", "/players", .object(request), quota: .writes)

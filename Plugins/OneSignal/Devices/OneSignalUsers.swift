@@ -39,7 +39,8 @@ struct OneSignalUsers: OneSignalDevices {
         }
         if !properties.isEmpty { request["properties"] = .object(properties) }
         var subscription = self.subscription(fields)
-        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at OneSignal.
+        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at
+        // OneSignal.
         let standing = known.standingAfterRegistration
         if standing == .unsubscribed { (subscription["enabled"], subscription["notification_types"]) = (false, -31) }
         request["subscriptions"] = [.object(subscription)]

@@ -1,6 +1,7 @@
 import PushCore
 
-/// What is wrong with a notification, found without OneSignal: before acceptance, and for its faults again before sending.
+/// What is wrong with a notification, found without OneSignal: before acceptance, and for its faults again before
+/// sending.
 enum OneSignalCheck {
     /// The most bytes of `data` as JSON.
     static let dataLimit = 2_048

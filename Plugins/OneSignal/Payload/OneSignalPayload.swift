@@ -109,7 +109,8 @@ struct OneSignalPayload {
 
 /// A text in OneSignal's languages: read once for each language that it has, however many the other texts have.
 struct OneSignalText {
-    /// The text in each language, by OneSignal's code: of tags that share a code the one spelled like it, else the first.
+    /// The text in each language, by OneSignal's code: of tags that share a code the one spelled like it, else the
+    /// first.
     private(set) var byCode: [String: String] = [:]
     /// The text in every other language.
     let fallback: String

@@ -71,8 +71,8 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
 
     let client: OneSignalClient
 
-    /// Makes a message for any audience, in one request: what a `Recipient` cannot say (aliases of other labels, filters on
-    /// sessions, excluded segments).
+    /// Makes a message for any audience, in one request: what a `Recipient` cannot say (aliases of other labels,
+    /// filters on sessions, excluded segments).
     ///
     /// - Parameters:
     ///   - notification: The content.

@@ -3,8 +3,8 @@ import PushCore
 
 /// Looks, some time after a send to named ids, whether OneSignal counts as many as were named.
 ///
-/// Ids that an app does not know are ignored without a word in the answer; only the counts show them, and nothing shows who
-/// they are. One task looks after all messages; it ends when none is left, or with ``shutdown()``, which awaits it.
+/// Ids that an app does not know are ignored without a word in the answer; only the counts show them, and nothing shows
+/// who they are. One task looks after all messages; it ends when none is left, or with ``shutdown()``, which awaits it.
 actor OneSignalReconciler {
     private struct Entry {
         var id: String

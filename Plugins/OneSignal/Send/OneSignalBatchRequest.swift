@@ -81,11 +81,12 @@ struct OneSignalOutcomes: Sendable {
     func outcome(for target: String) -> DeliveryOutcome { exceptions[target] ?? outcome }
 }
 
-/// Keeps the requests that have no final answer yet, so that each is repeated as it was, whichever caller needs a part of it.
+/// Keeps the requests that have no final answer yet, so that each is repeated as it was, whichever caller needs a part
+/// of it.
 ///
-/// A gateway that starts again, or retries, may group deliveries anew. A different group would be a different request with
-/// another key, and the platform would send twice. Requests of more than one recipient are kept in the gateway's store
-/// before they go out; the key of a single one follows from the delivery.
+/// A gateway that starts again, or retries, may group deliveries anew. A different group would be a different request
+/// with another key, and the platform would send twice. Requests of more than one recipient are kept in the gateway's
+/// store before they go out; the key of a single one follows from the delivery.
 actor OneSignalLedger {
     private struct Entry {
         var chunk: OneSignalBatchRequest

@@ -1,7 +1,8 @@
 import Foundation
 import PushCore
 
-/// Counts the messages of the last 15 minutes against OneSignal's limit, beyond which it disables the app until a person acts.
+/// Counts the messages of the last 15 minutes against OneSignal's limit, beyond which it disables the app until a
+/// person acts.
 ///
 /// ``OneSignalBackend`` asks it before each request.
 actor OneSignalMessageShare {

@@ -3,8 +3,8 @@ import PushQueue
 
 /// Remembers which devices an announcement went to, over restarts: the same one goes to a device once.
 ///
-/// A part is written before it is handed to the gateway and again afterwards, so that one whose fate is not known after a
-/// crash is handed over again under the same idempotency key, which sends nothing twice.
+/// A part is written before it is handed to the gateway and again afterwards, so that one whose fate is not known after
+/// a crash is handed over again under the same idempotency key, which sends nothing twice.
 struct AnnouncementLedger: Sendable {
     /// One notification of an announcement.
     struct Part: Sendable {

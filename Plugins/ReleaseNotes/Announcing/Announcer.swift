@@ -2,7 +2,8 @@ import PushCore
 import PushModules
 import PushQueue
 
-/// Announces versions to the devices that run older ones, through the gateway's normal path: one announcement at a time.
+/// Announces versions to the devices that run older ones, through the gateway's normal path: one announcement at a
+/// time.
 actor Announcer {
     /// The most devices of one notification.
     private static let partSize = 1000

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Holds the lists of all apps: reads the documents, reads them again when they change, adds what was posted.
 ///
-/// A document that turns bad keeps the last good list; the problem is told once. What is posted is kept in the gateway's
-/// store, and lies over the document.
+/// A document that turns bad keeps the last good list; the problem is told once. What is posted is kept in the
+/// gateway's store, and lies over the document.
 actor NotesLibrary {
     /// A list with what it was made of.
     struct Shelf: Sendable {

@@ -19,7 +19,8 @@ public struct PlistFileConfiguration: Sendable, Hashable {
         self.init(folder: bundle.resourceURL ?? bundle.bundleURL, fileName: fileName)
     }
 
-    /// The library's default: `Versions.plist` of the main bundle, which for a program on a server is the folder that it is in.
+    /// The library's default: `Versions.plist` of the main bundle, which for a program on a server is the folder that
+    /// it is in.
     public static var `default`: PlistFileConfiguration { PlistFileConfiguration(bundle: .main) }
 
     /// The file.
@@ -34,8 +35,8 @@ extension ReleaseNotes {
     ///
     /// - Parameters:
     ///   - plistFileConfiguration: The file.
-    ///   - tell: Gets everything that is wrong or was skipped; by default it is written to standard error, as the library's
-    ///     page promises.
+    ///   - tell: Gets everything that is wrong or was skipped; by default it is written to standard error, as the
+    ///     library's page promises.
     public init?(
         plistFileConfiguration: PlistFileConfiguration,
         tell: (ReleaseNotesProblem) -> Void = { FileHandle.standardError.write(Data("\($0)\n".utf8)) }

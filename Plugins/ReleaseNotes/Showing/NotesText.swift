@@ -178,7 +178,8 @@ enum TerminalText {
         }
     }
 
-    /// Breaks a text into lines of at most so many columns: between words, and within a word that is longer than a line.
+    /// Breaks a text into lines of at most so many columns: between words, and within a word that is longer than a
+    /// line.
     static func wrap(_ text: String, _ columns: Int) -> [String] {
         let columns = max(2, columns)
         var lines: [String] = []

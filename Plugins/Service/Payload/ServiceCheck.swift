@@ -2,7 +2,8 @@ import PushCore
 
 /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
 ///
-/// ``ServiceBackend`` calls it before a notification is accepted; what is too large when it is sent is refused by ``ServiceBatch``.
+/// ``ServiceBackend`` calls it before a notification is accepted; what is too large when it is sent is refused by
+/// ``ServiceBatch``.
 enum ServiceCheck {
     static func examine(_ notification: PushNotification, options: ServiceOptions) -> PayloadCheck {
         var message = ServicePayload(notification, expiration: nil)

@@ -148,8 +148,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
     }
 
-    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the first that has
-    /// one.
+    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the
+    /// first that has one.
     private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration, String?) {
         let begin = number * batch
         let count = min(batch, messages - begin)
@@ -195,8 +195,8 @@ struct BenchCommand: AsyncParsableCommand {
             }
     }
 
-    /// Prints the figures; ends with a failure where messages were refused, none could be looked at, or not all that were looked at
-    /// were taken.
+    /// Prints the figures; ends with a failure where messages were refused, none could be looked at, or not all that
+    /// were looked at were taken.
     private func show(_ result: Result, where position: String) throws {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {

@@ -239,7 +239,8 @@ struct KeysCommand: AsyncParsableCommand {
         return key
     }
 
-    /// Refuses a changed file that would not give a key these hashes: one is a list already, or an anchor that others stand for.
+    /// Refuses a changed file that would not give a key these hashes: one is a list already, or an anchor that others
+    /// stand for.
     private static func check(_ text: ConfigurationFile, key name: String, has hashes: [String]) throws {
         let loaded = try? BackendLoader.offline().check(text.text, as: text.path)
         let key = loaded?.configuration.apiKeys.first { $0.name == name }

@@ -104,8 +104,8 @@ extension ServeCommand {
 
 /// Ends the program in order at SIGTERM or SIGINT, from its first moment on.
 ///
-/// A start asks whether it may go on once the store is open. One that does not come so far in time, since tables are brought up to date
-/// or a database does not answer, ends as it is: no run has begun.
+/// A start asks whether it may go on once the store is open. One that does not come so far in time, since tables are
+/// brought up to date or a database does not answer, ends as it is: no run has begun.
 private final class Ending: Sendable {
     private struct State {
         var hasCome = false
@@ -114,9 +114,9 @@ private final class Ending: Sendable {
         var group: ServiceGroup?
     }
 
-    /// So long a start may go on without a store.
+    /// The longest time that a start may take before it has a store.
     private static let patience = Duration.seconds(3)
-    /// So long a start with a store may take from then on until its services run.
+    /// The longest time from the opened store until the services run.
     private static let longPatience = Duration.seconds(30)
 
     private let state = Mutex(State())

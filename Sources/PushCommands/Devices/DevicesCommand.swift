@@ -58,7 +58,8 @@ struct DevicesClient {
         await devices.client.close()
     }
 
-    /// The path of a device; an id that cannot be one is asked for all the same, so that the gateway says what is wrong.
+    /// The path of a device; an id that cannot be one is asked for all the same, so that the gateway says what is
+    /// wrong.
     static func path(_ id: String) -> String {
         "/v1/devices/" + FormEncoding.encode(id)
     }

@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar cancel`: cancels the deliveries of a notification that have not gone out, and asks platforms to take back the others; or
-/// cancels all waiting deliveries of an API key.
+/// `chapar cancel`: cancels the deliveries of a notification that have not gone out, and asks platforms to take back
+/// the others; or cancels all waiting deliveries of an API key.
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
@@ -66,7 +66,7 @@ struct CancelCommand: AsyncParsableCommand {
         }
     }
 
-    /// So many calls in a row may find nothing to cancel before the command gives up.
+    /// The number of calls in a row that find nothing to cancel, after which the command gives up.
     private static let mostFutileCalls = 5
 
     /// Cancels all waiting deliveries of a key: call by call, since each ends after a bounded time.

@@ -2,8 +2,8 @@ import Foundation
 
 /// The files of a new plugin, with words in them that are replaced.
 ///
-/// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other words of ``PluginNames/words`` stand for the
-/// plugin's own, in paths too.
+/// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other words of ``PluginNames/words``
+/// stand for the plugin's own, in paths too.
 struct PluginTemplate {
     private let text: String
 

@@ -38,7 +38,8 @@ struct DemoScenario: Sendable {
         case repeatLast
         /// Cancel the last one.
         case cancelLast
-        /// Wait until the platform has taken the last one, then tap it on the device: the app reports that to a backend.
+        /// Wait until the platform has taken the last one, then tap it on the device: the app reports that to a
+        /// backend.
         case click(backend: String, device: String)
         /// Look at the first notification of the scenario from now on.
         case lookAtFirst

@@ -6,9 +6,9 @@ import PushGateway
 
 /// The first API key of a gateway whose configuration says nothing of keys.
 ///
-/// The first start makes it, in a file beside the store that only the gateway's user can read; later starts use it, and commands on
-/// the machine that talk to the gateway read it there. It counts until the configuration has keys. Where no such file would last or
-/// be shared, `serve --make-key` writes a key into the configuration instead.
+/// The first start makes it, in a file beside the store that only the gateway's user can read; later starts use it, and
+/// commands on the machine that talk to the gateway read it there. It counts until the configuration has keys. Where no
+/// such file would last or be shared, `serve --make-key` writes a key into the configuration instead.
 enum FirstKey {
     /// What the key of the file is called in logs, records and lists.
     static let name = "first"
@@ -59,7 +59,8 @@ extension FirstKey {
         return "the store's folder \(place) cannot be written for a first one"
     }
 
-    /// Puts the first key into a configuration without keys, makes it where there is none yet, and logs what is in force.
+    /// Puts the first key into a configuration without keys, makes it where there is none yet, and logs what is in
+    /// force.
     ///
     /// The store must be this gateway's own by now: no other one makes the file at the same time.
     static func put(
@@ -124,9 +125,9 @@ extension FirstKey {
 extension FirstKey {
     /// Reads the key; nil without a file.
     ///
-    /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or change. For
-    /// root it may be another user's, whose folder it stands in. `unreadable` says what to do about one that cannot be read, which
-    /// depends on the command.
+    /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or
+    /// change. For root it may be another user's, whose folder it stands in. `unreadable` says what to do about one
+    /// that cannot be read, which depends on the command.
     static func read(
         _ path: String,
         unreadable fix: String = "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
@@ -169,11 +170,12 @@ extension FirstKey {
         return Secret(text)
     }
 
-    /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is for another
-    /// gateway, or has none yet.
+    /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is
+    /// for another gateway, or has none yet.
     ///
-    /// It goes nowhere else than to the address of the configuration that the file belongs to, and only while every program that listens
-    /// there is the user's whose file it is: anybody may listen on a free port, and on the other one of 127.0.0.1 and ::1.
+    /// It goes nowhere else than to the address of the configuration that the file belongs to, and only while every
+    /// program that listens there is the user's whose file it is: anybody may listen on a free port, and on the other
+    /// one of 127.0.0.1 and ::1.
     static func find(
         for endpoint: HTTPEndpoint,
         configuration path: String,
@@ -201,7 +203,8 @@ extension FirstKey {
 // MARK: - A key in the configuration
 
 extension FirstKey {
-    /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing where there are keys.
+    /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing
+    /// where there are keys.
     static func make(in file: ConfigOption, asJSON printsJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
         var text = try ConfigurationFile(file.path)

@@ -31,7 +31,8 @@ struct GatewayAssembly: Sendable {
     ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
     ///   - mayGoOn: Asked once the store is open: with false it is closed again.
     ///   - onListening: Gets the port once requests are taken.
-    /// - Throws: Every mistake of the file at once, or what is wrong with the store; ``StartEnded`` when it may not go on.
+    /// - Throws: Every mistake of the file at once, or what is wrong with the store; ``StartEnded`` when it may not go
+    ///   on.
     init(
         path: String,
         log: LogOutput.Settings,

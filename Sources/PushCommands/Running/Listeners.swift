@@ -17,8 +17,8 @@ enum Listeners {
 
     /// The users of the sockets in a table that listen on a port.
     ///
-    /// A line has its number, the local address and port in hexadecimal digits, the remote ones, the state, two queues, a timer,
-    /// retransmissions, and the user.
+    /// A line has its number, the local address and port in hexadecimal digits, the remote ones, the state, two queues,
+    /// a timer, retransmissions, and the user.
     static func owners(in table: String, port: Int) -> [uid_t] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let fields = line.split(separator: " ")

@@ -3,7 +3,8 @@ internal import PushCore
 
 /// Tells systemd how far the program is, where the unit asks for it (`Type=notify`); elsewhere nothing happens.
 ///
-/// So `systemctl start`, and the installation of a package, end when the gateway listens, and fail when it does not come to that.
+/// So `systemctl start`, and the installation of a package, end when the gateway listens, and fail when it does not
+/// come to that.
 enum ServiceManager {
     /// The gateway listens.
     static let ready = "READY=1"

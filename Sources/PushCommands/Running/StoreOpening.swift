@@ -46,7 +46,8 @@ enum StoreOpening {
         }
     }
 
-    /// What is wrong with `store.url`, by its text alone; nil in a program without PostgreSQL, which says that at the start.
+    /// What is wrong with `store.url`, by its text alone; nil in a program without PostgreSQL, which says that at the
+    /// start.
     static func mistake(_ postgres: GatewayConfiguration.Store.Postgres) -> String? {
         #if Postgres
             do throws(PostgresOptions.Mistake) {

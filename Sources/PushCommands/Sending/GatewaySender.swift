@@ -48,7 +48,8 @@ struct GatewaySender: MessageSender {
         try await follow(accepted, report)
     }
 
-    /// The gateway took nothing: a problem of the key or of the gateway ends the command, any other is each message's own.
+    /// The gateway took nothing: a problem of the key or of the gateway ends the command, any other is each message's
+    /// own.
     private func refuse(
         _ messages: [NumberedMessage],
         _ answer: GatewayClient.Answer,

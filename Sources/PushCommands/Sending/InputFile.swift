@@ -1,11 +1,12 @@
 import Foundation
 import PushCore
 
-/// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs little
-/// memory.
+/// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs
+/// little memory.
 ///
-/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. What the flags say stands wherever a
-/// line says nothing. The text must be UTF-8: a file is read once for that before its first line is given, a pipe line by line.
+/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. What the flags say stands
+/// wherever a line says nothing. The text must be UTF-8: a file is read once for that before its first line is given, a
+/// pipe line by line.
 struct InputFile {
     /// One message with the line it came from.
     struct Line {
@@ -59,7 +60,8 @@ struct InputFile {
 
     /// Opens `path`, or stdin for `-`.
     ///
-    /// - Throws: `CommandFailure` when it cannot be read, or is a file that is not in UTF-8 or has a line that is too long.
+    /// - Throws: `CommandFailure` when it cannot be read, or is a file that is not in UTF-8 or has a line that is too
+    ///   long.
     init(_ path: String, format: Format?, rows: Rows = .messages, base: JSONObject = JSONObject()) throws {
         self.rows = rows
         name = path == "-" ? "stdin" : path

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Takes calls in place of the network, so that `--dry-run` can show what a platform would be sent.
 ///
-/// Every call is answered with 200 and what any platform takes for a yes. Header fields that carry credentials are shown by
-/// name only.
+/// Every call is answered with 200 and what any platform takes for a yes. Header fields that carry credentials are
+/// shown by name only.
 final class PreviewTransport: HTTPTransport {
     fileprivate struct Taken {
         var call: HTTPCall
@@ -21,7 +21,8 @@ final class PreviewTransport: HTTPTransport {
 
     /// The call that carried a message, in a form to be shown; nil when none did.
     ///
-    /// By the message's id; where a platform's calls do not carry it, by the recipient, for whom a call of many messages stands.
+    /// By the message's id; where a platform's calls do not carry it, by the recipient, for whom a call of many
+    /// messages stands.
     func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
         let found = calls.withLock { calls in

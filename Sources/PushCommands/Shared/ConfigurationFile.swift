@@ -1,8 +1,8 @@
 import Foundation
 import PushCore
 
-/// A configuration file as text, for the few commands that change one: everything but the place they change stays byte for
-/// byte, and the file is replaced as a whole, with its owner, group and mode, or not at all.
+/// A configuration file as text, for the few commands that change one: everything but the place they change stays byte
+/// for byte, and the file is replaced as a whole, with its owner, group and mode, or not at all.
 struct ConfigurationFile {
     let path: String
     var text: String

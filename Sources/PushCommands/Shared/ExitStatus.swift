@@ -13,7 +13,8 @@ public struct ExitStatus: Error, Hashable {
     public static let failure = ExitStatus(rawValue: 1)
     /// The command line is wrong.
     public static let usage = ExitStatus(rawValue: 2)
-    /// The configuration is wrong, or names a store that a newer version of the program has changed: starting again changes nothing.
+    /// The configuration is wrong, or names a store that a newer version of the program has changed: starting again
+    /// changes nothing.
     public static let configuration = ExitStatus(rawValue: 3)
     /// Some of it was sent.
     public static let partial = ExitStatus(rawValue: 4)

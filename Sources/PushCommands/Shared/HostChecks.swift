@@ -183,7 +183,8 @@ enum HostChecks {
         return findings
     }
 
-    /// A clock that is hours off makes every signed credential invalid; each backend compares it with its platform's own.
+    /// A clock that is hours off makes every signed credential invalid; each backend compares it with its platform's
+    /// own.
     private static func clock(_ now: Date) -> Diagnosis {
         guard now.timeIntervalSince1970 > 1_767_225_600 else {  // 2026: this program is not older than that.
             return Diagnosis(

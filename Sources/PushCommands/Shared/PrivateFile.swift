@@ -2,8 +2,8 @@ import Foundation
 
 /// A file that only its owner may read, and that appears under its name once it is whole.
 ///
-/// It grows under a random name in the same folder, so that a link planted there cannot redirect it. Its owner calls ``publish()`` or
-/// ``discard()``.
+/// It grows under a random name in the same folder, so that a link planted there cannot redirect it. Its owner calls
+/// ``publish()`` or ``discard()``.
 struct PrivateFile {
     /// Where it is to appear.
     let path: String

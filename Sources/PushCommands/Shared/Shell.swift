@@ -4,9 +4,10 @@ package import PushCore
 
 /// What the program writes: results to stdout, everything else to stderr.
 ///
-/// Every line may hold text from outside (platforms, gateways, files). Its control characters are written out, so that no terminal
-/// obeys them, except line breaks, tabs and, on stdout, the colours of ``paint(_:_:)`` where colours may be. Callers put text from
-/// outside through `onOneLine` where it enters a sentence, so that it begins no line and sets no colour.
+/// Every line may hold text from outside (platforms, gateways, files). Its control characters are written out, so that
+/// no terminal obeys them, except line breaks, tabs and, on stdout, the colours of ``paint(_:_:)`` where colours may
+/// be. Callers put text from outside through `onOneLine` where it enters a sentence, so that it begins no line and sets
+/// no colour.
 package enum Shell {
     /// Writes a line to stdout.
     package static func print(_ line: String) { write(harmless(line, colours: hasColour) + "\n", to: STDOUT_FILENO) }
@@ -77,7 +78,8 @@ package enum Shell {
         hasColour ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
     }
 
-    /// Ends a command that ended with `status`: results that could not be written are a failure, with a sentence on stderr.
+    /// Ends a command that ended with `status`: results that could not be written are a failure, with a sentence on
+    /// stderr.
     static func ending(_ status: ExitStatus) -> ExitStatus {
         let error = outputError.withLock { $0 }
         guard error != 0 else { return status }

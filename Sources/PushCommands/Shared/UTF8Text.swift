@@ -2,8 +2,8 @@ import Foundation
 
 /// Text of a file or of stdin, which must be UTF-8.
 ///
-/// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another. So other text is
-/// refused, with the way to convert it, and never read with its letters lost.
+/// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another. So
+/// other text is refused, with the way to convert it, and never read with its letters lost.
 enum UTF8Text {
     /// The text of a whole file, or of stdin, that `name` says; a byte order mark at its beginning is no part of it.
     static func whole(_ bytes: Data, of name: String) throws(CommandFailure) -> String {

@@ -5,9 +5,9 @@ public import PushCore
 /// A provider that has none, fails, or does not answer in time is passed over. The order can be changed while the chain
 /// runs; providers that it does not name are not asked. A token set by hand goes before all of them.
 ///
-/// A provider has a deadline of its own, and the chain's: one that never answers is cancelled and left behind, and is not
-/// asked again until it has come back, so that at most one call of each provider is under way. The chain owns those calls;
-/// ``shutdown(grace:)`` ends them.
+/// A provider has a deadline of its own, and the chain's: one that never answers is cancelled and left behind, and is
+/// not asked again until it has come back, so that at most one call of each provider is under way. The chain owns those
+/// calls; ``shutdown(grace:)`` ends them.
 public actor TokenProviderChain {
     /// Apple's own tokens first, then Firebase's, then Huawei's.
     public static let defaultOrder: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei]
@@ -106,8 +106,8 @@ public actor TokenProviderChain {
 
     /// Changes the order; a search under way goes on for those who wait for it, later callers get the new order.
     ///
-    /// Throws ``PushCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service twice, or one
-    /// that does not exist.
+    /// Throws ``PushCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service
+    /// twice, or one that does not exist.
     public func setOrder(_ order: [TokenService]) throws(PushError) {
         guard !order.isEmpty else { throw PushError(.invalidRequest, "the list of token services is empty") }
         for service in order where TokenService.named(service.rawValue) == nil && providers[service] == nil {
@@ -158,8 +158,8 @@ public actor TokenProviderChain {
     /// Deletes the current token of a service at its platform.
     ///
     /// Throws ``PushCore/PushError/Code/invalidRequest`` when the chain has no provider of the service,
-    /// ``PushCore/PushError/Code/unsupported`` for a service that cannot delete (`ios-apns`), else what the provider throws.
-    /// A provider without a token has nothing to delete.
+    /// ``PushCore/PushError/Code/unsupported`` for a service that cannot delete (`ios-apns`), else what the provider
+    /// throws. A provider without a token has nothing to delete.
     public func delete(_ service: TokenService) async throws(PushError) {
         guard let provider = providers[service] else {
             throw PushError(.invalidRequest, "there is no provider of \(service) tokens")

@@ -12,12 +12,14 @@ public struct AccessToken: Sendable, Hashable {
     }
 }
 
-/// Caches one access token and refreshes it at most once at a time. What every ``AuthStrategy`` that fetches tokens shares.
+/// Caches one access token and refreshes it at most once at a time. What every ``AuthStrategy`` that fetches tokens
+/// shares.
 ///
-/// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers that
-/// waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand messages do not
-/// ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced before it must be, and while that goes
-/// on, or fails, the present one is given out to its own end. The strategies of platforms repeat a fetch once before it counts as failed.
+/// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers
+/// that waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand
+/// messages do not ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced before it must
+/// be, and while that goes on, or fails, the present one is given out to its own end. The strategies of platforms
+/// repeat a fetch once before it counts as failed.
 public actor AccessTokenCache {
     private enum State {
         case empty
@@ -57,11 +59,12 @@ public actor AccessTokenCache {
     /// Makes a cache.
     ///
     /// - Parameters:
-    ///   - leeway: A token with less than this left of its life is replaced before it is used. At most a quarter of a life.
-    ///   - renewAhead: With less than this left, a token is replaced without anybody waiting. At most half of a life; zero
-    ///     for never.
-    ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer; a failed renewal pauses ten times
-    ///     as long, since no caller waits for it.
+    ///   - leeway: A token with less than this left of its life is replaced before it is used. At most a quarter of a
+    ///     life.
+    ///   - renewAhead: With less than this left, a token is replaced without anybody waiting. At most half of a life;
+    ///     zero for never.
+    ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer; a failed renewal pauses ten
+    ///     times as long, since no caller waits for it.
     ///   - now: The clock, a parameter for tests.
     ///   - fetch: Asks the platform for a token. It must have a deadline of its own.
     public init(
@@ -81,10 +84,11 @@ public actor AccessTokenCache {
         )
     }
 
-    /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before its failure reaches anybody.
+    /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before its failure reaches
+    /// anybody.
     ///
-    /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials is not repeated, and
-    /// neither is what names a later time or took long.
+    /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials
+    /// is not repeated, and neither is what names a later time or took long.
     package init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,
@@ -129,7 +133,8 @@ public actor AccessTokenCache {
         }
     }
 
-    /// Waits for the refresh under way, if there is one, which is not repeated any more: for the shutdown of what owns the cache.
+    /// Waits for the refresh under way, if there is one, which is not repeated any more: for the shutdown of what owns
+    /// the cache.
     public func shutdown() async {
         isEnding = true
         defer { isEnding = false }

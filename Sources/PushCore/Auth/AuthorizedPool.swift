@@ -2,8 +2,8 @@ internal import Synchronization
 
 /// A pool whose calls carry the credential of a strategy: what makes any ``AuthStrategy`` work with any backend.
 ///
-/// A refused call is sent once more after the strategy has said so: at most two exchanges for each. A field of the same name
-/// that a call brings along is replaced; a call that the strategy does not cover goes out as it is.
+/// A refused call is sent once more after the strategy has said so: at most two exchanges for each. A field of the same
+/// name that a call brings along is replaced; a call that the strategy does not cover goes out as it is.
 public struct AuthorizedPool: HTTPPool {
     private let pool: any HTTPPool
     private let endpoint: HTTPEndpoint

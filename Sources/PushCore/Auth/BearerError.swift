@@ -1,5 +1,6 @@
 extension HTTPAnswer {
-    /// The `error` of a `WWW-Authenticate` field, as a quoted string or a token (RFC 9110 section 11.2); at most 64 characters.
+    /// The `error` of a `WWW-Authenticate` field, as a quoted string or a token (RFC 9110 section 11.2); at most 64
+    /// characters.
     ///
     /// What stands within quotation marks is no parameter.
     package var bearerError: String? {

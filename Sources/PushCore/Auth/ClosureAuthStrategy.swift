@@ -2,9 +2,9 @@ internal import Synchronization
 
 /// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
 ///
-/// For code that gets its access tokens from somewhere of its own. Tokens are kept for their life, a thousand callers share
-/// one call of the closure, and the token goes to one address only. A refused token is replaced once: when the fresh one is
-/// refused within `pause`, fetching more would not help, and the strategy says so.
+/// For code that gets its access tokens from somewhere of its own. Tokens are kept for their life, a thousand callers
+/// share one call of the closure, and the token goes to one address only. A refused token is replaced once: when the
+/// fresh one is refused within `pause`, fetching more would not help, and the strategy says so.
 public struct ClosureAuthStrategy: AuthStrategy {
     private let address: HTTPEndpoint
     private let pause: Duration
@@ -19,8 +19,8 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///   - deadline: How long `fetch` may take.
     ///   - pause: How long after a refused token was replaced the next refusal is final.
     ///   - now: The clock, a parameter for tests.
-    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches the sender; of any other error
-    ///     nothing is shown, since it might hold the token.
+    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches the sender; of any other
+    ///     error nothing is shown, since it might hold the token.
     public init(
         for address: HTTPEndpoint,
         deadline: Duration = .seconds(10),

@@ -2,8 +2,8 @@ public import Logging
 
 /// What a plugin exports: how a backend of its kind is made from a section of a configuration file.
 ///
-/// The factory reads its keys from the section, which collects every mistake, and touches neither the network nor, but for
-/// the files the section names, the disk. It returns nil after reporting at least one issue.
+/// The factory reads its keys from the section, which collects every mistake, and touches neither the network nor, but
+/// for the files the section names, the disk. It returns nil after reporting at least one issue.
 public struct BackendFactory: Sendable {
     /// The kind it makes.
     public let kind: BackendKind
@@ -74,7 +74,8 @@ public struct BackendContext: Sendable {
         self.announce = announce
     }
 
-    /// The same, but what is kept over a restart is kept in a store, its own where it has one, and credentials in another.
+    /// The same, but what is kept over a restart is kept in a store, its own where it has one, and credentials in
+    /// another.
     package func keeping(in store: any StateStore, credentials: any StateStore) -> Self {
         Self(
             name: name,
@@ -105,8 +106,8 @@ public struct BackendContext: Sendable {
     }
 }
 
-/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and are
-/// read by the registry.)
+/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and
+/// are read by the registry.)
 public struct CommonBackendOptions: Sendable {
     /// `base_url`: another address than the platform's own, for a simulator or a relay.
     public var baseURL: HTTPEndpoint?
@@ -136,8 +137,9 @@ public struct CommonBackendOptions: Sendable {
 
     /// Reads the common keys of a backend's section; a platform may have defaults of its own.
     ///
-    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. For a platform that
-    /// repeats work when calls are given up early, `shortestTimeout` is the shortest `timeout` that a configuration may have.
+    /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. For a
+    /// platform that repeats work when calls are given up early, `shortestTimeout` is the shortest `timeout` that a
+    /// configuration may have.
     public init(
         _ section: ConfigSection,
         readsBase: Bool = true,

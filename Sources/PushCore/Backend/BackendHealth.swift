@@ -13,7 +13,7 @@ public struct BackendHealth: Sendable, Hashable {
         case down
     }
 
-    /// So many days before a credential ends, health, `chapar doctor` and the dashboard warn.
+    /// The number of days before a credential ends from which health, `chapar doctor` and the dashboard warn.
     public static let credentialWarningDays = 30
 
     /// How it is.

@@ -41,8 +41,8 @@ public struct BackendRegistry: Sendable {
         /// Stays the same over a reload as long as the platform is: its kind, address and credentials.
         public let identity: String
 
-        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend, nil as
-        /// `identity` means that every backend of this name and kind is the same.
+        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend, nil
+        /// as `identity` means that every backend of this name and kind is the same.
         public init(
             name: String,
             backend: any PushBackend,

@@ -1,6 +1,7 @@
 /// When a breaker opens and for how long.
 public struct BreakerSettings: Sendable, Hashable {
-    /// So many failures within ``window`` open it, if they are also ``share`` of the answers; a request of several messages is one.
+    /// The number of failures within ``window`` that opens it, if they are also ``share`` of the answers. A request of
+    /// several messages counts as one.
     public var failures: Int
     /// The part of the answers that must be failures, from 0 to 1.
     ///

@@ -1,8 +1,8 @@
 /// Whether one message may go to every user of a platform, and which topics reach all of them.
 ///
-/// The operator decides it in the backend's settings, for every caller of the backend: `allow_broadcast` in the backend's section,
-/// or the options of code. Nothing in a notification can widen it. The gateway applies the rule before it accepts a
-/// notification, and a backend applies it again before it sends.
+/// The operator decides it in the backend's settings, for every caller of the backend: `allow_broadcast` in the
+/// backend's section, or the options of code. Nothing in a notification can widen it. The gateway applies the rule
+/// before it accepts a notification, and a backend applies it again before it sends.
 public struct BroadcastRule: Sendable, Hashable {
     /// The reason of every refusal under a rule.
     public static let refusalReason = "broadcast_not_allowed"
@@ -22,7 +22,8 @@ public struct BroadcastRule: Sendable, Hashable {
         self.topics = Set(topics.map(Self.bare))
     }
 
-    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind of backend that can address every user.
+    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind of backend that can address
+    /// every user.
     ///
     public init(_ section: ConfigSection) {
         let isAllowed = section.bool("allow_broadcast", default: false)
@@ -33,13 +34,14 @@ public struct BroadcastRule: Sendable, Hashable {
         self.init(isAllowed: isAllowed, topics: Set(named))
     }
 
-    /// The rule with more topics that reach every user: those of the platform itself, in addition to those that the operator names.
+    /// The rule with more topics that reach every user: those of the platform itself, in addition to those that the
+    /// operator names.
     public func adding(topics more: Set<String>) -> BroadcastRule {
         BroadcastRule(isAllowed: isAllowed, topics: topics.union(more))
     }
 
-    /// Whether a recipient is every user of the platform: `everyone`, tags with nothing but `none`, a topic that reaches every user, or a
-    /// condition over topics that holds for a user who joined no other topic.
+    /// Whether a recipient is every user of the platform: `everyone`, tags with nothing but `none`, a topic that
+    /// reaches every user, or a condition over topics that holds for a user who joined no other topic.
     public func isEveryone(_ recipient: Recipient) -> Bool {
         switch recipient {
         case .token, .device, .user, .platformID: false

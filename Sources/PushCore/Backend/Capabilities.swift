@@ -14,13 +14,13 @@ public struct DeviceRecord: Sendable, Hashable {
     public var language: String?
     /// Its tags.
     public var tags: [String]
-    /// What else is known, as the app gave it: `app_version`, `time_zone`, `os_version`, `model`, and whatever a platform has a
-    /// use for.
+    /// What else is known, as the app gave it: `app_version`, `time_zone`, `os_version`, `model`, and whatever a
+    /// platform has a use for.
     public var attributes: JSONObject
     /// Whether it has another user since ``user`` was registered.
     ///
-    /// An operation goes out as the user it was asked for, also when it is late. A platform that keeps the logged-in user must
-    /// not let a late subscription undo the log-out that came after it.
+    /// An operation goes out as the user it was asked for, also when it is late. A platform that keeps the logged-in
+    /// user must not let a late subscription undo the log-out that came after it.
     public var hasNewUser = false
 
     /// Makes a record.
@@ -75,8 +75,8 @@ public protocol DeviceRegistrar: Sendable {
 
     /// Whether the device is registered at the platform again when the app does so, although nothing has changed.
     ///
-    /// So for one that turned messages off at the platform, and may have turned them on. Asked at each registration, within
-    /// the store's commit: it must not wait.
+    /// So for one that turned messages off at the platform, and may have turned them on. Asked at each registration,
+    /// within the store's commit: it must not wait.
     func awaits(_ device: DeviceRecord) -> Bool
 
     /// Adds the device or brings it up to date; returns the platform's id of it.

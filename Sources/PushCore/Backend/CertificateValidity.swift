@@ -1,7 +1,8 @@
 package import Foundation
 
 extension Diagnosis {
-    /// How a certificate stands with its dates: the finding `certificate` of backends and of the gateway's own listener.
+    /// How a certificate stands with its dates: the finding `certificate` of backends and of the gateway's own
+    /// listener.
     ///
     /// - Parameters:
     ///   - name: What begins the sentence: `The client certificate`.
@@ -34,11 +35,12 @@ extension Diagnosis {
 }
 
 extension Refusal {
-    /// Why a backend must not send with a certificate now, for its dates alone: it ended, or has not begun; nil while it is good.
+    /// Why a backend must not send with a certificate now, for its dates alone: it ended, or has not begun; nil while
+    /// it is good.
     ///
-    /// A certificate that has ended is no mistake of a configuration, which was right on the day it was written. So reading one never
-    /// checks dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend is parked
-    /// (``PushBackend/credentialProblem(at:)``) until another certificate or the clock mends it.
+    /// A certificate that has ended is no mistake of a configuration, which was right on the day it was written. So
+    /// reading one never checks dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend
+    /// is parked (``PushBackend/credentialProblem(at:)``) until another certificate or the clock mends it.
     ///
     /// - Parameters:
     ///   - name: What begins the sentence: `The client certificate`.

@@ -15,9 +15,9 @@ public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleBySt
 /// A connection to one platform under one account: what carries notifications to recipients.
 ///
 /// The dispatcher, or a caller's own code, calls `send` concurrently and owns queueing, retries and idempotency keys. A
-/// backend offers each message once and reports the answer. Whatever else a platform can do is a property that is nil when
-/// it cannot, so that a caller finds out by asking and never by failing, and a wrapper can pass it on.
-/// Plugin tests run the conformance kit of `PushTesting`.
+/// backend offers each message once and reports the answer. Whatever else a platform can do is a property that is nil
+/// when it cannot, so that a caller finds out by asking and never by failing, and a wrapper can pass it on. Plugin
+/// tests run the conformance kit of `PushTesting`.
 public protocol PushBackend: Sendable {
     /// The kind, in configuration files, log metadata and metric labels.
     var kind: BackendKind { get }
@@ -51,12 +51,14 @@ public protocol PushBackend: Sendable {
     /// Asked before a notification is accepted and before it is sent, so it must be cheap.
     func tokenUse(of notification: PushNotification) -> TokenUse?
 
-    /// Brings a device token to the form the platform requires, or throws what is wrong with it; called before it is registered.
+    /// Brings a device token to the form the platform requires, or throws what is wrong with it; called before it is
+    /// registered.
     ///
     /// Only for tokens of a service in ``audience``.
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
 
-    /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such limit.
+    /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such
+    /// limit.
     var window: Int? { get }
 
     /// How several messages go in one request; nil when each message is a request of its own.
@@ -72,10 +74,12 @@ public protocol PushBackend: Sendable {
     /// The backend's own state, without a request to the platform.
     var health: BackendHealth { get }
 
-    /// Why the platform would take nothing at a time, for the dates of the backend's credential alone: it has ended, or not begun.
+    /// Why the platform would take nothing at a time, for the dates of the backend's credential alone: it has ended, or
+    /// not begun.
     ///
-    /// Nil while it is good, and where credentials have no dates. Asked without a request to the platform: a gateway parks such a
-    /// backend from its start on, and `chapar check` warns. ``send(_:report:)`` refuses by itself what it is given nevertheless.
+    /// Nil while it is good, and where credentials have no dates. Asked without a request to the platform: a gateway
+    /// parks such a backend from its start on, and `chapar check` warns. ``send(_:report:)`` refuses by itself what it
+    /// is given nevertheless.
     func credentialProblem(at now: Date) -> Refusal?
 
     /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
@@ -116,8 +120,8 @@ public protocol PushBackend: Sendable {
 
     /// When something about a device that the platform could not take is tried again.
     var operationPolicy: RetrySchedule { get }
-    /// Forgets what it keeps about a device, or about all: records, saved tokens, credentials of users. Tells the platform
-    /// nothing.
+    /// Forgets what it keeps about a device, or about all: records, saved tokens, credentials of users. Tells the
+    /// platform nothing.
     func forget(device: String?) async throws(PushError)
 }
 
@@ -206,9 +210,9 @@ public struct PushRequest: Sendable {
     public var recipients: [Addressee]
     /// When the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
-    /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one only
-    /// when code without a gateway sends: then the backend counts that span from the send. A time that has passed is the backend's
-    /// to refuse (`message`, `expired`, `never`).
+    /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
+    /// only when code without a gateway sends: then the backend counts that span from the send. A time that has passed
+    /// is the backend's to refuse (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
     /// When a platform must give up.
@@ -234,8 +238,8 @@ public struct Addressee: Sendable, Hashable {
     public var recipient: Recipient
     /// The delivery's id, the same with every attempt.
     public var messageID: MessageID
-    /// Whether an earlier attempt may have been delivered: then the platform gets what makes a second copy harmless, where
-    /// it has such an id (APNs: a collapse id).
+    /// Whether an earlier attempt may have been delivered: then the platform gets what makes a second copy harmless,
+    /// where it has such an id (APNs: a collapse id).
     public var isReplay: Bool
     /// The device's language tag, for localized texts.
     public var language: String?
@@ -287,7 +291,8 @@ public struct BackendAudience: Sendable, Hashable {
     public var environment: TokenEnvironment
     /// Whether one message may go to every user of the platform.
     ///
-    /// The backend refuses such a message itself where it is not allowed; a caller that checks the rule first need not make one.
+    /// The backend refuses such a message itself where it is not allowed; a caller that checks the rule first need not
+    /// make one.
     public var broadcast: BroadcastRule
 
     /// Makes an audience; without a rule no message may go to every user.
@@ -305,8 +310,8 @@ public struct BackendAudience: Sendable, Hashable {
 
     /// Whether it takes the same tokens as another audience, but of the other environment.
     ///
-    /// A message goes from one to the other only after a refusal of its token: trouble of the platform, or of the account, is
-    /// none of the token's, and the other environment would surely refuse it.
+    /// A message goes from one to the other only after a refusal of its token: trouble of the platform, or of the
+    /// account, is none of the token's, and the other environment would surely refuse it.
     public func isOtherEnvironment(of other: BackendAudience) -> Bool {
         environment.conflicts(with: other.environment) && !services.isDisjoint(with: other.services)
     }

@@ -95,8 +95,8 @@ public enum ReceiptRefusal: Error, Sendable, Hashable {
 public protocol ReceiptReader: Sendable {
     /// Whether the head alone shows that a callback is the platform's.
     ///
-    /// Asked before the body is read, so that strangers cost nothing; the callback has no body yet. False, which is the default,
-    /// leaves it to ``receipts(in:)``. Throws when the head shows that the callback is not the platform's.
+    /// Asked before the body is read, so that strangers cost nothing; the callback has no body yet. False, which is the
+    /// default, leaves it to ``receipts(in:)``. Throws when the head shows that the callback is not the platform's.
     func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool
 
     /// The receipts of a callback, or why it is not believed. It must not wait for anything.

@@ -1,8 +1,8 @@
 /// How a platform takes several messages in one request.
 ///
-/// With ``PushBackend/window`` it says how many requests may be under way at once: the window divided by ``limit``. A gateway claims
-/// no more messages than these requests take, so that the rest waits in its store, where it goes into full requests, and where another
-/// gateway can take it.
+/// With ``PushBackend/window`` it says how many requests may be under way at once: the window divided by ``limit``. A
+/// gateway claims no more messages than these requests take, so that the rest waits in its store, where it goes into
+/// full requests, and where another gateway can take it.
 public struct RequestBatching: Sendable, Hashable {
     /// The most messages in one request, at least 1.
     public var limit: Int

@@ -54,8 +54,8 @@ public struct TokenBucket: Sendable {
 
     /// Gives back what of a reservation was not used.
     ///
-    /// The bucket is not fuller after it than if the used part had been reserved only now: otherwise a caller that reserves,
-    /// waits and then sends would find a full bucket again, and twice the burst would go.
+    /// The bucket is not fuller after it than if the used part had been reserved only now: otherwise a caller that
+    /// reserves, waits and then sends would find a full bucket again, and twice the burst would go.
     public mutating func release(reserved: Int, used: Int, at now: Date) {
         tokens = min(capacity, tokens + Double(reserved - used))
         fill(at: now)

@@ -34,8 +34,8 @@ public protocol TopicManager: Sendable {
 
     /// Joins tokens to a topic: any number, an outcome for each, in order.
     ///
-    /// Throws when no topic can be called so. What a call that failed has left undone is ``TokenOutcome/failed(_:)`` of its tokens; when the
-    /// very first call fails, a plugin may throw that failure in their place.
+    /// Throws when no topic can be called so. What a call that failed has left undone is ``TokenOutcome/failed(_:)`` of
+    /// its tokens; when the very first call fails, a plugin may throw that failure in their place.
     func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome]
 
     /// Takes tokens off a topic: any number, an outcome for each, in order; one that was not in it is done.

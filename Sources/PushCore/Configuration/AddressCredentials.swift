@@ -1,9 +1,9 @@
 extension String {
     /// The text with `…` in place of user, password and query of each address in it: `http://…@proxy.example/?…`.
     ///
-    /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed since its password has a
-    /// slash or, in quotation marks or at the beginning, a blank is masked as well. Text that is meant to be an address and is none
-    /// may hold a password anywhere: it is not shown at all.
+    /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed since its
+    /// password has a slash or, in quotation marks or at the beginning, a blank is masked as well. Text that is meant
+    /// to be an address and is none may hold a password anywhere: it is not shown at all.
     package var withoutAddressCredentials: String {
         guard var found = firstRange(of: "://") else { return self }
         var text = ""

@@ -1,6 +1,7 @@
 /// A kind of ``AuthStrategy`` that a configuration file can choose: the word after `auth: { kind: …`.
 ///
-/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; `oauth2Refresh` of PushOAuth goes with any.
+/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; `oauth2Refresh` of PushOAuth
+/// goes with any.
 public struct AuthKind: Sendable {
     /// The word.
     public let name: String

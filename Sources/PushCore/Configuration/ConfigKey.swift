@@ -1,6 +1,7 @@
 /// A key that a section of a configuration reads, whether it stands in the file or not.
 ///
-/// Sections record one at each typed read (``ConfigReport/keys``); the tables of keys in the documents are generated from them.
+/// Sections record one at each typed read (``ConfigReport/keys``); the tables of keys in the documents are generated
+/// from them.
 package struct ConfigKey: Sendable, Hashable {
     /// The key's path, such as `backends.ios.team_id`.
     package var path: String

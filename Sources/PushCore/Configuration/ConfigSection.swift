@@ -1,8 +1,8 @@
 /// A map of a configuration file while it is read: gives typed values and collects every mistake on the way.
 ///
 /// A reader reads each of its keys, then calls ``finish()``, which makes errors of the keys that were not read and
-/// suggests the nearest that exists. Reading never stops at a mistake: a value that cannot be used comes back as nil or as
-/// the default, and the issue is in the report. Used on one thread, while a file is loaded.
+/// suggests the nearest that exists. Reading never stops at a mistake: a value that cannot be used comes back as nil or
+/// as the default, and the issue is in the report. Used on one thread, while a file is loaded.
 public final class ConfigSection {
     /// The path of the section, such as `backends.ios`; empty for the whole file.
     public let path: String
@@ -259,7 +259,8 @@ public final class ConfigSection {
         return string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
     }
 
-    /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file` name.
+    /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file`
+    /// name.
     ///
     /// It shows of the values only whether they are the same.
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
@@ -346,8 +347,9 @@ public final class ConfigSection {
 
     /// Says that a required key is missing, unless the section is no map at all, which is said already.
     ///
-    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. One that shows a
-    /// variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of the configuration file.
+    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. One that
+    /// shows a variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of the
+    /// configuration file.
     public func missing(_ key: String, _ meaning: String) {
         known.insert(key)
         guard isMap else { return }

@@ -1,8 +1,8 @@
 /// The name of one of the apps that share a gateway, which keeps their devices and users apart.
 ///
-/// Registries, stored deliveries and operations know a device or a user by a key: its own name in the app `default`, else
-/// the app's name, a slash and its own name (`shop/phone-1`). So the same id or user in two apps is two of them. Backends and
-/// their platforms never see keys.
+/// Registries, stored deliveries and operations know a device or a user by a key: its own name in the app `default`,
+/// else the app's name, a slash and its own name (`shop/phone-1`). So the same id or user in two apps is two of them.
+/// Backends and their platforms never see keys.
 public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The app of whatever names none.
     public static let `default` = AppName(rawValue: "default")

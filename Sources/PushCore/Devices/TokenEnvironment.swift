@@ -1,5 +1,5 @@
-/// Which installations of an app a token is of, and which a backend reaches: those of the platform's store, or those that
-/// developers install.
+/// Which installations of an app a token is of, and which a backend reaches: those of the platform's store, or those
+/// that developers install.
 @nonexhaustive
 public enum TokenEnvironment: String, Sendable, CaseIterable {
     /// Installed from the store or TestFlight: Apple's production host.

@@ -1,4 +1,5 @@
-/// What a token of a service is good for: Apple hands out one for the app, and others for calls, Live Activities and the like.
+/// What a token of a service is good for: Apple hands out one for the app, and others for calls, Live Activities and
+/// the like.
 ///
 /// Each push type goes to tokens of its own kind; another kind's token is refused, or the message is never shown.
 /// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
@@ -53,12 +54,14 @@ public enum TokenKind: Hashable, Sendable {
         }
     }
 
-    /// Whether its tokens end by themselves within hours, so that many dead ones are no sign of trouble: those of Live Activities.
+    /// Whether its tokens end by themselves within hours, so that many dead ones are no sign of trouble: those of Live
+    /// Activities.
     public var isShortLived: Bool {
         if case .liveActivityUpdate = self { true } else { false }
     }
 
-    /// Finds the kind of its two names; nil for an unknown kind, and for a name that is missing, not wanted or malformed.
+    /// Finds the kind of its two names; nil for an unknown kind, and for a name that is missing, not wanted or
+    /// malformed.
     ///
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
     public init?(typeName: String, name: String?) {

@@ -33,8 +33,8 @@ public enum FormEncoding {
 
     /// A path of segments under a base address, each percent-encoded as one.
     ///
-    /// Throws for a segment that is empty, `.` or `..`: servers take those for steps of the path, encoded or not, and the request
-    /// would go to another address with the same credential.
+    /// Throws for a segment that is empty, `.` or `..`: servers take those for steps of the path, encoded or not, and
+    /// the request would go to another address with the same credential.
     public static func path(_ segments: [String]) throws(PushError) -> String {
         var path = ""
         for segment in segments {

@@ -1,7 +1,7 @@
 /// An address that other addresses begin with: where a platform listens, and the path that its calls share.
 ///
-/// Built from a `base_url` that may hold a path. Says by its parts, never by its text, whether another address lies under it,
-/// so that `https://api.example.com.evil.test` is not taken for a part of `https://api.example.com`.
+/// Built from a `base_url` that may hold a path. Says by its parts, never by its text, whether another address lies
+/// under it, so that `https://api.example.com.evil.test` is not taken for a part of `https://api.example.com`.
 public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     /// Scheme, host and port.
     public let endpoint: HTTPEndpoint
@@ -14,7 +14,8 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
         self.path = Self.normalized(path)
     }
 
-    /// Parses `https://host:port/path/`; nil when it is no such address, also when it names a user, a query or a fragment.
+    /// Parses `https://host:port/path/`; nil when it is no such address, also when it names a user, a query or a
+    /// fragment.
     public init?(url: String) {
         guard let parts = Self.split(url), !parts.path.contains("?"), !url.contains("#") else { return nil }
         self.init(parts.endpoint, path: parts.path)
@@ -29,7 +30,8 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
 
     /// Whether a call to `path` at `endpoint` lies under this address.
     ///
-    /// Scheme, host and port are equal, and the path is the shared one or goes on at a slash, after `.` and `..` are resolved.
+    /// Scheme, host and port are equal, and the path is the shared one or goes on at a slash, after `.` and `..` are
+    /// resolved.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool {
         guard endpoint == self.endpoint else { return false }
         let other = Self.normalized(path)

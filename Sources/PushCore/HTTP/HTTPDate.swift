@@ -6,8 +6,9 @@ extension HTTPAnswer {
 
     /// How long the peer asks us to wait, from its `retry-after` field: seconds or a time.
     ///
-    /// A time is by the peer's clock: ``date`` says what that shows now, and `now` does where the answer has no date. Nil when
-    /// there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop a lane for a year.
+    /// A time is by the peer's clock: ``date`` says what that shows now, and `now` does where the answer has no date.
+    /// Nil when there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop
+    /// a lane for a year.
     public func retryAfter(now: Date) -> Duration? {
         guard let text = header("retry-after") else { return nil }
         let seconds: Double

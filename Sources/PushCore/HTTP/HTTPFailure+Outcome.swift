@@ -1,8 +1,8 @@
 extension HTTPFailure {
     /// What a message comes to whose call has no answer, by the one rule of every plugin.
     ///
-    /// Unknown when the platform can have acted on it. Otherwise a temporary refusal, unless the cause stays
-    /// until an operator acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
+    /// Unknown when the platform can have acted on it. Otherwise a temporary refusal, unless the cause stays until an
+    /// operator acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
     ///
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.
@@ -28,7 +28,8 @@ extension HTTPFailure {
         return .refused(Refusal(kind, reason: cause.reason, detail: detail, advice: advice))
     }
 
-    /// What a call comes to that is no send and has no answer: an error that another try may mend, unless its cause stays.
+    /// What a call comes to that is no send and has no answer: an error that another try may mend, unless its cause
+    /// stays.
     public var pushError: PushError {
         let code: PushError.Code =
             switch cause {

@@ -25,8 +25,8 @@ public struct HTTPPoolError: Error, Sendable, Hashable, CustomStringConvertible 
 public protocol HTTPPool: Sendable {
     /// Sends every call once and reports each exactly once, as the answers come.
     ///
-    /// `report` runs on the pool's event loop with all replies of one read: it must not block. The function returns when
-    /// every call has been reported. Cancelling the task makes calls that are not written yet fail as `cancelled`;
+    /// `report` runs on the pool's event loop with all replies of one read: it must not block. The function returns
+    /// when every call has been reported. Cancelling the task makes calls that are not written yet fail as `cancelled`;
     /// those on the wire still report their answer or `unknown`.
     func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async
 
@@ -96,8 +96,8 @@ public struct HTTPPoolConfiguration: Sendable {
     public enum Version: Sendable {
         /// HTTP/1.1, one call at a time on a connection: as many at once as there may be connections.
         case http1
-        /// HTTP/2, asked for by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that document it,
-        /// when more calls have to be under way than there are connections.
+        /// HTTP/2, asked for by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that
+        /// document it, when more calls have to be under way than there are connections.
         case http2
     }
 
@@ -145,8 +145,8 @@ public struct HTTPPoolConfiguration: Sendable {
     public var maximumAnswerBytes: Int = 1 << 20
     /// How long to wait before connecting again: from the first to the second, doubled each time, with full jitter.
     ///
-    /// At most two seconds (or the first, if that is longer) where no server could be reached, and at most the first for a call that
-    /// finds no other one waiting: a platform that is back gets its messages at once.
+    /// At most two seconds (or the first, if that is longer) where no server could be reached, and at most the first
+    /// for a call that finds no other one waiting: a platform that is back gets its messages at once.
     public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
     /// What is special about the platform's connections; nil when nothing is.
     public var policy: (any HTTPConnectionPolicy)?

@@ -1,6 +1,7 @@
 /// How the light of an Android device blinks, as Google's and Huawei's services both write it.
 ///
-/// Sources: Firebase, REST resource `projects.messages`, `LightSettings`; Huawei, Push Kit, `LightSettings`; both read 2026-08.
+/// Sources: Firebase, REST resource `projects.messages`, `LightSettings`; Huawei, Push Kit, `LightSettings`; both read
+/// 2026-08.
 public struct AndroidLight: Sendable, Hashable {
     /// The share of red, 0 to 1.
     public var red: Double

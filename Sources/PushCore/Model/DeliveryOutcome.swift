@@ -77,11 +77,12 @@ public struct Refusal: Sendable, Hashable {
         case slowRecipient(after: Duration?)
         /// Try again later, and send nothing through this backend until then.
         ///
-        /// The span is what the platform asked for; with nil, single messages find out when it takes one again, from a second to a minute
-        /// apart. A span that a plugin makes up stops all messages for one that may have had bad luck: give nil.
+        /// The span is what the platform asked for; with nil, single messages find out when it takes one again, from a
+        /// second to a minute apart. A span that a plugin makes up stops all messages for one that may have had bad
+        /// luck: give nil.
         case slowBackend(after: Duration?)
-        /// An operator must mend the backend. It is parked, and single messages find out when it is mended, from a second to 15 minutes
-        /// apart; the message waits.
+        /// An operator must mend the backend. It is parked, and single messages find out when it is mended, from a
+        /// second to 15 minutes apart; the message waits.
         case parkBackend
     }
 
@@ -93,10 +94,11 @@ public struct Refusal: Sendable, Hashable {
         public var asOf: Date
         /// Whether the platform's word suffices.
         ///
-        /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that a wrong
-        /// configuration explains as well (APNs `BadDeviceToken`, a token that never was one): the other backends of the service
-        /// are tried, and all have to refuse it. Either way those that come in numbers are quarantined until an operator decides:
-        /// the guard counts certain ones under `certain_share`, others under the lower `share`.
+        /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that
+        /// a wrong configuration explains as well (APNs `BadDeviceToken`, a token that never was one): the other
+        /// backends of the service are tried, and all have to refuse it. Either way those that come in numbers are
+        /// quarantined until an operator decides: the guard counts certain ones under `certain_share`, others under the
+        /// lower `share`.
         public var isCertain: Bool
 
         /// Makes an invalidation.
@@ -167,7 +169,8 @@ public struct UnknownOutcome: Sendable, Hashable {
     public var reason: String
     /// A sentence for people.
     public var detail: String?
-    /// Whether a repeat can do harm (a call that rings twice): then the rule is to stop unless the route says otherwise.
+    /// Whether a repeat can do harm (a call that rings twice): then the rule is to stop unless the route says
+    /// otherwise.
     public var isRepeatHarmful: Bool
     /// The platform's id of the message if it accepted it, where the sender chose that id; nil otherwise.
     ///

@@ -1,6 +1,7 @@
 /// The id of one delivery, the same with every attempt: what platforms get as `apns-id` or idempotency key.
 ///
-/// 128 bits, written as a lower-case UUID. The gateway derives it from the stored delivery, so that it survives a restart.
+/// 128 bits, written as a lower-case UUID. The gateway derives it from the stored delivery, so that it survives a
+/// restart.
 public struct MessageID: Hashable, Sendable, CustomStringConvertible {
     /// The first eight bytes.
     public let high: UInt64

@@ -1,8 +1,9 @@
 /// What one platform alone understands of a notification, as a Swift value: the typed way to write its overrides.
 ///
-/// Plugins define such values (`APNsPush`, `FCMAndroid`, `HMSAndroid`), and ``PushNotification/with(_:)`` lays them over a
-/// notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so that the two ways
-/// are one: the same rules check them, and the same encoder sends them. It is never asked whom a notification goes to.
+/// Plugins define such values (`APNsPush`, `FCMAndroid`, `HMSAndroid`), and ``PushNotification/with(_:)`` lays them
+/// over a notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so that
+/// the two ways are one: the same rules check them, and the same encoder sends them. It is never asked whom a
+/// notification goes to.
 public protocol PlatformPayload: Sendable {
     /// The kind of backend whose overrides it becomes.
     static var kind: BackendKind { get }
@@ -19,8 +20,8 @@ public protocol PlatformPayload: Sendable {
 extension PushNotification {
     /// This notification with platforms' own values laid over it, each seen by backends of its kind only.
     ///
-    /// Values of the same kind add up; where two say something different the later one counts. Call it last: what is checked
-    /// is the whole notification as it is now.
+    /// Values of the same kind add up; where two say something different the later one counts. Call it last: what is
+    /// checked is the whole notification as it is now.
     ///
     /// - Returns: The notification, its ``overrides`` filled in.
     /// - Throws: ``PayloadError`` with everything that a platform would refuse.

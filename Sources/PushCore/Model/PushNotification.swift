@@ -242,9 +242,9 @@ public struct PushNotification: Sendable, Hashable {
 
     /// Where the parts are: one place that copies of the message share until one of them is changed.
     ///
-    /// A message is handed on many times between its acceptance and its answer, and each time costs one reference count.
-    /// Sendable without the compiler's proof, and without a check of each access: the parts are changed only through
-    /// `own()`, when there is no other reference to them.
+    /// A message is handed on many times between its acceptance and its answer, and each time costs one reference
+    /// count. Sendable without the compiler's proof, and without a check of each access: the parts are changed only
+    /// through `own()`, when there is no other reference to them.
     private final class Storage: @unchecked Sendable {
         @exclusivity(unchecked) var parts: Parts
 

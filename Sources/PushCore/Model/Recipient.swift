@@ -29,8 +29,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
     ]
 
-    /// The service of a name that the API accepts: a known one, or one of a platform that Chapar does not know, whose name is
-    /// `x-` and 1 to 30 lower-case letters, digits or `-`.
+    /// The service of a name that the API accepts: a known one, or one of a platform that Chapar does not know, whose
+    /// name is `x-` and 1 to 30 lower-case letters, digits or `-`.
     ///
     /// Nil for any other name.
     public static func named(_ name: String) -> TokenService? {
@@ -42,7 +42,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         return isOwn ? TokenService(rawValue: name) : nil
     }
 
-    /// The platform the service's devices run: `ios`, `android`, `harmony` or `web`; `x` for a service without a name of its own.
+    /// The platform the service's devices run: `ios`, `android`, `harmony` or `web`; `x` for a service without a name
+    /// of its own.
     public var platform: String { String(rawValue.prefix { $0 != "-" }) }
 
     /// The name.
@@ -51,8 +52,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 
 /// The opaque address of one installation of an app, kept byte for byte as the device registered it.
 ///
-/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, shows which is meant and does not
-/// show it.
+/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, shows which is meant and
+/// does not show it.
 public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The token.
     public let value: String

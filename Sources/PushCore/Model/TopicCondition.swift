@@ -1,6 +1,7 @@
 /// A condition over topics, as FCM and HMS take it in a topic's place: `'news' in topics && !('de' in topics)`.
 ///
-/// This type reads a condition to tell which users it addresses. The platform's plugin knows which conditions the platform takes.
+/// This type reads a condition to tell which users it addresses. The platform's plugin knows which conditions the
+/// platform takes.
 package struct TopicCondition: Sendable, Hashable {
     /// The longest text, in bytes.
     package static let maximumBytes = 5_000
@@ -38,8 +39,8 @@ package struct TopicCondition: Sendable, Hashable {
 
     /// Whether it holds for a user who joined these topics.
     ///
-    /// FCM documents that brackets come first and the rest goes from left to right; others may let `&&` go before `||`. It holds
-    /// when it does in either reading.
+    /// FCM documents that brackets come first and the rest goes from left to right; others may let `&&` go before `||`.
+    /// It holds when it does in either reading.
     package func holds(_ isJoined: (String) -> Bool) -> Bool {
         [false, true].contains { Self.value(of: root, bindsAnd: $0, isJoined) }
     }

@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// Wakes tasks that wait for a change made by another task: the one wake-up of the package.
 ///
-/// Whoever waits takes ``mark``, looks at what it waits for, and waits for a signal after the mark: a signal between the
-/// look and the wait is not lost. A signal wakes every waiter.
+/// Whoever waits takes ``mark``, looks at what it waits for, and waits for a signal after the mark: a signal between
+/// the look and the wait is not lost. A signal wakes every waiter.
 package final class AsyncSignal: Sendable {
     /// A place in the sequence of signals.
     package struct Mark: Hashable, Sendable {

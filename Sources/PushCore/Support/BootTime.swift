@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// How long the machine has been up, which setting its clock does not change: the measure for the time between two processes.
+/// How long the machine has been up, which setting its clock does not change: the measure for the time between two
+/// processes.
 package struct BootTime: Sendable, Hashable {
     /// Which start of the machine it counts from.
     package var boot: Int64

@@ -1,5 +1,5 @@
-// The one file that tells C libraries apart. Everything else takes the C library through Foundation, which exports the one of
-// its platform, and calls what methods of its own hide as `Foundation.close`.
+// The one file that tells C libraries apart. Everything else takes the C library through Foundation, which exports the
+// one of its platform, and calls what methods of its own hide as `Foundation.close`.
 #if canImport(Glibc)
     internal import Glibc
 #elseif canImport(Musl)

@@ -1,8 +1,8 @@
 /// A text that equals another one only byte for byte, as it does in every store.
 ///
-/// For `String` an é of one code point and an é of two are the same. Names from outside (users, tokens, ids of platforms) are
-/// not: whoever spells a name in another way is somebody else. The hash is one of the bytes as well, since many spellings of
-/// one text would otherwise share a hash, and look-ups of them would take long.
+/// For `String` an é of one code point and an é of two are the same. Names from outside (users, tokens, ids of
+/// platforms) are not: whoever spells a name in another way is somebody else. The hash is one of the bytes as well,
+/// since many spellings of one text would otherwise share a hash, and look-ups of them would take long.
 package struct ExactText: Hashable, Sendable {
     /// The text.
     package let text: String

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// Symbolic links to files of which only one program may have one.
 package enum FileLink {
-    /// So many links lead to a file at most, as for the kernel (path_resolution(7)).
+    /// The most links that lead to a file, as the kernel follows (path_resolution(7)).
     private static let longest = 40
 
     /// The file that a path means: what its links lead to, whether it is there or not.

@@ -1,8 +1,10 @@
 /// Paths as text.
 ///
-/// In place of Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one character: `c`, `.`.
+/// In place of Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one
+/// character: `c`, `.`.
 package enum FolderPath {
-    /// The folder that a path is in, without a slash at its end: empty for one that names none, `/` for what stands in the root.
+    /// The folder that a path is in, without a slash at its end: empty for one that names none, `/` for what stands in
+    /// the root.
     ///
     /// Only the text counts: the folder of `..` is empty, and that of `a/b/` is `a`.
     package static func folder(of path: String) -> String {

@@ -1,8 +1,9 @@
-/// Which requests to a server without authentication come from this machine's own programs, and not from a stranger's web page.
+/// Which requests to a server without authentication come from this machine's own programs, and not from a stranger's
+/// web page.
 ///
-/// Two ways lead a page to a server on the loopback interface: a name of its own that resolves to 127.0.0.1 (DNS rebinding), which
-/// the `Host` field shows, and a request across sites, which `Origin` and `Sec-Fetch-Site` show. The gateway without keys and the
-/// control API of the simulators use it.
+/// Two ways lead a page to a server on the loopback interface: a name of its own that resolves to 127.0.0.1 (DNS
+/// rebinding), which the `Host` field shows, and a request across sites, which `Origin` and `Sec-Fetch-Site` show. The
+/// gateway without keys and the control API of the simulators use it.
 package struct LocalOrigin: Sendable {
     /// What is wrong with a request.
     package enum Refusal: Sendable {

@@ -1,5 +1,6 @@
 extension String {
-    /// The text as the reason of an outcome, which becomes a metric label; nil when it has another form than vendors' codes have.
+    /// The text as the reason of an outcome, which becomes a metric label; nil when it has another form than vendors'
+    /// codes have.
     ///
     /// 1 to 64 ASCII letters, digits, `_` and `-`: a vendor's free text must not make labels grow without bound.
     package var asReasonLabel: String? {

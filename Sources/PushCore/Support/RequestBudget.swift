@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// A limit of requests in a second, as a platform grants it: a caller waits until one is free, up to a limit of its own.
+/// A limit of requests in a second, as a platform grants it: a caller waits until one is free, up to a limit of its
+/// own.
 ///
 /// The client of a plugin takes one of it before each call.
 package actor RequestBudget {

@@ -1,9 +1,10 @@
 import Synchronization
 
-/// The values of an open set that came so far, such as error codes that a vendor does not document: each is logged once.
+/// The values of an open set that came so far, such as error codes that a vendor does not document: each is logged
+/// once.
 ///
-/// A backend owns one for each kind of value and adds every unknown one. It keeps at most ``limit``; after that no value
-/// counts as new, so that a peer cannot fill the memory or the log.
+/// A backend owns one for each kind of value and adds every unknown one. It keeps at most ``limit``; after that no
+/// value counts as new, so that a peer cannot fill the memory or the log.
 package final class SeenValues: Sendable {
     /// The most values that are kept.
     package static let limit = 100

@@ -1,7 +1,8 @@
 /// A hash that is the same in every process, unlike Swift's own: FNV-1a, of 64 bits.
 ///
-/// For what is stored or compared with another process's: numbers of rows, fingerprints of settings, tags of pages. Equal
-/// hashes are no proof, and it keeps no secret. Source: draft-eastlake-fnv, "The FNV Non-Cryptographic Hash Algorithm".
+/// For what is stored or compared with another process's: numbers of rows, fingerprints of settings, tags of pages.
+/// Equal hashes are no proof, and it keeps no secret. Source: draft-eastlake-fnv, "The FNV Non-Cryptographic Hash
+/// Algorithm".
 package struct StableHash: Sendable, Hashable {
     /// Where the algorithm begins.
     package static let start: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -59,8 +59,8 @@ extension StateStore {
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
     case full(reason: String, retryAfter: Duration)
-    /// The store takes no new work of this caller for now: its share of the queue is full, while other callers have room. Nothing was
-    /// stored.
+    /// The store takes no new work of this caller for now: its share of the queue is full, while other callers have
+    /// room. Nothing was stored.
     case shareFull(reason: String, retryAfter: Duration)
     /// It has been closed, or was never opened.
     case closed
@@ -68,13 +68,13 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case failed(String)
     /// The store can never write these values: nothing was stored, and another try fails in the same way.
     case refused(String)
-    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, another try fails in the same way, and
-    /// undamaged rows can be read.
+    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, another try fails in the
+    /// same way, and undamaged rows can be read.
     case damaged(String)
     /// The value is there, encrypted with a key that is not at hand; the sentence says which.
     case sealed(String)
-    /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which. Nothing was
-    /// changed, and trying again changes nothing.
+    /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which.
+    /// Nothing was changed, and trying again changes nothing.
     case newer(String)
 
     /// A sentence for people.

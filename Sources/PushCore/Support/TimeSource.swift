@@ -2,15 +2,16 @@ public import Foundation
 
 /// The wall clock, a monotonic clock, and the ability to wait, as a parameter, so that tests own the time.
 ///
-/// `now` is for times of day: what is shown to a platform or a person, and when a message was asked to go out. `steady` is
-/// for spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
+/// `now` is for times of day: what is shown to a platform or a person, and when a message was asked to go out. `steady`
+/// is for spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
 public protocol TimeSource: Sendable {
     /// The time of day.
     ///
     /// It jumps when the machine's clock is set.
     var now: Date { get }
 
-    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had the clock not been set.
+    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had the clock not been
+    /// set.
     ///
     /// Compare it with nothing but itself; ``wall(_:)`` and ``steady(_:)`` translate. As long as the process runs it
     /// never goes back. By default it is ``now``, which is right for a clock that is never set.
@@ -21,8 +22,8 @@ public protocol TimeSource: Sendable {
 
     /// Waits until a time of ``steady``; throws `CancellationError` when the task is cancelled.
     ///
-    /// By default it waits for what is left until then. A clock that a test moves implements it itself: else a move between
-    /// the look at the clock and the wait would make the wait longer.
+    /// By default it waits for what is left until then. A clock that a test moves implements it itself: else a move
+    /// between the look at the clock and the wait would make the wait longer.
     func sleep(until steady: Date) async throws
 }
 

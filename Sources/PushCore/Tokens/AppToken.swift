@@ -2,7 +2,8 @@
 package enum AppToken {
     /// What the closure gives within the deadline; nil when the app has no token for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer in time; a `PushError` of its own goes on.
+    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer in time; a `PushError` of its own
+    /// goes on.
     package static func fetch<Value: Sendable>(
         within deadline: Duration,
         _ body: @escaping @Sendable () async throws -> Value?

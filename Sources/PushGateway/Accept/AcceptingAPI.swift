@@ -7,8 +7,8 @@ internal import Synchronization
 
 /// An endpoint that accepts notifications, in the steps between its waits: for the body, and for the commit.
 ///
-/// No step waits by itself, so that a connection's event loop can take them as well as a task can: ``accept(_:_:)`` is the
-/// task's way, ``FastIntake`` the event loop's.
+/// No step waits by itself, so that a connection's event loop can take them as well as a task can: ``accept(_:_:)`` is
+/// the task's way, ``FastIntake`` the event loop's.
 protocol AcceptingAPI: Sendable {
     /// What a body asks for.
     associatedtype Draft: Sendable
@@ -134,8 +134,8 @@ extension AcceptingAPI {
 
     /// Reads a body, and checks it unless the device registry must be asked first.
     ///
-    /// A tree of many small values takes far more memory than its text, for which memory is set aside already: what it takes
-    /// beyond that is set aside as well.
+    /// A tree of many small values takes far more memory than its text, for which memory is set aside already: what it
+    /// takes beyond that is set aside as well.
     private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
         let values = treeValues(draft)

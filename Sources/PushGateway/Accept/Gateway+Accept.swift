@@ -5,19 +5,22 @@ public import PushQueue
 extension Gateway {
     /// Accepts a notification from code: what this returns for is on disk, and is delivered over crashes and restarts.
     ///
-    /// It takes the way of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and the same
-    /// 24 hours (`queue.idempotency_window`) for which a repeated idempotency key gets the first answer and sends nothing. In
-    /// the place of an API key the program itself stands, which may do everything; limits of keys, peers and requests in
-    /// progress do not hold for it. It waits for the commit, also before ``run()``, and is refused after the shutdown began.
+    /// It takes the way of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and
+    /// the same 24 hours (`queue.idempotency_window`) for which a repeated idempotency key gets the first answer and
+    /// sends nothing. In the place of an API key the program itself stands, which may do everything; limits of keys,
+    /// peers and requests in progress do not hold for it. It waits for the commit, also before ``run()``, and is
+    /// refused after the shutdown began.
     ///
     /// - Parameters:
-    ///   - notification: What to show. With ``PushCore/PushNotification/activity`` it goes to the devices that registered for
-    ///     that Live Activity, and `recipients` is empty.
+    ///   - notification: What to show. With ``PushCore/PushNotification/activity`` it goes to the devices that
+    ///     registered for that Live Activity, and `recipients` is empty.
     ///   - recipients: At most 10,000 of one form: tokens, devices, users or ids of a platform; or one topic.
     ///   - route: A route of the configuration to take, by its name; unless given, what matches.
     ///   - backend: A backend to take, by its name, in the place of a route.
-    ///   - app: The app whose devices and users are meant; needed when several share the gateway and nothing else says which.
-    ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repetition with it sends nothing; without one each call sends.
+    ///   - app: The app whose devices and users are meant; needed when several share the gateway and nothing else says
+    ///     which.
+    ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repetition with it sends nothing; without one each
+    ///     call sends.
     /// - Returns: The notification's id, by which ``states(of:)`` knows it, with what the platforms would drop.
     /// - Throws: What is wrong, naming the fields; or that nothing is taken for now, with when to try again.
     public func accept(
@@ -39,8 +42,8 @@ extension Gateway {
     /// What became of each message of a notification so far.
     ///
     /// - Parameter id: What ``accept(_:to:route:backend:app:idempotencyKey:)`` gave, or the HTTP API.
-    /// - Returns: One for each recipient, and for each backend of a route that fans out; a user's devices are one each. Empty when
-    ///   there is no such notification, it is older than `store.retention`, or it was erased with its user.
+    /// - Returns: One for each recipient, and for each backend of a route that fans out; a user's devices are one each.
+    ///   Empty when there is no such notification, it is older than `store.retention`, or it was erased with its user.
     /// - Throws: What is wrong with the store.
     public func states(of id: NotificationID) async throws(StoreError) -> [DeliveryStatus] {
         let pageSize = 500
@@ -83,8 +86,8 @@ public struct AcceptedNotification: Sendable, Hashable {
 
 /// Why a notification was not accepted.
 ///
-/// Nothing was stored, with one exception: after `store_failed` it is not known, and a repetition with the same idempotency
-/// key settles it.
+/// Nothing was stored, with one exception: after `store_failed` it is not known, and a repetition with the same
+/// idempotency key settles it.
 public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConvertible {
     /// The stable word for programs: `invalid_request` when fields are wrong, else one of those in docs/API.md.
     public let code: String
@@ -92,7 +95,8 @@ public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConverti
     public let title: String
     /// What to do about it.
     public let detail: String?
-    /// The wrong fields, each with its place in the API's form (`#/content/title`), a word for programs and the fix; at most 100.
+    /// The wrong fields, each with its place in the API's form (`#/content/title`), a word for programs and the fix; at
+    /// most 100.
     public let errors: [Finding]
     /// When the same call may succeed; nil when it never will.
     public let retryAfter: Duration?

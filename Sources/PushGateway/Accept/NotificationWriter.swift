@@ -2,8 +2,8 @@ internal import PushCore
 
 /// Writes a notification in the form of the API: the opposite of ``NotificationReader``.
 ///
-/// What code sends takes the way of every request from there on, so that there is one set of checks and one form in the store. The
-/// same notification gives the same bytes, by which a repeated idempotency key is known.
+/// What code sends takes the way of every request from there on, so that there is one set of checks and one form in the
+/// store. The same notification gives the same bytes, by which a repeated idempotency key is known.
 enum NotificationWriter {
     static func body(
         _ notification: PushNotification,

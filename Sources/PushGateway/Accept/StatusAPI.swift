@@ -12,7 +12,8 @@ internal import PushQueue
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
-    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; then the caller asks for the rest.
+    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; then the caller asks for
+    /// the rest.
     private static let longestCancellation: TimeInterval = 20
 
     let endpoint: SyncEndpoint

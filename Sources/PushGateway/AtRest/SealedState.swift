@@ -6,8 +6,8 @@ package import PushQueue
 
 /// Keeps small values encrypted in another store: the credentials of backends.
 ///
-/// An encrypted value stands under its name behind ``prefix``; one from before encryption, or without a key, under its plain
-/// name. A value whose key is not at hand is never removed: what takes its place leaves it under ``asidePrefix``.
+/// An encrypted value stands under its name behind ``prefix``; one from before encryption, or without a key, under its
+/// plain name. A value whose key is not at hand is never removed: what takes its place leaves it under ``asidePrefix``.
 public actor SealedState: StateStore, EncryptingState {
     /// What the names of encrypted values begin with.
     public static let prefix = "sealed/"
@@ -145,8 +145,8 @@ public actor SealedState: StateStore, EncryptingState {
     }
 }
 
-/// A store whose values are encrypted where the configuration has a key: ``ConfigurationLoader`` refuses `store.encryption` when
-/// backends keep their credentials in another one.
+/// A store whose values are encrypted where the configuration has a key: ``ConfigurationLoader`` refuses
+/// `store.encryption` when backends keep their credentials in another one.
 package protocol EncryptingState {}
 
 extension SealingKeys {

@@ -2,7 +2,8 @@ internal import Crypto
 internal import Foundation
 public import PushCore
 
-/// A key that credentials in the store are encrypted with: 32 random bytes, written in base64 or as 64 hexadecimal digits.
+/// A key that credentials in the store are encrypted with: 32 random bytes, written in base64 or as 64 hexadecimal
+/// digits.
 public struct SealingKey: Sendable {
     /// Tells keys apart in messages and in what is stored; it says nothing of the key.
     public let id: String
@@ -66,9 +67,9 @@ public struct SealingKeys: Sendable {
 
 /// An encrypted value as it is stored.
 ///
-/// Each value has a key of its own (AES-256-GCM), which is encrypted with a ``SealingKey``. Both are bound to the value's name,
-/// so that a value that was moved to another name cannot be read. Layout: version (1 byte), id of the key (8), encrypted key
-/// of the value (12 + 32 + 16), encrypted value (12 + n + 16).
+/// Each value has a key of its own (AES-256-GCM), which is encrypted with a ``SealingKey``. Both are bound to the
+/// value's name, so that a value that was moved to another name cannot be read. Layout: version (1 byte), id of the key
+/// (8), encrypted key of the value (12 + 32 + 16), encrypted value (12 + n + 16).
 struct SealedValue {
     /// Why a value cannot be read.
     enum Failure: Error, Hashable {

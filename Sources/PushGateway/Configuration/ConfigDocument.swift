@@ -3,8 +3,8 @@ internal import Yams
 
 /// Turns YAML, and JSON as the part of it that it is, into values with places: the only user of the YAML parser.
 ///
-/// Merge keys (`<<`) work. What an alias stands for is counted each time it is used, so a small file cannot become a large
-/// one. Messages never quote the file: a secret may stand beside the mistake.
+/// Merge keys (`<<`) work. What an alias stands for is counted each time it is used, so a small file cannot become a
+/// large one. Messages never quote the file: a secret may stand beside the mistake.
 struct ConfigDocument {
     /// The most values a file may hold, aliases expanded.
     static let maximumValues = 20_000

@@ -6,8 +6,9 @@ public import PushQueue
 
 /// Reads a configuration file and builds what it names: settings, routes and backends.
 ///
-/// Reading never stops at the first mistake: every one is in the error, with its place and the nearest thing that exists.
-/// Nothing is opened but the file itself and the files that it names. Used at start, at a reload, and by `chapar check`.
+/// Reading never stops at the first mistake: every one is in the error, with its place and the nearest thing that
+/// exists. Nothing is opened but the file itself and the files that it names. Used at start, at a reload, and by
+/// `chapar check`.
 public struct ConfigurationLoader {
     /// The largest configuration file, and the largest file it may name, in bytes.
     public static let maximumBytes = 1 << 20
@@ -63,8 +64,8 @@ public struct ConfigurationLoader {
         return try load(text: bytes, name: path, folder: folder, context: context)
     }
 
-    /// Reads the file for a program that opened its store itself: what backends keep is kept there, their credentials under
-    /// `store.encryption`.
+    /// Reads the file for a program that opened its store itself: what backends keep is kept there, their credentials
+    /// under `store.encryption`.
     ///
     /// - Parameters:
     ///   - path: The file, as for ``load(_:context:)``.
@@ -143,8 +144,8 @@ public struct ConfigurationLoader {
 }
 
 extension ConfigurationLoader {
-    /// Reads no more than commands on the gateway's machine need to find its first key: mistakes elsewhere, and variables that only the
-    /// service has, keep them from nothing.
+    /// Reads no more than commands on the gateway's machine need to find its first key: mistakes elsewhere, and
+    /// variables that only the service has, keep them from nothing.
     ///
     /// - Returns: Nil when there is no such file, or it cannot be read as YAML.
     package func access(_ path: String) -> GatewayAccess? {
@@ -223,7 +224,7 @@ struct FolderFiles: ConfigFileReader {
         return bytes
     }
 
-    /// So long the end of a pipe is waited for: a reload holds up the gateway's end.
+    /// The longest wait for the end of a pipe: a reload holds up the gateway's end.
     private static let patience = Duration.seconds(5)
 
     /// Waits until there is something to read; false after the deadline.

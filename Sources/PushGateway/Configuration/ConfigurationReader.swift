@@ -67,7 +67,8 @@ struct ConfigurationReader {
         return (configuration, backends, modules)
     }
 
-    /// Where the gateway listens and keeps its store, and whether it would make a first key, whatever is wrong elsewhere.
+    /// Where the gateway listens and keeps its store, and whether it would make a first key, whatever is wrong
+    /// elsewhere.
     func readAccess() -> GatewayAccess {
         let auth = section("auth")
         let isKeyless = auth.bool("keyless", default: false)

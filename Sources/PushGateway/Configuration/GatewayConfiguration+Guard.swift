@@ -15,8 +15,8 @@ extension GatewayConfiguration {
         ///
         /// Default 50.
         public var minimumAnswers = 50
-        /// `share`: above this share of dead-token answers that may have another reason (`BadDeviceToken`) they are held
-        /// back, 0 to 1.
+        /// `share`: above this share of dead-token answers that may have another reason (`BadDeviceToken`) they are
+        /// held back, 0 to 1.
         ///
         /// Default 0.3.
         public var share = 0.3

@@ -29,9 +29,11 @@ public struct GatewayConfiguration: Sendable {
     public var tokenPriority = TokenService.priority
     /// `auth.api_keys`: who may call.
     ///
-    /// Without one, and without ``isKeyless``, every request for which a key is needed is refused; the program makes a first key then.
+    /// Without one, and without ``isKeyless``, every request for which a key is needed is refused; the program makes a
+    /// first key then.
     public var apiKeys: [APIKey] = []
-    /// `auth.keyless`: without a key every program that reaches the loopback address, or the socket's file, may do everything.
+    /// `auth.keyless`: without a key every program that reaches the loopback address, or the socket's file, may do
+    /// everything.
     ///
     /// Default false; it means nothing beside keys.
     public var isKeyless = false
@@ -71,14 +73,16 @@ public struct GatewayConfiguration: Sendable {
 
     /// What a request may hold.
     public struct Limits: Sendable, Hashable {
-        /// `content_bytes`: the most bytes of one notification's content, options and overrides together, as they were sent.
+        /// `content_bytes`: the most bytes of one notification's content, options and overrides together, as they were
+        /// sent.
         ///
-        /// They are stored once a notification. Default 64 KiB: platforms take 4 KiB of each message, and a notification may
-        /// bring that in many languages, or for several platforms.
+        /// They are stored once a notification. Default 64 KiB: platforms take 4 KiB of each message, and a
+        /// notification may bring that in many languages, or for several platforms.
         public var contentBytes = 64 << 10
         /// `requests_per_second`: the most requests a second of each API key that says nothing else; 0 is no limit.
         public var requestsPerSecond = 0
-        /// `connections_per_peer`: the most connections of one address, or requests in progress of one behind a trusted proxy.
+        /// `connections_per_peer`: the most connections of one address, or requests in progress of one behind a trusted
+        /// proxy.
         ///
         /// Default 1,000; never more than half of all connections.
         public var connectionsPerPeer = 1000
@@ -168,7 +172,8 @@ public struct GatewayConfiguration: Sendable {
     public struct Queue: Sendable, Hashable {
         /// `default_ttl`: how long a notification without a TTL is tried, default 24 h.
         public var defaultTimeToLive = Duration.seconds(86400)
-        /// `first_retry`: the upper bound of the first wait, doubled with each attempt; the wait is drawn at random below it.
+        /// `first_retry`: the upper bound of the first wait, doubled with each attempt; the wait is drawn at random
+        /// below it.
         ///
         /// Default 10 s.
         public var firstRetry = Duration.seconds(10)
@@ -186,8 +191,8 @@ public struct GatewayConfiguration: Sendable {
         public var idempotencyWindow = Duration.seconds(86400)
         /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
         public var payloadCheck = PayloadCheckMode.warn
-        /// `patience`: how long a delivery waits for a failing backend before it goes on to the next of its plan, unless its
-        /// route says otherwise.
+        /// `patience`: how long a delivery waits for a failing backend before it goes on to the next of its plan,
+        /// unless its route says otherwise.
         ///
         /// Default nil: as long as the delivery lives.
         public var fallbackDelay: Duration?
@@ -241,7 +246,8 @@ public struct GatewayConfiguration: Sendable {
     public struct APIKey: Sendable, Hashable {
         /// `name`, for logs and idempotency.
         public var name: String
-        /// `hash`: the SHA-256 of the key, as `chapar keys create` prints it, lower-case hexadecimal without its prefix.
+        /// `hash`: the SHA-256 of the key, as `chapar keys create` prints it, lower-case hexadecimal without its
+        /// prefix.
         ///
         /// Several while the key is being rotated: each opens.
         public var hashes: [String]
@@ -255,7 +261,8 @@ public struct GatewayConfiguration: Sendable {
         public var requestsPerSecond: Int?
         /// `not_after`: the time of day from which on it opens nothing; nil is never.
         public var notAfter: Date?
-        /// `queue_share`: the largest part of `store.max_waiting` that the key's waiting deliveries may take, above 0 and at most 1.
+        /// `queue_share`: the largest part of `store.max_waiting` that the key's waiting deliveries may take, above 0
+        /// and at most 1.
         ///
         /// Nil is half where another key may send, and all where none may.
         public var queueShare: Double?
@@ -288,7 +295,8 @@ public struct GatewayConfiguration: Sendable {
         public enum Scope: String, Sendable, CaseIterable {
             /// Sending, and cancelling what was sent with the key.
             case send
-            /// A message to every user of a platform: `everyone`, tags with nothing but `none`, a topic that reaches every user.
+            /// A message to every user of a platform: `everyone`, tags with nothing but `none`, a topic that reaches
+            /// every user.
             ///
             /// Beside ``send``, and only where the backend's section says `allow_broadcast`.
             case broadcast

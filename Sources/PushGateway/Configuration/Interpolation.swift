@@ -1,11 +1,12 @@
 internal import Foundation
 internal import PushCore
 
-/// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of messages.
+/// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of
+/// messages.
 ///
-/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is taken as it is:
-/// it is neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret stores
-/// add one.
+/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is
+/// taken as it is: it is neither replaced again nor read as YAML. One line break at the end of a file is dropped, since
+/// editors and secret stores add one.
 struct Interpolation {
     /// What a value came to.
     struct Result {
@@ -65,8 +66,8 @@ struct Interpolation {
     /// Remembers that the value at a place could not be made.
     mutating func failed(at origin: ConfigOrigin) { failures.insert(origin) }
 
-    /// The mistakes in the order of the file, without those that only follow from a failed replacement, and with every value
-    /// that came from the environment or a file replaced by its name.
+    /// The mistakes in the order of the file, without those that only follow from a failed replacement, and with every
+    /// value that came from the environment or a file replaced by its name.
     func presentable(_ issues: [ConfigIssue]) -> [ConfigIssue] {
         var seen: Set<ConfigIssue> = []
         return issues.filter { !failures.contains($0.origin) || $0.problem.hasPrefix(Self.mark) }

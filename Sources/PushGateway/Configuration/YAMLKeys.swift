@@ -2,8 +2,9 @@ internal import CYaml
 
 /// Looks for keys that are lists or maps, before a document is composed.
 ///
-/// Yams compares the keys of a map by their contents and follows aliases while it does, so a key that is an alias of nested aliases
-/// takes time that doubles with each level. This pass reads events of libyaml only, which follows nothing: its time is linear.
+/// Yams compares the keys of a map by their contents and follows aliases while it does, so a key that is an alias of
+/// nested aliases takes time that doubles with each level. This pass reads events of libyaml only, which follows
+/// nothing: its time is linear.
 enum YAMLKeys {
     /// What comes next in a list or a map that has begun.
     private enum Place {

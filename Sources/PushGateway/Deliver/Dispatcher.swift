@@ -40,10 +40,10 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
-    /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the
-    /// outbox; `nodes` leads to other gateways on the same store; `quotas` has the quotas that
-    /// they share; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which
-    /// a device that loses a token gets; `decode` turns stored content back into a notification.
+    /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
+    /// `nodes` leads to other gateways on the same store; `quotas` has the quotas that they share; `clock` is the
+    /// gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which a device that
+    /// loses a token gets; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
@@ -116,8 +116,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
     ///
-    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work may
-    /// use the backends until then.
+    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work
+    /// may use the backends until then.
     package func run(
         _ snapshot: GatewaySnapshot,
         beforeClosing: @escaping @Sendable () async -> Void = {}
@@ -308,7 +308,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     // MARK: Flow control
 
-    /// The flow of a backend: that of the worker before when the backend is the same, else as it was kept over a restart.
+    /// The flow of a backend: that of the worker before when the backend is the same, else as it was kept over a
+    /// restart.
     private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async
         -> FlowControl
     {

@@ -7,8 +7,8 @@ internal import Synchronization
 
 /// What waits for backends that are not configured any more.
 ///
-/// A delivery whose plan has a later step that is configured goes on to that; the others wait until their time to live ends,
-/// the backend comes back, or an operator moves them to another backend or drops them.
+/// A delivery whose plan has a later step that is configured goes on to that; the others wait until their time to live
+/// ends, the backend comes back, or an operator moves them to another backend or drops them.
 package final class GoneBackends: Sendable {
     /// Why nothing was moved or dropped.
     package enum Failure: Error, Sendable, Hashable {
@@ -40,7 +40,8 @@ package final class GoneBackends: Sendable {
         var dropped: Set<String> = []
         /// Which deliveries of a backend are looked at next.
         var rounds: [String: WaitingRounds] = [:]
-        /// The number of configurations and operators' decisions so far: a round that began before the last of them is over.
+        /// The number of configurations and operators' decisions so far: a round that began before the last of them is
+        /// over.
         var turn = 0
 
         /// Starts again with the first delivery.
@@ -50,10 +51,11 @@ package final class GoneBackends: Sendable {
         }
     }
 
-    /// So many deliveries are looked at in one call of the store, so many times in each round of upkeep.
+    /// The most deliveries that one call of the store looks at, and the most calls in a round of upkeep.
     private static let page = 1_000
     private static let pages = 20
-    /// The time after which deliveries without another backend are looked at again; new due deliveries are looked at at once.
+    /// The time after which deliveries without another backend are looked at again; new due deliveries are looked at at
+    /// once.
     private static let interval = Duration.seconds(60)
     /// The longest single wait for the last outcomes of a backend.
     private static let moment = Duration.milliseconds(50)
@@ -116,7 +118,8 @@ package final class GoneBackends: Sendable {
     ///
     /// The others stay as they are, and a backend that comes back gets them at once.
     func work() async {
-        // While it cannot be judged which gateways live nothing is known to be gone. When the store fails the next round does it.
+        // While it cannot be judged which gateways live nothing is known to be gone. When the store fails the next
+        // round does it.
         guard state.withLock({ $0.snapshot })?.elsewhere.mayJudge ?? false, let depths = try? await depths() else {
             return
         }

@@ -3,8 +3,8 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// `POST /v1/backends/{name}/move` and `/drop`: what an operator decides about deliveries that wait for a backend which is
-/// not configured any more.
+/// `POST /v1/backends/{name}/move` and `/drop`: what an operator decides about deliveries that wait for a backend which
+/// is not configured any more.
 struct GoneBackendsAPI: Sendable {
     /// The largest body: an object with one short member.
     private static let largestBody = 4096

@@ -2,7 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What gateways that share a store tell each other about their backends: times by the store's steady clock, which they share too.
+/// What gateways that share a store tell each other about their backends: times by the store's steady clock, which they
+/// share too.
 enum NodeNews: Sendable, Equatable {
     /// A platform asked for a pause; `identity` says which backend it is, whatever its name.
     case paused(backend: String, identity: String, until: Date, reason: String)

@@ -12,7 +12,8 @@ struct RetryAPI: Sendable {
     let outbox: OutboxRelay?
     let admission: Admission
 
-    /// Makes deliveries and outbox entries due that wait for another attempt, and ends the pauses that no platform asked for.
+    /// Makes deliveries and outbox entries due that wait for another attempt, and ends the pauses that no platform
+    /// asked for.
     func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])

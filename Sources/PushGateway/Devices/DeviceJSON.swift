@@ -4,8 +4,8 @@ internal import PushQueue
 extension Device {
     /// The members of the device, within an object that the caller has begun.
     ///
-    /// What is not known is left out, and whatever stands here may be sent back as it is: but for `fingerprint`, which stands
-    /// in the place of a token that the caller may not see.
+    /// What is not known is left out, and whatever stands here may be sent back as it is: but for `fingerprint`, which
+    /// stands in the place of a token that the caller may not see.
     func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.field("id", name)
         writer.field("app", app.rawValue)

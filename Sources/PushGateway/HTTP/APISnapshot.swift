@@ -81,7 +81,8 @@ final class APISnapshot: Sendable {
 
     /// Who asks: the other end of the connection, or whom a trusted proxy names.
     ///
-    /// Of the addresses in `X-Forwarded-For` it is the last that is no proxy's: what stands before that anybody may have written.
+    /// Of the addresses in `X-Forwarded-For` it is the last that is no proxy's: what stands before that anybody may
+    /// have written.
     func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
         guard !proxies.isEmpty, isProxy(connected) else { return connected }
         for text in fields.reversed().lazy.flatMap({ $0.split(separator: ",").reversed() }) {

@@ -23,7 +23,8 @@ package struct GatewayAPI: Sendable {
     ///   - workers: Who knows how the workers are doing.
     ///   - outbox: Carries out the entries of the outbox; nil for a gateway without one.
     ///   - metrics: What is counted, and shown under `/metrics`.
-    ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program knows.
+    ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program
+    ///     knows.
     ///   - build: Which build this is.
     ///   - logger: Where failures are logged.
     package init(
@@ -51,7 +52,8 @@ package struct GatewayAPI: Sendable {
 
     /// The server of the configured address.
     ///
-    /// `onListening` is called with the port once connections are accepted, which is the way to learn it when the configured one is 0.
+    /// `onListening` is called with the port once connections are accepted, which is the way to learn it when the
+    /// configured one is 0.
     package func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) -> Application<GatewayResponder> {

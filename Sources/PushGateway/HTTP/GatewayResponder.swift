@@ -165,9 +165,9 @@ package final class GatewayResponder: HTTPResponder {
 
     /// Authenticates the caller of a request.
     ///
-    /// Beside the fast path, which takes no request of an address over its limit, no other code compares keys. While an address has
-    /// made too many wrong attempts, only keys that were good from there lately are compared: a guesser gets the same answer to
-    /// every guess, and other callers at the address go on.
+    /// Beside the fast path, which takes no request of an address over its limit, no other code compares keys. While an
+    /// address has made too many wrong attempts, only keys that were good from there lately are compared: a guesser
+    /// gets the same answer to every guess, and other callers at the address go on.
     private func caller(
         of fields: CallerFields,
         _ route: Route?,

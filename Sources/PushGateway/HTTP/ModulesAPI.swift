@@ -6,8 +6,8 @@ internal import PushComposition
 internal import PushModules
 internal import PushQueue
 
-/// Hands requests to the modules that plugins add to the API (``PushModules/GatewayModule``), and gives them access to the
-/// gateway.
+/// Hands requests to the modules that plugins add to the API (``PushModules/GatewayModule``), and gives them access to
+/// the gateway.
 ///
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
 /// limits, like any other caller.

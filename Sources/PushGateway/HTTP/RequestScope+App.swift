@@ -17,7 +17,8 @@ struct AppChoice {
 
     /// Every app that the caller may mean.
     ///
-    /// A caller of the whole gateway also reaches devices of an app without backends, such as the one before apps were named.
+    /// A caller of the whole gateway also reaches devices of an app without backends, such as the one before apps were
+    /// named.
     var all: [AppName] {
         Set(snapshot.apps + snapshot.configuration.apps + (isWhole ? [.default] : [])).sorted()
     }
@@ -96,7 +97,8 @@ extension NotificationDraft {
         }
     }
 
-    /// What is wrong with the name of a backend or a route that could have implied the app; nil when there is one of the name.
+    /// What is wrong with the name of a backend or a route that could have implied the app; nil when there is one of
+    /// the name.
     private func unknownChoice(_ snapshot: GatewaySnapshot) -> (pointer: String, code: String, detail: String)? {
         if let backend, snapshot.app(ofBackend: backend) == nil {
             let hint = didYouMean(backend, snapshot.backends.map(\.name)) ?? "The configuration names no such backend."

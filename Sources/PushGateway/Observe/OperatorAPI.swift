@@ -4,7 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// The endpoints for operators and their monitoring: health, readiness, metrics, backends, the API's description, the dashboard.
+/// The endpoints for operators and their monitoring: health, readiness, metrics, backends, the API's description, the
+/// dashboard.
 ///
 /// They read the state of the gateway and the depths of the store, and change nothing.
 struct OperatorAPI: Sendable {
@@ -16,8 +17,8 @@ struct OperatorAPI: Sendable {
 
     /// The process turns: nothing else is looked at.
     ///
-    /// Which build it is helps whoever looks for known holes, so it is for those who have a key; a key that is wrong or has expired
-    /// changes nothing here, since a probe that is refused ends the gateway.
+    /// Which build it is helps whoever looks for known holes, so it is for those who have a key; a key that is wrong or
+    /// has expired changes nothing here, since a probe that is refused ends the gateway.
     func health(_ scope: RequestScope) -> Response {
         Response.json { writer in
             writer.field("status", "ok")
@@ -37,9 +38,9 @@ struct OperatorAPI: Sendable {
 
     /// Whether new work is taken.
     ///
-    /// A platform that is down changes nothing here: the queue holds its messages. A full queue refuses new notifications, as does a
-    /// gateway without backends. It needs no key, so the answer says no more than that: the store's trouble stands in the metrics, and in
-    /// the answers to notifications.
+    /// A platform that is down changes nothing here: the queue holds its messages. A full queue refuses new
+    /// notifications, as does a gateway without backends. It needs no key, so the answer says no more than that: the
+    /// store's trouble stands in the metrics, and in the answers to notifications.
     func readiness() async -> Response {
         let health = await state.store.health()
         let status =

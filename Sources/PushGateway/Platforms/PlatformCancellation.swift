@@ -88,7 +88,8 @@ struct PlatformCancellation {
     private struct Message: Hashable {
         var backend: String
         var id: String
-        /// The user whose devices are asked, by the name that the platform knows; nil where the platform itself cancels.
+        /// The user whose devices are asked, by the name that the platform knows; nil where the platform itself
+        /// cancels.
         var user: String?
     }
 

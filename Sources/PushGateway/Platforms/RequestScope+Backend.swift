@@ -19,8 +19,8 @@ extension RequestScope {
     ///   - inability: What a backend without the ability does not do: `keeps no topics`.
     ///   - find: Gives the ability; nil when a backend has it not.
     /// - Returns: The backend.
-    /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names or without
-    ///   the ability.
+    /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names
+    ///   or without the ability.
     func backend<Ability: Sendable>(
         _ step: Substring,
         _ inability: String,

@@ -297,7 +297,8 @@ extension SyncEndpoint {
 }
 
 extension JSONWriter {
-    /// Which token of a request something is about: its place, its device when it was registered, its service and fingerprint.
+    /// Which token of a request something is about: its place, its device when it was registered, its service and
+    /// fingerprint.
     mutating func members(of entry: TokenList.Entry) {
         field("index", entry.index)
         field("device", entry.device)

@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// The backends that other gateways on the same store have in their configurations, as ``GoneBackends`` last read them.
 ///
-/// While configurations differ, as during a rolling change, one gateway has a backend that another has not: the second one leaves
-/// alone what waits for it.
+/// While configurations differ, as during a rolling change, one gateway has a backend that another has not: the second
+/// one leaves alone what waits for it.
 final class BackendsElsewhere: Sendable {
     private struct State {
         /// Where the other gateways are found; nil while this one has its store for itself.

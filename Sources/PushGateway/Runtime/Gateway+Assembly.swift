@@ -13,8 +13,9 @@ extension Gateway {
     ///   - notices: Where the backends announce what goes on the stream of events.
     ///   - time: The clock; the store's unless given.
     ///   - metrics: What is counted and shown under `/metrics`.
-    ///   - servesAPI: Whether it listens on the configured address. Without that it is for the program alone, which sends through
-    ///     ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard are the API's.
+    ///   - servesAPI: Whether it listens on the configured address. Without that it is for the program alone, which
+    ///     sends through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard are the
+    ///     API's.
     ///   - build: Which build this is, for whoever asks.
     ///   - logger: Where failures are logged.
     ///   - onListening: Called with the port once connections are accepted.

@@ -7,8 +7,8 @@ internal import Synchronization
 /// A running gateway: the API in front, the store behind it, the dispatcher and the outbox relay between store and
 /// platforms.
 ///
-/// As a service it starts everything. At a graceful shutdown it claims nothing more at once and takes no new connections;
-/// sends and requests that are under way get `queue.drain` side by side; the store is closed last.
+/// As a service it starts everything. At a graceful shutdown it claims nothing more at once and takes no new
+/// connections; sends and requests that are under way get `queue.drain` side by side; the store is closed last.
 public final class Gateway: Service {
     /// What every part shares.
     package let state: GatewayState
@@ -129,10 +129,11 @@ public final class Gateway: Service {
         state.erasures.finish()  // The next start goes on: a search may take longer than the shutdown.
     }
 
-    /// Puts another configuration in force: requests from now on use it, and workers are replaced without losing a message.
+    /// Puts another configuration in force: requests from now on use it, and workers are replaced without losing a
+    /// message.
     ///
-    /// - Throws: When it has no API keys and the gateway listens on an address that others than this machine reach; then
-    ///   nothing has changed.
+    /// - Throws: When it has no API keys and the gateway listens on an address that others than this machine reach;
+    ///   then nothing has changed.
     public func reload(_ snapshot: GatewaySnapshot) throws(ConfigurationError) {
         if snapshot.configuration.apiKeys.isEmpty, state.isExposed.load(ordering: .relaxed) {
             let issue = ConfigIssue(

@@ -16,7 +16,8 @@ extension GatewaySnapshot {
         )
     }
 
-    /// The shortest time after which some delivery leaves the backend's worker while that stands still; nil when none does.
+    /// The shortest time after which some delivery leaves the backend's worker while that stands still; nil when none
+    /// does.
     private func fallbackDelay(of name: String) -> Duration? {
         var shortest = configuration.queue.fallbackDelay
         for route in configuration.routes {

@@ -68,7 +68,8 @@ public final class GatewaySnapshot: Sendable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
 
-    /// Whether a backend is gone: no gateway has it in its configuration any more, so that no worker sends the deliveries that wait for it.
+    /// Whether a backend is gone: no gateway has it in its configuration any more, so that no worker sends the
+    /// deliveries that wait for it.
     ///
     /// No other code decides it, neither for the treatment of such deliveries nor for answers about them.
     func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }

@@ -9,7 +9,7 @@ internal import Synchronization
 package final class WallClock: Sendable {
     /// A difference between two looks that only a jump makes: slewing a clock takes longer.
     private static let jump = 0.25
-    /// So far the difference in force may be from the real one while a clock is slewed.
+    /// The largest distance, in seconds, of the difference in force from the real one while a clock is slewed.
     private static let tolerance = 0.5
 
     private struct State {

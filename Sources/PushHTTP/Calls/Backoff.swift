@@ -4,9 +4,9 @@ import PushCore
 /// When a pool may try to connect again: exponential with full jitter, shared by all its callers.
 ///
 /// Two rules keep a platform that is back from waiting for it. A server that could not be reached is tried again within
-/// ``longestUnreachable``: an attempt that reaches no server costs it nothing. And a call that finds no other one waiting
-/// (a breaker's single probe, the first message after *retry now*) waits for the shortest span only, counted from the last failure:
-/// its sender has waited already.
+/// ``longestUnreachable``: an attempt that reaches no server costs it nothing. And a call that finds no other one
+/// waiting (a breaker's single probe, the first message after *retry now*) waits for the shortest span only, counted
+/// from the last failure: its sender has waited already.
 struct Backoff {
     /// The longest wait after an attempt that reached no server.
     static let longestUnreachable = Duration.seconds(2)

@@ -7,8 +7,9 @@ import Synchronization
 /// A call is at any time in exactly one place: the pool's submissions, its waiting queue, a connection's stream table,
 /// or reported. That is what makes "each exactly once" true.
 ///
-/// Sendable without the compiler's proof: `calls`, `start`, `permit` and `report` never change, `cancelled` is atomic, and the
-/// rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop only.
+/// Sendable without the compiler's proof: `calls`, `start`, `permit` and `report` never change, `cancelled` is atomic,
+/// and the rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop
+/// only.
 final class Batch: @unchecked Sendable {
     let calls: [HTTPCall]
     let start: NIODeadline

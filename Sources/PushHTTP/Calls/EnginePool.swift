@@ -29,7 +29,8 @@ final class EnginePool<Engine: PoolEngine>: HTTPPool {
     }
 
     deinit {
-        // Without this the engine would live as long as its connections do, and AsyncHTTPClient must not go before its end.
+        // Without this the engine would live as long as its connections do, and AsyncHTTPClient must not go before its
+        // end.
         let engine = engine
         engine.loop.execute { engine.end(grace: .zero, nil) }
     }

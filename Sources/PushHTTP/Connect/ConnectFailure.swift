@@ -22,8 +22,8 @@ extension HTTPFailure {
         }
     }
 
-    /// An error in the words of the operating system, where it comes from there: NIO calls any error of a socket that was set while it
-    /// connected a reset.
+    /// An error in the words of the operating system, where it comes from there: NIO calls any error of a socket that
+    /// was set while it connected a reset.
     static func sentence(_ error: any Error) -> String {
         guard let known = error as? IOError, "\(known)".hasPrefix("connection reset (error set)") else {
             return "\(error)"
@@ -33,8 +33,8 @@ extension HTTPFailure {
 
     /// What an error means on a connection that TLS had opened; nil unless the peer refuses the client certificate.
     ///
-    /// Under TLS 1.3 it says so only then: the client's side of the handshake has ended before the server looks at the certificate. No
-    /// call was processed, since the server's side never ended.
+    /// Under TLS 1.3 it says so only then: the client's side of the handshake has ended before the server looks at the
+    /// certificate. No call was processed, since the server's side never ended.
     static func refusedCertificate(_ error: any Error, by endpoint: HTTPEndpoint) -> HTTPFailure? {
         let isTLS = error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
         let text = "\(error)"

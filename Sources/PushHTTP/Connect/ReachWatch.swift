@@ -4,8 +4,8 @@ import PushCore
 
 /// Finds out that a server is there again which could not be reached, so that no message has to try it first.
 ///
-/// While it watches it opens a bare TCP connection about twice a second and closes it at once. It gives up some minutes after the pool's
-/// last call. Event loop only.
+/// While it watches it opens a bare TCP connection about twice a second and closes it at once. It gives up some minutes
+/// after the pool's last call. Event loop only.
 final class ReachWatch {
     private static let pause = TimeAmount.milliseconds(500)
     /// How long after the last call it watches: longer than a breaker of the defaults stays open.

@@ -245,7 +245,8 @@
             }
         }
 
-        /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at once.
+        /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at
+        /// once.
         private func serverIsBack() {
             guard !isEnding else { return }
             lastConnectFailure = nil

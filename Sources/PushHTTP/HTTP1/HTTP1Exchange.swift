@@ -66,7 +66,8 @@
         /// Whether all of it has been handed to the socket.
         var isHandedOver: Bool { isSent && isFlushed }
 
-        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool, until all is.
+        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool,
+        /// until all is.
         func mayWrite() -> Bool {
             guard isHandedOver || call.batch.mayWrite else {
                 isWithdrawn = !isFlushed

@@ -131,15 +131,16 @@ final class HTTP2Connection: ChannelInboundHandler {
         if !session.wantsWrite, output.readableBytes == 0 { unwritten.removeAll(keepingCapacity: true) }
     }
 
-    /// Whether the calls that are framed may still be written; when one may not, the connection ends with an error that says so.
+    /// Whether the calls that are framed may still be written; when one may not, the connection ends with an error that
+    /// says so.
     func mayWrite() -> Bool {
         if unwritten.allSatisfy(\.mayWrite) { return true }
         reason = reason ?? Batch.withdrawn
         return false
     }
 
-    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none; one that is alive and answers
-    /// nothing gets no more calls.
+    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none; one that
+    /// is alive and answers nothing gets no more calls.
     func check(_ now: NIODeadline, _ configuration: HTTPPoolConfiguration) {
         guard phase == .open || phase == .draining else { return }
         session.expire(now)

@@ -5,8 +5,8 @@ import PushCore
 /// How a pool gets, replaces and loses connections.
 ///
 /// At most one attempt is under way at a time, and after a failure the next one waits for the backoff that all callers
-/// share (``Backoff``). A connection that ended without one success counts as a failure too, so that a peer that accepts and
-/// then throws out cannot cause a storm.
+/// share (``Backoff``). A connection that ended without one success counts as a failure too, so that a peer that
+/// accepts and then throws out cannot cause a storm.
 ///
 /// What a failed attempt means for the calls that wait: after a TLS, protocol, proxy or credential failure all of them
 /// fail at once with that cause, since waiting mends nothing. After any other failure those fail whose deadline comes
@@ -91,7 +91,8 @@ extension HTTP2Engine {
         if failure.isLasting, connections.isEmpty { failWaiting(failure) }
     }
 
-    /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at once.
+    /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at
+    /// once.
     private func serverIsBack() {
         guard connections.isEmpty, !isEnding else { return }
         lastConnectFailure = nil

@@ -7,8 +7,8 @@ import PushCore
 /// Every event (calls handed over, bytes read, a connection opened or lost, the clock's tick) changes some state and
 /// then ends in `settle`, which brings calls to connections, opens connections, reports and publishes the status.
 ///
-/// Sendable without the compiler's proof: `mailbox` is made for it, the `let`s are immutable, and everything else is touched
-/// on `loop` only, which the entry points from other threads reach through `loop.execute`.
+/// Sendable without the compiler's proof: `mailbox` is made for it, the `let`s are immutable, and everything else is
+/// touched on `loop` only, which the entry points from other threads reach through `loop.execute`.
 final class HTTP2Engine: @unchecked Sendable {
     /// A connection attempt under way.
     struct Attempt {

@@ -86,7 +86,8 @@ final class HTTP2Session {
     var hasWindow: Bool { nghttp2_session_get_remote_window_size(codec) > 0 }
     /// Whether there are frames to write.
     var wantsWrite: Bool { nghttp2_session_want_write(codec) != 0 }
-    /// Whether the codec would still send a request: no longer after a GOAWAY, which it sends itself to a peer that broke a rule.
+    /// Whether the codec would still send a request: no longer after a GOAWAY, which it sends itself to a peer that
+    /// broke a rule.
     var acceptsRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
     /// Whether nothing more can come of this connection.
     var isFinished: Bool { nghttp2_session_want_read(codec) == 0 && nghttp2_session_want_write(codec) == 0 }

@@ -1,7 +1,7 @@
 /// What a store holds, in a form that belongs to no store: kinds of records, each with named fields in a fixed order.
 ///
-/// ``StoreCopy`` moves records from one ``CopyStore`` to another, kind by kind in this order, so that what a record refers to is there
-/// before it. Numbers, and times in milliseconds since 1970, stay what they are.
+/// ``StoreCopy`` moves records from one ``CopyStore`` to another, kind by kind in this order, so that what a record
+/// refers to is there before it. Numbers, and times in milliseconds since 1970, stay what they are.
 package enum CopyKind: String, CaseIterable, Sendable {
     /// What waits is divided by backend, priority and caller.
     case flows
@@ -48,9 +48,10 @@ package enum CopyKind: String, CaseIterable, Sendable {
 
     /// The fields, in order.
     ///
-    /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was claimed.
-    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines, among which may be more or fewer of what
-    ///   only ended deliveries had; so it is not checked.
+    /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was
+    ///   claimed.
+    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines, among which may be more
+    ///   or fewer of what only ended deliveries had; so it is not checked.
     package var fields: [Field] {
         switch self {
         case .flows: [.integer("number"), .text("backend"), .integer("urgent"), .text("caller")]
@@ -102,7 +103,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
         }
     }
 
-    /// So many of the first fields are the key, by which pages go on.
+    /// The number of leading fields that are the key. Pages continue after a key.
     package var keyCount: Int {
         switch self {
         case .receipts: 3

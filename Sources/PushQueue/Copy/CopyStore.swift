@@ -20,7 +20,8 @@ package protocol CopyStore: Sendable {
     /// What it has once.
     func header() async throws(StoreError) -> CopyHeader
 
-    /// About how many records of a kind there are, as far as it is known without reading them; 0 only when there are none.
+    /// About how many records of a kind there are, as far as it is known without reading them; 0 only when there are
+    /// none.
     func count(_ kind: CopyKind) async throws(StoreError) -> Int
 
     /// The next records of a kind in the order of their keys: about `limit`.

@@ -2,8 +2,8 @@ import PushCore
 
 /// Copies everything from one store to another and checks it: for `chapar store copy`.
 ///
-/// It goes page by page, a transaction each, which also keeps how far it came: what was killed goes on there. Memory is bounded by a page.
-/// At the end every record of both stores is read once more, and counts and checksums are compared.
+/// It goes page by page, a transaction each, which also keeps how far it came: what was killed goes on there. Memory is
+/// bounded by a page. At the end every record of both stores is read once more, and counts and checksums are compared.
 package struct StoreCopy: Sendable {
     /// What was done so far.
     package struct Progress: Sendable {
@@ -55,7 +55,7 @@ package struct StoreCopy: Sendable {
 
     package var source: any CopyStore
     package var target: any CopyStore
-    /// So many records go into a transaction.
+    /// The most records in a transaction.
     package var pageSize = 1_000
     /// Stops as if cancelled after so many pages; for tests.
     package var maximumPages: Int?
@@ -67,8 +67,9 @@ package struct StoreCopy: Sendable {
     /// Copies, or goes on where it was, and checks.
     ///
     /// - Returns: How many records of each kind there are.
-    /// - Throws: ``CopyRefusal`` when the target is not empty or a difference was found, which names the kind; `StoreError` when a gateway
-    ///   uses a store or it cannot be asked; `CancellationError` when the task was cancelled. After the latter two it can go on later.
+    /// - Throws: ``CopyRefusal`` when the target is not empty or a difference was found, which names the kind;
+    ///   `StoreError` when a gateway uses a store or it cannot be asked; `CancellationError` when the task was
+    ///   cancelled. After the latter two it can go on later.
     package func run(_ progress: (Progress) -> Void = { _ in }) async throws -> [(kind: CopyKind, count: Int)] {
         guard source.name != target.name else { throw CopyRefusal("a store cannot be copied to itself") }
         try await source.requireUnused()

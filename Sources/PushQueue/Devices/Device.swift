@@ -3,8 +3,8 @@ public import PushCore
 
 /// One installation of an app, as the registry keeps it: whose it is, how it is reached, what is known about it.
 ///
-/// The API and `chapar devices import` write it, a delivery worker reads it to find the token that its backend takes. Its
-/// platforms' own records of the device are ``PushCore/DeviceRecord``.
+/// The API and `chapar devices import` write it, a delivery worker reads it to find the token that its backend takes.
+/// Its platforms' own records of the device are ``PushCore/DeviceRecord``.
 public struct Device: Sendable, Hashable {
     /// The longest id, in bytes.
     public static let maximumIDBytes = Recipient.maximumDeviceIDBytes
@@ -14,13 +14,14 @@ public struct Device: Sendable, Hashable {
     public static let maximumNameBytes = 256
     /// The most attributes.
     public static let maximumAttributes = 50
-    /// The most tokens of other kinds than ``PushCore/TokenKind/device``; beyond, the one that was registered first goes.
+    /// The most tokens of other kinds than ``PushCore/TokenKind/device``; beyond, the one that was registered first
+    /// goes.
     public static let maximumKindTokens = 16
     /// The most bytes that attributes have as JSON.
     public static let maximumAttributeBytes = 4096
 
-    /// Its key (``PushCore/AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with the app's name
-    /// and a slash before it unless it is of the default app.
+    /// Its key (``PushCore/AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with
+    /// the app's name and a slash before it unless it is of the default app.
     public var id: String
     /// The key (``PushCore/AppName``) of the user it belongs to, when known.
     ///
@@ -38,7 +39,8 @@ public struct Device: Sendable, Hashable {
     public var appVersion: String?
     /// Its time zone, such as `Asia/Tehran`.
     public var timeZone: String?
-    /// What else the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers and truth values.
+    /// What else the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers and truth
+    /// values.
     public var attributes: JSONObject
     /// When it was registered first.
     public var createdAt: Date

@@ -5,22 +5,24 @@ public import PushCore
 ///
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * A call that returns has been committed and survives any crash; each call is one transaction, whole or not at all.
-/// * Within an app (``PushCore/AppName``, which a device's key tells) a token belongs to one device: registering it for another device
-///   takes it from the first, unless the first registered it at a later time. A device has at most one token of a slot
-///   (``TokenSlot``: a service and a kind).
-/// * A refusal invalidates a token only where it was registered at or before the time the platform gave, so a device that
-///   registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the tombstone.
+/// * Within an app (``PushCore/AppName``, which a device's key tells) a token belongs to one device: registering it for
+///   another device takes it from the first, unless the first registered it at a later time. A device has at most one
+///   token of a slot (``TokenSlot``: a service and a kind).
+/// * A refusal invalidates a token only where it was registered at or before the time the platform gave, so a device
+///   that registered again meanwhile stays valid. Registering a token at a later time than its tombstone's ends the
+///   tombstone.
 /// * Nothing but ``delete(_:outbox:)`` removes a device: a dead token is marked, never dropped.
 /// * Memory does not grow with the number of devices.
-/// * A call with an `outbox` time keeps what it changes in the same commit, as an ``OutboxChange`` of that time, also for
-///   devices that lose a token to another one (``OutboxStore/unplannedChanges(limit:wait:)``). No plugin is asked.
-/// * The outbox is bounded: a call that would add to a full one is refused with ``PushCore/StoreError/full(reason:retryAfter:)``.
-///   What platforms say about tokens is kept nevertheless; there are no more of these changes than tokens.
+/// * A call with an `outbox` time keeps what it changes in the same commit, as an ``OutboxChange`` of that time, also
+///   for devices that lose a token to another one (``OutboxStore/unplannedChanges(limit:wait:)``). No plugin is asked.
+/// * The outbox is bounded: a call that would add to a full one is refused with
+///   ``PushCore/StoreError/full(reason:retryAfter:)``. What platforms say about tokens is kept nevertheless; there are
+///   no more of these changes than tokens.
 ///
 /// Times are kept to the millisecond.
 public protocol DeviceStore: Sendable {
-    /// Creates devices, or replaces them whole but for tokens of other kinds (``Device/replacing(_:)``); returns what became
-    /// of each, in the same order.
+    /// Creates devices, or replaces them whole but for tokens of other kinds (``Device/replacing(_:)``); returns what
+    /// became of each, in the same order.
     ///
     /// At most 1,000 at a time; of a repeated id the last counts. ``Device/createdAt`` of a device that exists is kept.
     /// A tombstone stays on a token that is registered again at or before the tombstone's time, wherever it was before.
@@ -68,8 +70,8 @@ public protocol DeviceStore: Sendable {
 
     /// Records refusals that may hold for their backends only (``RegisteredToken/refusals``).
     ///
-    /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``) of tokens
-    /// that nobody registered; nothing is recorded of these.
+    /// Returns those of tokens that all alternatives have refused before, and the last ones (``TokenRefusal/isLast``)
+    /// of tokens that nobody registered; nothing is recorded of these.
     func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
 
     /// Forgets what single backends refused, of up to `limit` tokens.
@@ -82,8 +84,8 @@ public protocol DeviceStore: Sendable {
 
     /// Takes tokens away from the devices of an app that have them; of the others nothing is said.
     ///
-    /// For tokens that are of no use any more, such as those of a Live Activity that has ended. It needs no room, so a full
-    /// store does it as well.
+    /// For tokens that are of no use any more, such as those of a Live Activity that has ended. It needs no room, so a
+    /// full store does it as well.
     func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError)
 
     /// Puts a tombstone on each of these tokens, where it is registered, of the refusal's kind and not younger than the
@@ -99,8 +101,8 @@ public protocol DeviceStore: Sendable {
     /// - Returns: How many tombstones are new.
     func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int
 
-    /// Turns the tombstones that a backend caused since a moment (``Tombstone/at``) into quarantined ones: the tokens count as
-    /// alive again.
+    /// Turns the tombstones that a backend caused since a moment (``Tombstone/at``) into quarantined ones: the tokens
+    /// count as alive again.
     ///
     /// - Returns: How many there were.
     func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int
@@ -120,8 +122,8 @@ public protocol DeviceStore: Sendable {
     func invalidate(quarantinedOf backend: String, limit: Int, outbox: Date?) async throws(StoreError)
         -> [InvalidatedToken]
 
-    /// Forgets up to `limit` quarantined tombstones of a backend: the tokens were alive and stay so, and no backend counts as
-    /// having refused them.
+    /// Forgets up to `limit` quarantined tombstones of a backend: the tokens were alive and stay so, and no backend
+    /// counts as having refused them.
     ///
     /// - Returns: How many it forgot; call again until there are none.
     func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int

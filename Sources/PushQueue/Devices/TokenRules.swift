@@ -6,8 +6,8 @@ extension RegisteredToken {
     /// What is kept of this registration, when the same token had been registered before as `old`.
     ///
     /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
-    /// export, goes before the old one. A refusal of a single backend likewise: whoever was configured wrongly gets another try
-    /// when the app has started again. An environment stays unless another one is given.
+    /// export, goes before the old one. A refusal of a single backend likewise: whoever was configured wrongly gets
+    /// another try when the app has started again. An environment stays unless another one is given.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
@@ -29,7 +29,8 @@ extension RegisteredToken {
         case exhausted
     }
 
-    /// What a refusal that may hold for its backend only (``PushQueue/TokenRefusal/alternatives``) makes of this registration.
+    /// What a refusal that may hold for its backend only (``PushQueue/TokenRefusal/alternatives``) makes of this
+    /// registration.
     public func effect(of refusal: TokenRefusal) -> RefusalEffect {
         guard isAlive, isMeant(by: refusal) else { return .none }
         let others = refusal.alternatives
@@ -121,8 +122,8 @@ extension Date {
 extension Device {
     /// The device as it takes the place of an older registration.
     ///
-    /// Tokens of other kinds stay unless it has one for the same slot: an app registers them when calls or Live Activities
-    /// begin, and not each time it starts.
+    /// Tokens of other kinds stay unless it has one for the same slot: an app registers them when calls or Live
+    /// Activities begin, and not each time it starts.
     public func replacing(_ old: Device) -> Device {
         var new = self
         var room = Self.maximumKindTokens - new.tokens.count { $0.kind != .device }

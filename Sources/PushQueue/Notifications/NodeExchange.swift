@@ -48,8 +48,8 @@ public struct NodeNote: Sendable, Hashable {
     }
 }
 
-/// A store that several gateways share, and through which they tell each other what is in nobody's row: a pause that a platform asked
-/// for, answers that were counted.
+/// A store that several gateways share, and through which they tell each other what is in nobody's row: a pause that a
+/// platform asked for, answers that were counted.
 ///
 /// Notes are not kept: one that is told while the database is away, or while another node is, may be lost.
 public protocol NodeExchange: Sendable {
@@ -58,11 +58,12 @@ public protocol NodeExchange: Sendable {
 
     /// Whether one of ``nodes()`` whose lease is over may be taken for dead at this moment. Cheap.
     ///
-    /// Not before this gateway has renewed its own lease for a whole one without a gap: what kept it from that may have kept
-    /// others as well.
+    /// Not before this gateway has renewed its own lease for a whole one without a gap: what kept it from that may have
+    /// kept others as well.
     var mayJudge: Bool { get }
 
-    /// Says which backends this gateway's configuration has, in place of what it said before; kept until it ends or is taken for dead.
+    /// Says which backends this gateway's configuration has, in place of what it said before; kept until it ends or is
+    /// taken for dead.
     ///
     /// When it throws, it is said within a third of the node's lease.
     func declare(backends: Set<String>) async throws(StoreError)
@@ -70,7 +71,7 @@ public protocol NodeExchange: Sendable {
     /// Tells all others, within about a second; does not wait, and does nothing while there are none.
     func tell(_ note: NodeNote)
 
-    /// Gives what others tell to one more listener, each note once, those of one node in their order; it is called on any thread and
-    /// must be quick.
+    /// Gives what others tell to one more listener, each note once, those of one node in their order; it is called on
+    /// any thread and must be quick.
     func hear(_ listener: @escaping @Sendable (NodeNote) -> Void)
 }

@@ -11,8 +11,8 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
 
     /// The highest number of an id, 2^62 - 1, that of a moment in 2093.
     ///
-    /// The number of each delivery of a notification is an `Int64` too: the sum of an id and a count stays far from the end
-    /// of that type.
+    /// The number of each delivery of a notification is an `Int64` too: the sum of an id and a count stays far from the
+    /// end of that type.
     public static let highest: Int64 = (1 << 62) - 1  // Fits: a constant.
 
     /// Makes an id from its number; of one that no id has, the nearest.

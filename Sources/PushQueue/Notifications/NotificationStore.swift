@@ -8,14 +8,15 @@ public import PushCore
 /// What every implementation promises, checked by the conformance suite of `PushTesting`:
 /// * `enqueue` returns after the commit, and what it accepted survives any crash. Many calls share one commit.
 /// * A delivery is claimed by one owner at a time. A claim is a lease of the process, with a number that only grows: it
-///   holds as long as the process lives, and ends with what the owner records. When the process dies, the delivery can be
-///   claimed again, marked as one that may have been sent. What an owner records under a lease that is not in force
+///   holds as long as the process lives, and ends with what the owner records. When the process dies, the delivery can
+///   be claimed again, marked as one that may have been sent. What an owner records under a lease that is not in force
 ///   changes nothing, but for the news that the platform has the message.
-/// * A state never leaves a final one, but for what receipts say (``PushCore/DeliveryState/canBecome(_:)``). Counts over the states of a notification always add up to its recipients.
+/// * A state never leaves a final one, but for what receipts say (``PushCore/DeliveryState/canBecome(_:)``). Counts
+///   over the states of a notification always add up to its recipients.
 /// * Memory does not grow with the number of waiting deliveries, nor does the cost of a claim.
 /// * Events are numbered without gaps as the commits they belong to, and can be read again from any number still kept.
-/// * Every time that goes in or comes out is one of ``time``'s steady clock, so that a jump of the wall clock changes no
-///   deadline; but what was asked to go out at a time of day (``NewNotification/dueAt``) follows the wall clock.
+/// * Every time that goes in or comes out is one of ``time``'s steady clock, so that a jump of the wall clock changes
+///   no deadline; but what was asked to go out at a time of day (``NewNotification/dueAt``) follows the wall clock.
 public protocol NotificationStore: StateStore {
     /// The store's clock.
     ///
@@ -40,17 +41,17 @@ public protocol NotificationStore: StateStore {
 
     /// Takes up to `limit` deliveries of a backend's queue that are due, at most `normal` of them of normal priority.
     ///
-    /// Those of high priority come first, but for a share of one in ten that waiting normal ones get. Among one caller's
-    /// of the same priority the order is that of their due times; several callers take turns. Waits for work up to
-    /// `wait`, and returns nothing then or when the task is cancelled. Two deliveries of one caller to one recipient with
-    /// the same collapse id are never claimed at the same time.
+    /// Those of high priority come first, but for a share of one in ten that waiting normal ones get. Among one
+    /// caller's of the same priority the order is that of their due times; several callers take turns. Waits for work
+    /// up to `wait`, and returns nothing then or when the task is cancelled. Two deliveries of one caller to one
+    /// recipient with the same collapse id are never claimed at the same time.
     func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
 
     /// Whether what was claimed at a moment, or later, is surely still this gateway's. Cheap; asked before each send.
     ///
-    /// A store that gateways share gives the claims of one that stood still to another: what such a gateway sent after that would be a
-    /// second copy.
+    /// A store that gateways share gives the claims of one that stood still to another: what such a gateway sent after
+    /// that would be a second copy.
     func holdsClaims(since moment: ContinuousClock.Instant) -> Bool
 
     /// Takes up to `limit` waiting deliveries whose time to live has ended, of any backend, under a lease; never waits.
@@ -58,17 +59,18 @@ public protocol NotificationStore: StateStore {
 
     /// Looks at deliveries of a backend's queue that are due and not claimed, and reads those that are wanted.
     ///
-    /// It claims nothing and writes nothing. A delivery that was accepted or came back a moment ago may be missing until the next look.
-    /// `isWanted` is called on any thread and must be quick.
+    /// It claims nothing and writes nothing. A delivery that was accepted or came back a moment ago may be missing
+    /// until the next look. `isWanted` is called on any thread and must be quick.
     func waitingDeliveries(
         _ look: WaitingLook,
         where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
     ) async throws(StoreError) -> WaitingPage
 
-    /// Writes decisions about deliveries that wait for a backend, as ``waitingDeliveries(_:where:)`` found them, all in one commit.
+    /// Writes decisions about deliveries that wait for a backend, as ``waitingDeliveries(_:where:)`` found them, all in
+    /// one commit.
     ///
-    /// A delivery that was claimed, changed, ended or moved to another backend meanwhile stays as it is. The others go where their
-    /// resolutions say, by the rules of ``record(_:event:)``. Nothing is written when none is left.
+    /// A delivery that was claimed, changed, ended or moved to another backend meanwhile stays as it is. The others go
+    /// where their resolutions say, by the rules of ``record(_:event:)``. Nothing is written when none is left.
     ///
     /// - Returns: The numbers of those that it changed.
     func settle(
@@ -79,16 +81,16 @@ public protocol NotificationStore: StateStore {
 
     /// Makes the deliveries of a backend due that wait for another attempt, and returns their number.
     ///
-    /// A scheduled delivery keeps its time, and so does one that waits for the platform's status after an attempt without an answer
-    /// (``PushComposition/DeliveryPlan/UnknownRule/wait``), or for as long as the platform asked
+    /// A scheduled delivery keeps its time, and so does one that waits for the platform's status after an attempt
+    /// without an answer (``PushComposition/DeliveryPlan/UnknownRule/wait``), or for as long as the platform asked
     /// (``AttemptLog/asksToWait(_:)``).
     func makeRetriesDue(of backend: String) async throws(StoreError) -> Int
 
     /// Writes what became of claimed deliveries, all in one commit, and ends their claims.
     ///
-    /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or comes to
-    /// a backend's queue in which a newer one of its caller with its collapse id waits, does not wait again: it ends as cancelled, or as
-    /// unknown when an attempt may have been sent, and `event` makes its event.
+    /// A resolution of a delivery that has become final in the meantime changes nothing. One that was cancelled, or
+    /// comes to a backend's queue in which a newer one of its caller with its collapse id waits, does not wait again:
+    /// it ends as cancelled, or as unknown when an attempt may have been sent, and `event` makes its event.
     func record(
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
@@ -101,17 +103,17 @@ public protocol NotificationStore: StateStore {
 
     /// Cancels every delivery of a notification that is not final. Nil when there is no such notification.
     ///
-    /// What is claimed may still go out, and is not tried again: it ends with what becomes of this attempt, and where the
-    /// owner would have it wait again, as cancelled, or as unknown when an attempt may have been sent. `event` makes the
-    /// event that tells of either end.
+    /// What is claimed may still go out, and is not tried again: it ends with what becomes of this attempt, and where
+    /// the owner would have it wait again, as cancelled, or as unknown when an attempt may have been sent. `event`
+    /// makes the event that tells of either end.
     func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
 
-    /// Cancels some of a caller's waiting deliveries at all backends, scheduled and retried ones included: as many as one short
-    /// commit can.
+    /// Cancels some of a caller's waiting deliveries at all backends, scheduled and retried ones included: as many as
+    /// one short commit can.
     ///
-    /// Deliveries that were accepted after the first part began are left alone, so that the cancellation comes to an end while
-    /// the caller goes on. A claimed delivery is marked, on every node, as ``cancel(_:event:)`` does.
+    /// Deliveries that were accepted after the first part began are left alone, so that the cancellation comes to an
+    /// end while the caller goes on. A claimed delivery is marked, on every node, as ``cancel(_:event:)`` does.
     ///
     /// - Parameters:
     ///   - caller: The API key's name; empty for notifications without a key. An unknown name is no mistake.
@@ -127,8 +129,8 @@ public protocol NotificationStore: StateStore {
 
     /// Hands everything that waits for a backend to another one, now and whenever a plan comes to the first one's name.
     ///
-    /// That ends with the next claim from the first one's queue again. Returns how many deliveries wait that were moved;
-    /// nil, and nothing is done, while some of them are claimed.
+    /// That ends with the next claim from the first one's queue again. Returns how many deliveries wait that were
+    /// moved; nil, and nothing is done, while some of them are claimed.
     func move(backend: String, to other: String) async throws(StoreError) -> Int?
 
     /// A notification with the counts of its deliveries' states; nil when there is none.

@@ -3,9 +3,9 @@ public import PushCore
 
 /// A store that several gateways share, and in which they count what they send against one quota.
 ///
-/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway reserves a part of it and sends without asking until that is used up;
-/// what it does not use it gives back. Gateways whose pacing of one quota differs share what is left as a part of the whole, and each
-/// request counts by its own: the quota follows whoever asks last.
+/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway reserves a part of it and sends without asking until
+/// that is used up; what it does not use it gives back. Gateways whose pacing of one quota differs share what is left
+/// as a part of the whole, and each request counts by its own: the quota follows whoever asks last.
 public protocol QuotaLedger: Sendable {
     /// Gives back what a gateway did not use and reserves more for it, in one step that no other gateway comes between.
     ///
@@ -13,7 +13,8 @@ public protocol QuotaLedger: Sendable {
     ///   - request: What is given back and what is wanted.
     ///   - quota: The quota's name, the same on every gateway.
     /// - Returns: What is reserved, which is never more than the quota allows now.
-    /// - Throws: `StoreError` when the store cannot answer: then nothing is reserved, and what was to be given back counts as used.
+    /// - Throws: `StoreError` when the store cannot answer: then nothing is reserved, and what was to be given back
+    ///   counts as used.
     func reserve(_ request: QuotaRequest, of quota: String) async throws(StoreError) -> QuotaGrant
 }
 
@@ -71,7 +72,8 @@ public struct QuotaLevel: Sendable, Hashable {
     /// When it was so, by the ledger's clock.
     public var filledAt: Date
 
-    /// A clock that goes back by less, in seconds, is that of a request that was overtaken; by more, somebody has set it.
+    /// A clock that goes back by less, in seconds, is that of a request that was overtaken; by more, somebody has set
+    /// it.
     private static let largestLag = 1.0
 
     /// Makes a level: a full bucket at the start of its ramp, or as it was kept.

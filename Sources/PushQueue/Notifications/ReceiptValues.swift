@@ -9,7 +9,8 @@ public struct ReceiptAddress: Sendable, Hashable {
     /// The device token it went to; nil where the platform's id says it all.
     public var token: String?
 
-    /// The number of the delivery, when the caller knows it; then nothing else decides, but for the backend unless empty.
+    /// The number of the delivery, when the caller knows it; then nothing else decides, but for the backend unless
+    /// empty.
     public var delivery: Int64?
 
     /// Makes the address of a delivery whose number is known.

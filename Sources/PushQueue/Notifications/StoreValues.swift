@@ -82,8 +82,8 @@ public struct NewNotification: Sendable {
     public var dueAt: Date?
     /// When trying ends.
     public var expiresAt: Date
-    /// Waiting deliveries of the same ``caller`` to the same recipient at the same backend with the same id are cancelled in
-    /// favour of this one.
+    /// Waiting deliveries of the same ``caller`` to the same recipient at the same backend with the same id are
+    /// cancelled in favour of this one.
     ///
     /// Notifications of other callers with the same id are not affected.
     public var collapseID: String?
@@ -385,8 +385,8 @@ public struct Cancellation: Sendable, Hashable {
 public struct CallerCancellation: Sendable, Hashable {
     /// The place where the next part goes on; only the store that gave it can use it.
     public struct Place: Sendable, Hashable {
-        /// The highest number of a delivery that the cancellation is about: deliveries that are accepted after its first part are left
-        /// alone.
+        /// The highest number of a delivery that the cancellation is about: deliveries that are accepted after its
+        /// first part are left alone.
         public var end: Int64
         /// The number above which it goes on, in a store that looks at deliveries by number.
         public var after: Int64
@@ -572,7 +572,8 @@ public struct StoreHealth: Sendable, Hashable {
     public var usedBytes: Int64?
     /// Rows of the queue that are dead and not yet removed, of a database that removes them later.
     public var deadRows: Int64?
-    /// How long the oldest snapshot has been held that keeps them; nil when there is none, and where there is no such thing.
+    /// How long the oldest snapshot has been held that keeps them; nil when there is none, and where there is no such
+    /// thing.
     public var oldestSnapshot: Duration?
     /// The run before this one, when it did not end in order; nil when it did, and where that is not known.
     public var brokenRun: BrokenRun?
@@ -587,11 +588,11 @@ public struct StoreHealth: Sendable, Hashable {
         self.usedBytes = usedBytes
     }
 
-    /// Notes how many deliveries wait where `bound` may: with less than a hundredth left the queue counts as full, where
-    /// nothing else refuses work.
+    /// Notes how many deliveries wait where `bound` may: with less than a hundredth left the queue counts as full,
+    /// where nothing else refuses work.
     ///
-    /// So the state also covers requests of many recipients, which are refused before those of few, and readiness does not change with
-    /// each delivery that ends.
+    /// So the state also covers requests of many recipients, which are refused before those of few, and readiness does
+    /// not change with each delivery that ends.
     package mutating func note(waiting: Int, bound: Int) {
         guard acceptsWork, waiting >= bound - bound / 100 else { return }
         (isQueueFull, acceptsWork) = (true, false)

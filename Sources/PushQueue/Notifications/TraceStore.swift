@@ -6,14 +6,15 @@ public struct UserTraces: Sendable, Hashable {
     public var user: String
     /// The devices the user has or had.
     public var devices: Set<String>
-    /// In which forms (``PushCore/Recipient/storedForm``) deliveries went to the user: the user, the devices, their tokens.
+    /// In which forms (``PushCore/Recipient/storedForm``) deliveries went to the user: the user, the devices, their
+    /// tokens.
     public var recipients: Set<String>
     /// Notifications to nobody else, which were removed; their events are still to be cleaned.
     public var notifications: Set<Int64>
     /// Where the traces end; nil before the devices were removed.
     ///
-    /// A user may go on sending and register again: what comes after the end is no part of the erasure, which would otherwise
-    /// never be over.
+    /// A user may go on sending and register again: what comes after the end is no part of the erasure, which would
+    /// otherwise never be over.
     public var end: End?
 
     /// The newest that a store had at some moment.
@@ -77,15 +78,16 @@ public protocol TraceStore: Sendable {
     /// Where traces end that are searched for from now on.
     func tracesEnd() async throws(StoreError) -> UserTraces.End
 
-    /// Cancels what waits for the user, removes what went to nobody else, and anonymises the rest, in many short commits.
+    /// Cancels what waits for the user, removes what went to nobody else, and anonymises the rest, in many short
+    /// commits.
     ///
     /// Deliveries after ``UserTraces/end`` stay as they are.
     ///
     /// - Parameters:
     ///   - traces: Whom it is about.
     ///   - event: Makes the event of a cancelled delivery.
-    ///   - state: The state to keep from the commit on in which notifications are removed, by the numbers of all that the call has
-    ///     removed: after a crash nothing else in the store leads to their events.
+    ///   - state: The state to keep from the commit on in which notifications are removed, by the numbers of all that
+    ///     the call has removed: after a crash nothing else in the store leads to their events.
     ///   - progress: Gets each part once it is committed.
     /// - Throws: When the store fails, or the task is cancelled; what was committed before stays so.
     func eraseDeliveries(
@@ -95,9 +97,11 @@ public protocol TraceStore: Sendable {
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError)
 
-    /// Puts other events in the place of those for which `redact`, which gets the number and the event, gives one; returns how many.
+    /// Puts other events in the place of those for which `redact`, which gets the number and the event, gives one;
+    /// returns how many.
     ///
-    /// Looks at the events that there are at the start of the call; ends early, with an error, when the task is cancelled.
+    /// Looks at the events that there are at the start of the call; ends early, with an error, when the task is
+    /// cancelled.
     func redactEvents(_ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
 
     /// The names under which state is kept that begin with a prefix.
@@ -108,7 +112,8 @@ public protocol TraceStore: Sendable {
 }
 
 extension StoreError {
-    /// Throws ``PushCore/StoreError/closed`` when the task is cancelled: between the steps of what goes through a whole store.
+    /// Throws ``PushCore/StoreError/closed`` when the task is cancelled: between the steps of what goes through a whole
+    /// store.
     package static func checkCancellation() throws(StoreError) { if Task.isCancelled { throw .closed } }
 }
 

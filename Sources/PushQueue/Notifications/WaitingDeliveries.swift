@@ -93,10 +93,11 @@ public struct WaitingPage: Sendable {
 
 /// Which part of a queue that stands still is to be looked at next.
 ///
-/// The first round looks at every delivery, and so does one at each interval; the rounds between them look only at deliveries that have
-/// come due since. So a standing backlog costs little.
+/// The first round looks at every delivery, and so does one at each interval; the rounds between them look only at
+/// deliveries that have come due since. So a standing backlog costs little.
 package struct WaitingRounds: Sendable {
-    /// Deliveries that came due so long before a look are looked at again in the next one, since their commit may have come later.
+    /// Deliveries that came due so long before a look are looked at again in the next one, since their commit may have
+    /// come later.
     private static let overlap: TimeInterval = 2
 
     /// After so long everything is looked at again, in seconds.

@@ -15,8 +15,8 @@ public struct OutboxChange: Sendable, Hashable {
         /// An entry that was asked for while an older change of its device was not planned.
         case operation(OutboxEntry)
 
-        /// A change that platforms may have to be told of; nil when nothing differs but the record's own times, and tokens of
-        /// other kinds than the app's own.
+        /// A change that platforms may have to be told of; nil when nothing differs but the record's own times, and
+        /// tokens of other kinds than the app's own.
         public init?(from old: Device?, to new: Device?) {
             if var same = old, let new {
                 same.createdAt = new.createdAt

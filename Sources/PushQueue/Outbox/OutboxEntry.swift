@@ -1,7 +1,8 @@
 public import Foundation
 public import PushCore
 
-/// Something that a platform is to be told about a device: kept by the store until the platform has taken or refused it.
+/// Something that a platform is to be told about a device: kept by the store until the platform has taken or refused
+/// it.
 ///
 /// Entries of one device at one backend are carried out one at a time, in the order they were accepted.
 public struct OutboxEntry: Sendable, Hashable {

@@ -8,11 +8,11 @@ public import PushCore
 /// * Of one device's entries at one backend only the oldest can be claimed; the next one only after that is over.
 ///   Other devices do not wait for it.
 /// * A claim is a lease: an entry whose owner died can be claimed again, with the same id and the next number.
-/// * A registration adds nothing when the last of its line is one of the same user that nobody has claimed: the device is
-///   looked at when it is carried out, so it says the same.
+/// * A registration adds nothing when the last of its line is one of the same user that nobody has claimed: the device
+///   is looked at when it is carried out, so it says the same.
 /// * Memory and the cost of a claim do not grow with the number of waiting operations.
-/// * A change of a device is in the outbox until it is planned, and survives any crash there. Its entries come after those
-///   of all older changes of the device, and before whatever is added later.
+/// * A change of a device is in the outbox until it is planned, and survives any crash there. Its entries come after
+///   those of all older changes of the device, and before whatever is added later.
 public protocol OutboxStore: Sendable {
     /// Keeps entries, all of them or none, in the order given, after those that wait.
     ///
@@ -59,7 +59,8 @@ public protocol OutboxStore: Sendable {
     /// A plan whose change is not there any more adds nothing: it was planned already.
     func record(_ plans: [OutboxPlan]) async throws(StoreError)
 
-    /// How many changes are not planned, of one device or of all; it may say a few too many, but none only when there is none.
+    /// How many changes are not planned, of one device or of all; it may say a few too many, but none only when there
+    /// is none.
     func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int
 }
 
@@ -73,8 +74,8 @@ public struct ClaimedEntry: Sendable, Hashable {
     ///
     /// A try whose owner died counts.
     public var attempt: Int
-    /// Which of the entry's claims it is, by a number that only grows: an outcome counts only under the one in force, an end also when
-    /// nobody has the entry.
+    /// Which of the entry's claims it is, by a number that only grows: an outcome counts only under the one in force,
+    /// an end also when nobody has the entry.
     ///
     /// 0 in a store that tells the claims of one entry by their attempts.
     public var lease: Int64 = 0

@@ -14,8 +14,8 @@ struct APNsProviderToken: Sendable {
     ///
     /// Whether it is too old, or for another environment, is not judged here.
     ///
-    /// The strict form is what Apple documents; `typ` in the header is let through, since every JWT library writes
-    /// it. The lenient form adds what the real service has been seen to accept: `Bearer` in any case, padded or standard
+    /// The strict form is what Apple documents; `typ` in the header is let through, since every JWT library writes it.
+    /// The lenient form adds what the real service has been seen to accept: `Bearer` in any case, padded or standard
     /// base64, a DER signature, `kid` among the claims.
     init?(authorization: String, keys: [String: APNsKeyRegistration], isStrict: Bool) {
         guard let token = Self.token(in: authorization, isStrict: isStrict) else { return nil }

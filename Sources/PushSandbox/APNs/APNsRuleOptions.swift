@@ -1,7 +1,7 @@
 /// How strictly the simulator judges, and which of its numbers a test may shrink.
 public struct APNsRuleOptions: Sendable, Hashable {
-    /// Whether provider tokens must have the documented form, payloads must be JSON objects, and those of Live Activities
-    /// must hold what their event asks for.
+    /// Whether provider tokens must have the documented form, payloads must be JSON objects, and those of Live
+    /// Activities must hold what their event asks for.
     ///
     /// The lenient form takes what the real service has been seen to take.
     public var isStrict = true

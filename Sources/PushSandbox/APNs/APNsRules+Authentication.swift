@@ -14,8 +14,8 @@ extension APNsRules {
             // With a certificate the header is ignored.
             guard certificate.environments.contains(environment) else { throw .badCertificateEnvironment }
             let type = request.pushType.flatMap(APNsPushType.init(rawValue:))
-            // Apple names no reason for this; `Forbidden` is its word for an action that is not allowed. Its sample of a
-            // broadcast comes with a certificate, so this holds for devices only.
+            // Apple names no reason for this; `Forbidden` is its word for an action that is not allowed. Its sample of
+            // a broadcast comes with a certificate, so this holds for devices only.
             if type?.needsProviderToken == true, request.deviceToken != nil { throw .forbidden }
             return
         }

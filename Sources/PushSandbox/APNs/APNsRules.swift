@@ -30,8 +30,8 @@ struct APNsPush {
 
 /// Decides what APNs would answer to a device send, in the order of the reasons of ``APNsRefusal``.
 ///
-/// A pure value: time comes as a parameter, what is known about devices, topics and the connection as `inout` state, the
-/// verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
+/// A pure value: time comes as a parameter, what is known about devices, topics and the connection as `inout` state,
+/// the verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
 struct APNsRules {
     let environment: APNsEnvironment
     var options = APNsRuleOptions()

@@ -9,9 +9,9 @@ public struct SandboxError: Error, Sendable, CustomStringConvertible {
 
 /// Apple Push Notification service on this machine: real TLS, real HTTP/2, Apple's rules, no account.
 ///
-/// Four listeners: device sends and broadcasts for development and production, and channel management for each. A client
-/// needs ``authority``'s certificate, the address of ``url(_:)`` and ``key``. Tests register devices, send, and look at
-/// ``inbox`` and ``counters``; `add` makes things go wrong.
+/// Four listeners: device sends and broadcasts for development and production, and channel management for each. A
+/// client needs ``authority``'s certificate, the address of ``url(_:)`` and ``key``. Tests register devices, send, and
+/// look at ``inbox`` and ``counters``; `add` makes things go wrong.
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class APNsSimulator: Sendable {

@@ -3,9 +3,9 @@ internal import PushCore
 
 /// The two calls of the platform's user API that start a trigger campaign for one profile.
 ///
-/// Holds requests to the tables of Altcraft's developer guide, "Trigger launch (API call)" and "Profile import + trigger campaign
-/// launch", read 2026-11; an unknown parameter is refused, which the platform may not do. What a start for an unknown profile is
-/// answered with is not documented: here it is taken and delivered to no device.
+/// Holds requests to the tables of Altcraft's developer guide, "Trigger launch (API call)" and "Profile import +
+/// trigger campaign launch", read 2026-11; an unknown parameter is refused, which the platform may not do. What a start
+/// for an unknown profile is answered with is not documented: here it is taken and delivered to no device.
 struct AltcraftCampaignHandler {
     private static let path = "/api/v1.1/campaigns/triggers/"
     private static let both: Set<String> = [

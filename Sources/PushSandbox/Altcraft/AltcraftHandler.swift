@@ -1,7 +1,8 @@
 internal import Foundation
 internal import PushCore
 
-/// Altcraft's mobile endpoints and the start of a campaign: which call it is, what is wrong with it, the answer's shape.
+/// Altcraft's mobile endpoints and the start of a campaign: which call it is, what is wrong with it, the answer's
+/// shape.
 ///
 /// Strict where the SDK's code and the seed say how requests look; lenient where it is unknown.
 struct AltcraftHandler: SandboxHandler {

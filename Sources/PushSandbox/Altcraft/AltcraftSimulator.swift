@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Altcraft on real TLS sockets: the mobile endpoints over profiles in databases, and the start of a campaign.
 ///
-/// Profiles are found by a JWT's matching claim or by a push token; fields, functional fields and categories are checked
-/// with the platform's own words; a log-in puts the other profiles' subscriptions to sleep.
+/// Profiles are found by a JWT's matching claim or by a push token; fields, functional fields and categories are
+/// checked with the platform's own words; a log-in puts the other profiles' subscriptions to sleep.
 public final class AltcraftSimulator: Sendable {
     /// How the platform behaves.
     public struct Rules: Sendable {

@@ -7,7 +7,8 @@ public struct AltcraftProfile: Sendable, Hashable {
     public var id: String
     /// The database it is in.
     public var databaseID: Int64
-    /// How requests find it: the matching mode and the identifier, as `email ada@example.com`; nil when by push token only.
+    /// How requests find it: the matching mode and the identifier, as `email ada@example.com`; nil when by push token
+    /// only.
     public var key: String?
     /// Its fields.
     public var fields = JSONObject()

@@ -4,7 +4,8 @@ internal import Synchronization
 
 /// Chabok on real TLS sockets: the two worlds of the platform, strict, with faults.
 ///
-/// Each state has a host and an access token of its own, and installations, messages and tags that the other does not see.
+/// Each state has a host and an access token of its own, and installations, messages and tags that the other does not
+/// see.
 public final class ChabokSimulator: Sendable {
     /// The four shapes in which a send is answered.
     @nonexhaustive

@@ -6,7 +6,8 @@ internal import Synchronization
 
 /// A cleartext HTTP/1.1 listener on the loopback interface for control calls.
 ///
-/// It has no authentication: never bind it to another interface. Requests for other hosts and from pages of other sites are refused.
+/// It has no authentication: never bind it to another interface. Requests for other hosts and from pages of other sites
+/// are refused.
 final class ControlServer: Sendable {
     private let channel: any Channel
     private let open: OpenChannels

@@ -1,7 +1,8 @@
 internal import Foundation
 internal import PushCore
 
-/// The control API of the HMS simulator, under `/hms`: what tests in other languages, and people with curl, steer it by.
+/// The control API of the HMS simulator, under `/hms`: what tests in other languages, and people with curl, steer it
+/// by.
 ///
 /// | call | does |
 /// | --- | --- |

@@ -3,10 +3,11 @@ public import PushCore
 
 /// Firebase Cloud Messaging on this machine: real TLS, HTTP/2 and HTTP/1.1, Google's rules, no account.
 ///
-/// Three listeners: sends, access tokens, Instance ID. A client needs ``authority``'s certificate, the addresses of ``url(_:)``
-/// and the service-account file of ``credentialsFile``, which names the token endpoint. Tests register tokens, send, and look
-/// at ``inbox`` and ``counters``; `add` makes things go wrong. In fault rules the reason of an answer is Google's error
-/// code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status, and the body is made of it.
+/// Three listeners: sends, access tokens, Instance ID. A client needs ``authority``'s certificate, the addresses of
+/// ``url(_:)`` and the service-account file of ``credentialsFile``, which names the token endpoint. Tests register
+/// tokens, send, and look at ``inbox`` and ``counters``; `add` makes things go wrong. In fault rules the reason of an
+/// answer is Google's error code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status, and
+/// the body is made of it.
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class FCMSimulator: Sendable {

@@ -17,7 +17,8 @@ extension FaultRule {
     /// - Parameters:
     ///   - trouble: What goes wrong.
     ///   - listener: Where; nil is everywhere.
-    ///   - path: How the paths begin of the requests that it is for: those that send, not those that fetch a credential.
+    ///   - path: How the paths begin of the requests that it is for: those that send, not those that fetch a
+    ///     credential.
     ///   - nonsense: A body that cannot be read, where the platform's 200 says all that it says.
     /// - Returns: The rules, for a simulator's `add`.
     public static func trouble(

@@ -186,7 +186,8 @@ public struct FaultAnswer: Sendable, Hashable {
     public var retryAfterIsDate = false
     /// A body in place of the JSON object: HTML from a middlebox, broken JSON.
     public var body: [UInt8]?
-    /// Header fields in place of the answer's own of the same names: a `retry-after` that is no number, a `date` that is far off.
+    /// Header fields in place of the answer's own of the same names: a `retry-after` that is no number, a `date` that
+    /// is far off.
     public var headers: [HTTPHeader]
 
     /// Makes an answer.

@@ -3,8 +3,8 @@ internal import PushCore
 
 /// What Huawei asks of the header and body of a v3 send.
 ///
-/// Written from Huawei's reference, "REST API, scenario-specific messages", read 2026-11, and not from the plugin. Payloads of
-/// scenes other than alerts and background messages are taken as they are.
+/// Written from Huawei's reference, "REST API, scenario-specific messages", read 2026-11, and not from the plugin.
+/// Payloads of scenes other than alerts and background messages are taken as they are.
 enum HMSSceneRules {
     private static let pushTypes: Set<Int> = [0, 1, 2, 6, 7, 10]
     private static let categories: Set<String> = [

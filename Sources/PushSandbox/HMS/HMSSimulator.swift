@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Huawei Push Kit on real sockets: token endpoint, sends, topics, delivery receipts.
 ///
-/// It is strict where Huawei's reference is, takes tokens of its own making only, and does what fault rules say. Its two
-/// listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of ``authority``.
+/// It is strict where Huawei's reference is, takes tokens of its own making only, and does what fault rules say. Its
+/// two listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of ``authority``.
 public final class HMSSimulator: Sendable {
     /// The listener that takes messages.
     public static let push = SandboxListener(rawValue: "push")
@@ -166,7 +166,8 @@ public final class HMSSimulator: Sendable {
     /// Adds fault rules behind those that are there.
     ///
     /// In an answer `reason` is Huawei's code (`80100016`), or one of the words `partial_plain`, `partial_reasons`,
-    /// `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd way, and `code_number`.
+    /// `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd way, and
+    /// `code_number`.
     public func add(_ rules: FaultRule...) { host.add(rules) }
 
     /// Adds fault rules behind those that are there.

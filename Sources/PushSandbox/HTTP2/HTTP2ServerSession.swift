@@ -4,9 +4,9 @@ internal import PushCore
 
 /// The server's side of one HTTP/2 connection: bytes in, events out, frames on demand.
 ///
-/// libnghttp2 does framing, HPACK and flow control. Whatever a simulator must be able to get wrong is kept away from it:
-/// the stream limit is enforced here, `GOAWAY` frames are written by hand, pings are acknowledged only when the owner
-/// says so. It knows no socket and no service; `SandboxHTTP2Connection` owns one and calls it on its event loop.
+/// libnghttp2 does framing, HPACK and flow control. Whatever a simulator must be able to get wrong is kept away from
+/// it: the stream limit is enforced here, `GOAWAY` frames are written by hand, pings are acknowledged only when the
+/// owner says so. It knows no socket and no service; `SandboxHTTP2Connection` owns one and calls it on its event loop.
 final class HTTP2ServerSession {
     /// What the client did.
     enum Event {

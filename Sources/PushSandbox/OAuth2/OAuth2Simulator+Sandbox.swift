@@ -12,8 +12,8 @@ extension OAuth2Simulator: SimulatedPlatform {
 
     var files: [SandboxFile] { [] }
 
-    /// OneSignal behind a relay that takes access tokens; the one to begin with has been revoked, so that the first message
-    /// has it refreshed.
+    /// OneSignal behind a relay that takes access tokens; the one to begin with has been revoked, so that the first
+    /// message has it refreshed.
     func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         guard let relayed else { return [] }
         let credential = issue()

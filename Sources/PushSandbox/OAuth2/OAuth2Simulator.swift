@@ -2,8 +2,8 @@ public import Foundation
 public import PushCore
 public import PushOAuth
 
-/// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on a
-/// real TLS socket, with faults.
+/// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on
+/// a real TLS socket, with faults.
 ///
 /// Everything under `/v1/` is the API: it echoes the request for a valid token, and answers 401 to others.
 /// Revoke tokens, rotate refresh tokens, refuse clients, and count what the server saw.

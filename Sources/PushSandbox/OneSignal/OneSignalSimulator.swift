@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// OneSignal and IDPush on real TLS sockets: two hosts over one table of players, strict, with faults.
 ///
-/// A device that is registered through IDPush gets messages that are sent through OneSignal: the trick that IDPush is for.
-/// Users and players, messages with idempotency keys, tags and filters that are evaluated, quotas.
+/// A device that is registered through IDPush gets messages that are sent through OneSignal: the trick that IDPush is
+/// for. Users and players, messages with idempotency keys, tags and filters that are evaluated, quotas.
 public final class OneSignalSimulator: Sendable {
     /// How the platforms behave.
     public struct Rules: Sendable {

@@ -3,7 +3,8 @@ public import PushCore
 /// The rules of a platform that a plugin of one's own sends to: what a ``Simulator`` of it answers.
 ///
 /// One type serves the plugin's tests, and the commands `sandbox`, `demo` and `doctor` of every program that lists it
-/// (`GatewayProgram(simulators:)`). It holds what the platform would hold; ``answer(_:)`` is called on one thread at a time.
+/// (`GatewayProgram(simulators:)`). It holds what the platform would hold; ``answer(_:)`` is called on one thread at a
+/// time.
 public protocol SimulatedService: AnyObject, Sendable {
     /// The kind of backend that sends to it; also the first step of its control paths, such as `/pager/`.
     var kind: BackendKind { get }

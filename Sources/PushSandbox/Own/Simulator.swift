@@ -75,7 +75,8 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         if let trouble { add(FaultRule.trouble(trouble)) }
     }
 
-    /// Makes it misbehave as the conformance kit of `PushTesting` asks: `disturb: { try simulator.disturb($0.rawValue) }`.
+    /// Makes it misbehave as the conformance kit of `PushTesting` asks:
+    /// `disturb: { try simulator.disturb($0.rawValue) }`.
     ///
     /// - Throws: When the word stands for no trouble.
     public func disturb(_ word: String) throws {

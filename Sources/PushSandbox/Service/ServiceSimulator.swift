@@ -1,8 +1,8 @@
 internal import Foundation
 public import PushCore
 
-/// A service of one's own, as the backend `http` calls it: takes signed batches and answers with outcomes, strict, on a real
-/// TLS socket, with faults.
+/// A service of one's own, as the backend `http` calls it: takes signed batches and answers with outcomes, strict, on a
+/// real TLS socket, with faults.
 ///
 /// Recipients whose address begins with a magic word get another outcome than `accepted`:
 ///

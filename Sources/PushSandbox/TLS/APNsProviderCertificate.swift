@@ -57,7 +57,8 @@ public struct APNsProviderCertificate: Sendable, Hashable {
         return list
     }
 
-    /// A sequence in which each topic is followed by a sequence with the name of its kind, as Apple's certificates have it.
+    /// A sequence in which each topic is followed by a sequence with the name of its kind, as Apple's certificates have
+    /// it.
     private var encodedTopics: ArraySlice<UInt8> {
         var content: [UInt8] = []
         for topic in topics {

@@ -2,10 +2,11 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import PushCore
 
-/// One HTTP/1.1 connection to a simulated web service: brings its requests to the listener's request pipeline, one after the other.
+/// One HTTP/1.1 connection to a simulated web service: brings its requests to the listener's request pipeline, one
+/// after the other.
 ///
-/// What HTTP/1.1 has no word for becomes the nearest it has: a reset stream is a reset connection, a `GOAWAY` closes after
-/// the next answer, settings and pings do not exist.
+/// What HTTP/1.1 has no word for becomes the nearest it has: a reset stream is a reset connection, a `GOAWAY` closes
+/// after the next answer, settings and pings do not exist.
 final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart

@@ -3,8 +3,8 @@ internal import PushCore
 
 /// Runs the listeners of one simulated web service: TLS, HTTP/2 and HTTP/1.1, fault rules, counters.
 ///
-/// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes the calls of its users on. All of it runs on
-/// one event loop; everything here can be called from any thread.
+/// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes the calls of its users on. All of
+/// it runs on one event loop; everything here can be called from any thread.
 final class SandboxWebHost: SimulatorHost {
     /// How the listeners are set up.
     struct Configuration: Sendable {

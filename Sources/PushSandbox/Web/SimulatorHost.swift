@@ -1,6 +1,7 @@
 /// What every simulator's sockets, clock and fault rules can be told, whatever it simulates.
 ///
-/// ``SandboxWebHost`` is the one of the web services, ``APNsSimulator`` is its own. ``HostControl`` makes control calls of it.
+/// ``SandboxWebHost`` is the one of the web services, ``APNsSimulator`` is its own. ``HostControl`` makes control calls
+/// of it.
 protocol SimulatorHost: Sendable {
     /// The server's clock compared with the time source: positive is ahead.
     var clockOffset: Duration { get nonmutating set }

@@ -2,12 +2,13 @@ internal import CPostgres
 internal import Foundation
 internal import Synchronization
 
-/// Asks the server to end the statement of a connection that is given up: else the statement goes on there, and keeps its locks.
+/// Asks the server to end the statement of a connection that is given up: else the statement goes on there, and keeps
+/// its locks.
 ///
 /// On a thread of its own, since libpq waits for the network meanwhile, for `connect_timeout` or, before libpq 17, for
 /// `tcp_user_timeout`. Nobody waits for the thread, and nothing depends on it.
 enum CancelRequest {
-    /// So many are under way at most.
+    /// The most cancel requests under way at once.
     private static let most = 16
     private static let underWay = Atomic(0)
 

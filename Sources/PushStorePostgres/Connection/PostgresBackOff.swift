@@ -12,13 +12,14 @@ struct PostgresBackOff {
 
     init(_ openings: PostgresOpenings) { self.openings = openings }
 
-    /// Why it is not to be tried now; nil when it is, or when another connection was opened after the opening that failed.
+    /// Why it is not to be tried now; nil when it is, or when another connection was opened after the opening that
+    /// failed.
     var refusal: String? { ContinuousClock.now < next && (known.map { $0 == openings.count } ?? true) ? message : nil }
 
     /// An opening failed, or the server refused a statement on an open connection as one that takes no changes.
     ///
-    /// A server that refuses statements can be reached, so the opening of another connection says nothing about it. If it ended this
-    /// pause, all connections to such a server would be opened one after the other without a pause.
+    /// A server that refuses statements can be reached, so the opening of another connection says nothing about it. If
+    /// it ended this pause, all connections to such a server would be opened one after the other without a pause.
     mutating func fail(_ message: String, isStatement: Bool = false) {
         self.message = message
         known = isStatement ? nil : openings.count

@@ -6,25 +6,27 @@ internal import Synchronization
 
 /// One connection to the database, on a thread of its own.
 ///
-/// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since nothing
-/// else is known of it then, and the server is asked to end the statement (``CancelRequest``). It opens itself with the next call, not
-/// more often than its back-off allows. But for prepared statements, which ``PostgresOptions/preparesStatements`` turns off, nothing is kept
-/// in the session (no `SET`, no lock beyond a transaction), so that a pooler may stand in between.
+/// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since
+/// nothing else is known of it then, and the server is asked to end the statement (``CancelRequest``). It opens itself
+/// with the next call, not more often than its back-off allows. But for prepared statements, which
+/// ``PostgresOptions/preparesStatements`` turns off, nothing is kept in the session (no `SET`, no lock beyond a
+/// transaction), so that a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
-    /// Every transaction names it: what a role or a database has by default would make changes meet that wait for each other here.
+    /// Every transaction names it: what a role or a database has by default would make changes meet that wait for each
+    /// other here.
     private static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
     /// What each transaction begins with.
     private let settings: [String]
     /// What a transaction of several statements begins with besides.
     ///
-    /// When the network is cut between two of them, or the process stands still, the server would keep its locks for hours. Other nodes
-    /// wait for these, so it is a third of a lease at most.
+    /// When the network is cut between two of them, or the process stands still, the server would keep its locks for
+    /// hours. Other nodes wait for these, so it is a third of a lease at most.
     private let idleLimit: String
     /// How long the server waits over TCP for the process to take the next part of an answer.
     ///
-    /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a pooler, whose sessions
-    /// are not ours.
+    /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a
+    /// pooler, whose sessions are not ours.
     private let readLimit: String?
     /// Whether a connection that the server has ended is opened anew before the next statement.
     private let reopens: Bool
@@ -32,11 +34,12 @@ actor PostgresConnection {
     private var connection: OpaquePointer?
     /// Asks the server to end what the connection waits for.
     private var cancel: UnsafeMutableRawPointer?
-    /// Whether what was sent ends with a commit, which is not to be cancelled: one that waits for a standby would be seen before the
-    /// standby has it.
+    /// Whether what was sent ends with a commit, which is not to be cancelled: one that waits for a standby would be
+    /// seen before the standby has it.
     private var isCommitting = false
     private var isClosed = false
-    /// Why the server takes no changes, once it has said so: what comes next is for another connection, perhaps to another server.
+    /// Why the server takes no changes, once it has said so: what comes next is for another connection, perhaps to
+    /// another server.
     private var refusal: String?
     /// The names of the statements that this session knows, by their text.
     private var prepared: [String: String] = [:]
@@ -52,16 +55,18 @@ actor PostgresConnection {
 
     /// Makes a connection that opens with its first call.
     ///
-    /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are empty now and
-    /// large the next moment, since a plan is kept for as long as the server's statistics stay. Where there is no index such a plan looks so
-    /// costly that the server would compile it. That alone keeps the server from no join that reads an index from its beginning to its end
-    /// once or for each element of an array; so a statement joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a
-    /// look-up by the index can be planned (`x + 0` where another index would do), and keys of several columns by `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`.
-    /// `GrowthTests` has the plan of each statement made on empty tables.
+    /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are
+    /// empty now and large the next moment, since a plan is kept for as long as the server's statistics stay. Where
+    /// there is no index such a plan looks so costly that the server would compile it. That alone keeps the server from
+    /// no join that reads an index from its beginning to its end once or for each element of an array; so a statement
+    /// joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a look-up by the index can be planned
+    /// (`x + 0` where another index would do), and keys of several columns by
+    /// `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`. `GrowthTests` has the plan of each
+    /// statement made on empty tables.
     ///
-    /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can find.
-    /// With `reopens`, for what only reads, a connection that the server has ended is opened anew before the next statement.
-    /// `settings` are further statements that each transaction begins with.
+    /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can
+    /// find. With `reopens`, for what only reads, a connection that the server has ended is opened anew before the next
+    /// statement. `settings` are further statements that each transaction begins with.
     init(
         _ options: PostgresOptions,
         name: String,
@@ -213,7 +218,8 @@ actor PostgresConnection {
         return PostgresRows(try finish(connection))
     }
 
-    /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may take long.
+    /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may
+    /// take long.
     func perform(_ statements: String, within span: Duration? = nil) throws(PostgresError) {
         guard let connection else { throw .unavailable("there is no connection") }
         guard PQsendQuery(connection, options.inSchema(statements)) == 1 else { throw lost() }
@@ -318,8 +324,8 @@ actor PostgresConnection {
 
     /// Whether the server has ended a connection on which nothing is under way, as a restart does.
     ///
-    /// Else the first statement after it would fail, although the server is back. Of a connection that writes it has to: its failure tells
-    /// that the server may be another one, or the node may have been taken for dead.
+    /// Else the first statement after it would fail, although the server is back. Of a connection that writes it has
+    /// to: its failure tells that the server may be another one, or the node may have been taken for dead.
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)

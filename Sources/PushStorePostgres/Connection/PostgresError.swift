@@ -90,7 +90,8 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         )
     }
 
-    /// Whether what one of several requests asks for may be to blame, so that each is to be done alone: nothing was changed.
+    /// Whether what one of several requests asks for may be to blame, so that each is to be done alone: nothing was
+    /// changed.
     var isOfOneRequest: Bool {
         switch self {
         case .declined: true

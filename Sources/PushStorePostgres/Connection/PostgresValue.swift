@@ -88,8 +88,8 @@ enum PostgresValue: Sendable {
         withUnsafeBytes(of: number.bigEndian) { block.append(contentsOf: $0) }
     }
 
-    /// An array of one dimension: its header (dimensions, whether there are nulls, the type, the length, the first index), then
-    /// each element behind its length, which is -1 for null.
+    /// An array of one dimension: its header (dimensions, whether there are nulls, the type, the length, the first
+    /// index), then each element behind its length, which is -1 for null.
     private static func append<Element>(
         _ elements: [Element],
         _ type: PostgresType,

@@ -8,10 +8,11 @@ package final class PostgresCopyStore: CopyStore {
     private let connection: PostgresConnection
     private let partitions = Partitions()
 
-    /// So many commits' events are a page.
+    /// The number of commits whose events make a page.
     private static let eventBlocksOfPage = 100
 
-    /// Opens a store and brings its tables up to date; tables that are not there are made only for a target, else it is a `CopyRefusal`.
+    /// Opens a store and brings its tables up to date; tables that are not there are made only for a target, else it is
+    /// a `CopyRefusal`.
     package static func open(_ options: PostgresOptions, isTarget: Bool) async throws -> PostgresCopyStore {
         let store = PostgresCopyStore(options)
         do {

@@ -1,11 +1,11 @@
 internal import PushCore
 internal import PushQueue
 
-/// The devices that the calls of a transaction may change, in memory: what becomes of them is decided here, and written by
-/// ``DeviceWriter``.
+/// The devices that the calls of a transaction may change, in memory: what becomes of them is decided here, and written
+/// by ``DeviceWriter``.
 ///
-/// It is filled under locks (``RegistryLocks``) with all devices that the calls name or that have a token which they name. The rules
-/// of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`).
+/// It is filled under locks (``RegistryLocks``) with all devices that the calls name or that have a token which they
+/// name. The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`).
 struct DeviceBatch {
     /// A device before and after.
     struct Change {
@@ -47,8 +47,8 @@ struct DeviceBatch {
     /// What differs, in the order in which it was changed first.
     var changes: [Change] { touched.map { devices[$0] }.filter { $0.old != $0.new } }
 
-    /// What the call at hand has changed, as the outbox keeps it, and begins the next one; a device that loses a token comes before the
-    /// one that gets it.
+    /// What the call at hand has changed, as the outbox keeps it, and begins the next one; a device that loses a token
+    /// comes before the one that gets it.
     mutating func takeContents() -> [OutboxChange.Content] {
         defer {
             before.removeAll(keepingCapacity: true)

@@ -21,7 +21,8 @@ struct DeviceChangeRequest: GroupRequest {
     var weight: Int { ids.count + tokens.count }
 }
 
-/// Changes devices for the callers of a ``GroupLoop``: the locks of all of them are taken before anything is read (``RegistryLocks``).
+/// Changes devices for the callers of a ``GroupLoop``: the locks of all of them are taken before anything is read
+/// (``RegistryLocks``).
 struct DeviceChangeGroups: Sendable {
     let core: StoreCore
     let connection: PostgresConnection

@@ -8,7 +8,8 @@ struct StoredDevice: Sendable {
     var device: Device
 }
 
-/// Reads devices from rows: a device has a row for each of its tokens, so that one statement, which sees one moment, gives them whole.
+/// Reads devices from rows: a device has a row for each of its tokens, so that one statement, which sees one moment,
+/// gives them whole.
 enum DeviceRows {
     /// What ``read(_:)`` wants first, of a table `d` with the columns of `devices`.
     static let deviceColumns = """

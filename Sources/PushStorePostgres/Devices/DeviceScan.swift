@@ -48,7 +48,8 @@ struct DeviceScan: Sendable {
         case let app?: fits.append("starts_with(d.id, \(bind(.text(app.key("")))))")
         }
         if let platform = query.platform {
-            // `Device.effectivePlatform` as a condition: what was given, else what all tokens of known services agree on.
+            // `Device.effectivePlatform` as a condition: what was given, else what all tokens of known services agree
+            // on.
             let name = bind(.text(platform))
             let known = bind(.texts(TokenService.known.map(\.rawValue)))
             fits.append(
@@ -68,7 +69,8 @@ struct DeviceScan: Sendable {
                 """
             )
         }
-        // Each row of the page is looked up (`OFFSET 0` keeps it so): whatever else the query asks for, a step looks at no other device.
+        // Each row of the page is looked up (`OFFSET 0` keeps it so): whatever else the query asks for, a step looks at
+        // no other device.
         let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
         sql = """
             WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (

@@ -164,7 +164,8 @@ enum DeviceSelect {
         order: "d.place, d.number"
     )
 
-    /// $1: the kind, as it stands in a slot; $2: the most devices; $3: what the ids of the app begin with, empty for the default app.
+    /// $1: the kind, as it stands in a slot; $2: the most devices; $3: what the ids of the app begin with, empty for
+    /// the default app.
     static let ofKind = DeviceRows.select(
         from: """
             (SELECT f.* FROM (

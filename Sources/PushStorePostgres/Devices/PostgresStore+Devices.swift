@@ -4,7 +4,7 @@ public import PushQueue
 
 /// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
-    /// So often what other nodes were faster with is looked for anew.
+    /// The most reads of a device that other nodes keep changing first.
     private static let mostLooks = 100
 
     /// Creates or replaces devices.
@@ -22,7 +22,8 @@ extension PostgresStore: DeviceStore {
 
     /// Changes a device; `change` may be called more than once.
     ///
-    /// Which tokens the device gets is known only when it was changed: when it gets some, it is done once more under their locks.
+    /// Which tokens the device gets is known only when it was changed: when it gets some, it is done once more under
+    /// their locks.
     public func patch(
         _ id: String,
         outbox: Date?,
@@ -114,8 +115,8 @@ extension PostgresStore: DeviceStore {
                 ).changed
                 return (rows.count, changed)
             }
-            // None of those that were found: another node has forgotten the same ones, and there may be more. They are looked for in
-            // a new transaction, since locks are taken in order.
+            // None of those that were found: another node has forgotten the same ones, and there may be more. They are
+            // looked for in a new transaction, since locks are taken in order.
             if found == 0 || changed > 0 { return changed }
         }
         return 0
@@ -199,8 +200,8 @@ extension PostgresStore: DeviceStore {
 
     /// Changes devices: those with these ids, and those that have one of these tokens.
     ///
-    /// With an `outbox` time what changes is kept there in the same commit, and what `mayRefuse` is refused when the outbox is
-    /// full.
+    /// With an `outbox` time what changes is kept there in the same commit, and what `mayRefuse` is refused when the
+    /// outbox is full.
     private func change<Value: Sendable>(
         _ ids: [String] = [],
         having tokens: [DeviceToken] = [],

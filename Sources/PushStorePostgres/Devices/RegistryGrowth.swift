@@ -4,9 +4,10 @@ internal import Synchronization
 
 /// Sees to it that the server knows the size of a registry that is being filled.
 ///
-/// The server plans a statement by its statistics and keeps the plan. It gathers them about once in a minute; until then an import into an
-/// empty registry would go through whole tables for each device. So whoever adds devices has them gathered each time that as many have
-/// come as there were, up to a size from which on every plan is the right one.
+/// The server plans a statement by its statistics and keeps the plan. It gathers them about once in a minute; until
+/// then an import into an empty registry would go through whole tables for each device. So whoever adds devices has
+/// them gathered each time that as many have come as there were, up to a size from which on every plan is the right
+/// one.
 final class RegistryGrowth: Sendable {
     private static let largest = 1_000_000
 

@@ -1,11 +1,12 @@
 internal import PushCore
 internal import PushQueue
 
-/// The locks of the registry and the outbox, which every change takes in the same order, so that no two wait for each other.
+/// The locks of the registry and the outbox, which every change takes in the same order, so that no two wait for each
+/// other.
 ///
-/// 1. Advisory locks of the transaction, for ids and tokens that may not be in the tables yet: whoever gives a device a token, creates
-///    a device or puts an entry into a device's line has them. There are ``buckets`` of them, however many ids and tokens a call
-///    names: the server keeps locks in a table of fixed size, and many nodes share it.
+/// 1. Advisory locks of the transaction, for ids and tokens that may not be in the tables yet: whoever gives a device a
+///    token, creates a device or puts an entry into a device's line has them. There are ``buckets`` of them, however
+///    many ids and tokens a call names: the server keeps locks in a table of fixed size, and many nodes share it.
 /// 2. The rows of devices, in the order of their numbers: whoever changes a device, its tokens or its tags has its row.
 /// 3. Rows of `outbox_changes`, in the order of their numbers; then those of `outbox_entries`.
 ///

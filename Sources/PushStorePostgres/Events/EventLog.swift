@@ -3,10 +3,11 @@ internal import PushQueue
 
 /// The events, in blocks of one commit each.
 ///
-/// A block gets the number of its first event only after its commit, by whoever reads next: so numbers have no gaps, and a block whose
-/// transaction took long comes after those that were read before it, whatever its place in the sequence.
+/// A block gets the number of its first event only after its commit, by whoever reads next: so numbers have no gaps,
+/// and a block whose transaction took long comes after those that were read before it, whatever its place in the
+/// sequence.
 enum EventLog {
-    /// So many blocks are numbered by one transaction.
+    /// The most blocks of events that one transaction numbers.
     private static let blocksAtOnce = 1_000
 
     /// Appends the events of a transaction.
@@ -58,7 +59,8 @@ enum EventLog {
         }
     }
 
-    /// Gives numbers to blocks that have none, in the order of their commits' batches; all that it looks at is in a small index.
+    /// Gives numbers to blocks that have none, in the order of their commits' batches; all that it looks at is in a
+    /// small index.
     static let numbering = """
         WITH new AS MATERIALIZED (
             SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
@@ -73,8 +75,8 @@ enum EventLog {
 
     /// The blocks that are kept and hold so many events ($2) from a number ($1) on, or what there is of them.
     ///
-    /// A block may hold thousands of events: no more are given than begin before so many are together, and the texts of others are not
-    /// fetched. The first block may hold events before the number.
+    /// A block may hold thousands of events: no more are given than begin before so many are together, and the texts of
+    /// others are not fetched. The first block may hold events before the number.
     static let reading = """
         SELECT first, texts FROM (
             SELECT first, texts, sum(own) OVER (ORDER BY first ROWS UNBOUNDED PRECEDING) - own AS earlier
@@ -108,7 +110,8 @@ enum EventLog {
     }
 }
 
-/// From when on finished things count as kept: what is older is not shown any more, and goes with the partition of its day.
+/// From when on finished things count as kept: what is older is not shown any more, and goes with the partition of its
+/// day.
 enum Marks: String {
     case notifications = "kept_notifications"
     case events = "kept_events"

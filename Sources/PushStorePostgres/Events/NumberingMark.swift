@@ -3,9 +3,9 @@ internal import Synchronization
 
 /// Behind which batch a node looks for events without a number.
 ///
-/// What was numbered stays in the small index of what was not for as long as some session holds a snapshot. So most looks begin behind
-/// what was there a turn ago; a transaction that takes longer than that is found by a look from the beginning, of which there is
-/// one each interval, or less often where it takes long.
+/// What was numbered stays in the small index of what was not for as long as some session holds a snapshot. So most
+/// looks begin behind what was there a turn ago; a transaction that takes longer than that is found by a look from the
+/// beginning, of which there is one each interval, or less often where it takes long.
 final class NumberingMark: Sendable {
     private static let mostOfTheTime = 19
 

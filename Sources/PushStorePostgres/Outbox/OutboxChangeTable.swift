@@ -4,13 +4,14 @@ internal import PushQueue
 
 /// The changes of devices that are not planned yet, as rows of `outbox_changes`.
 ///
-/// The number of a change is given while its device is locked, so the changes of one device are numbered as they are committed.
+/// The number of a change is given while its device is locked, so the changes of one device are numbered as they are
+/// committed.
 enum OutboxChangeTable {
-    /// So many bytes are read at once at most, beyond the first change.
+    /// The most bytes that one read returns, beyond the first change.
     private static let largestRead = 4 << 20
 
-    /// From the first change to the last, by the two ends of an index: they are planned in order, so this is about how many there are,
-    /// and never less.
+    /// From the first change to the last, by the two ends of an index: they are planned in order, so this is about how
+    /// many there are, and never less.
     static let span = """
         SELECT coalesce((SELECT max(number) FROM chapar.outbox_changes) - (SELECT min(number) FROM chapar.outbox_changes) + 1, 0)
         """
@@ -89,7 +90,8 @@ enum OutboxChangeTable {
                     OutboxChange(
                         number: rows.integer(row, 0) ?? 0,
                         at: Date(millisecondsSince1970: rows.integer(row, 1) ?? 0),
-                        // One that cannot be read, because somebody edited the table, changes nothing: it must not stop the others.
+                        // One that cannot be read, because somebody edited the table, changes nothing: it must not stop
+                        // the others.
                         content: content(rows, row) ?? .device(old: nil, new: nil)
                     )
                 )

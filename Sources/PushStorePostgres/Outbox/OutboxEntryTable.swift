@@ -4,10 +4,10 @@ internal import PushQueue
 
 /// The entries of the outbox, as rows of `outbox_entries`.
 ///
-/// A line is what waits for one device at one backend. Whoever changes a line has the lock of its device (``RegistryLocks``); a claim
-/// changes rows alone, and passes over those that somebody else has.
+/// A line is what waits for one device at one backend. Whoever changes a line has the lock of its device
+/// (``RegistryLocks``); a claim changes rows alone, and passes over those that somebody else has.
 enum OutboxEntryTable {
-    /// So many rows are removed, or made due, in one transaction.
+    /// The most rows that one transaction removes or makes due.
     static let largestRemoval = 1_000
 
     private struct Line: Hashable {
@@ -24,7 +24,8 @@ enum OutboxEntryTable {
         var isLeased: Bool
     }
 
-    /// Keeps entries behind those of their lines, in order; a registration adds nothing when the last of its line says the same.
+    /// Keeps entries behind those of their lines, in order; a registration adds nothing when the last of its line says
+    /// the same.
     ///
     /// Returns how many of each backend were added.
     @discardableResult
@@ -144,9 +145,9 @@ enum OutboxEntryTable {
 
     /// Writes what became of claimed entries, within a transaction that has locked their devices.
     ///
-    /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the claim's
-    /// lease is in force, an end unless another claim's is. A failover may have forgotten the claim, and another node's has the same
-    /// number then: the owner must be the node's too, under one of its numbers.
+    /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the
+    /// claim's lease is in force, an end unless another claim's is. A failover may have forgotten the claim, and
+    /// another node's has the same number then: the owner must be the node's too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],
         of nodes: [Int64],
@@ -220,7 +221,8 @@ enum OutboxEntryTable {
         return Set((0..<rows.count).compactMap { rows.text($0, 0) })
     }
 
-    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may be more.
+    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may
+    /// be more.
     ///
     /// What waits for as long as the platform asked is left: the number of its last claim is negative.
     static func makeRetriesDue(
@@ -310,7 +312,7 @@ enum OutboxEntryTable {
 
     // MARK: Depths
 
-    /// So many rows of `outbox_depths` become one for each backend at once.
+    /// The number of rows of `outbox_depths` that are merged into one for each backend at once.
     private static let depthRows = 1_000
 
     /// Adds to how many wait at backends.

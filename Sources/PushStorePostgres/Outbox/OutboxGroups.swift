@@ -25,7 +25,8 @@ struct OutboxGroups: Sendable {
     let core: StoreCore
     let connection: PostgresConnection
 
-    /// Keeps entries; those of a device with a change that is not planned go behind it, and are refused when there is no room for them.
+    /// Keeps entries; those of a device with a change that is not planned go behind it, and are refused when there is
+    /// no room for them.
     func enqueue(_ requests: [OutboxEntryRequest]) async throws(PostgresError) {
         let (options, now) = (core.options, core.now)
         let (refused, added, isBehind) = try await connection.transaction { (db) throws(PostgresError) in

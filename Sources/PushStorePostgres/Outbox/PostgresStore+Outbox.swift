@@ -144,7 +144,8 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will be more.
+    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will
+    /// be more.
     private func look<Found: Sendable>(
         _ signal: AsyncSignal,
         within wait: Duration,

@@ -4,8 +4,9 @@ internal import Synchronization
 
 /// How many deliveries of each caller have not ended, for the share of the queue that each may take.
 ///
-/// A look every few seconds counts what all gateways have accepted; where the count takes long it is used for longer (``DepthCount``). To that
-/// come those that this node has accepted since. Nothing is counted while all callers together have less than the smallest share.
+/// A look every few seconds counts what all gateways have accepted; where the count takes long it is used for longer
+/// (``DepthCount``). To that come those that this node has accepted since. Nothing is counted while all callers
+/// together have less than the smallest share.
 final class CallerCounts: Sendable {
     private struct State {
         /// The smallest bound that any caller has.
@@ -48,8 +49,8 @@ final class CallerCounts: Sendable {
 
     /// Looks anew where a caller would have more than `bound` as far as is known, or where nothing was counted.
     ///
-    /// What takes long is not waited for, since those of all callers wait meanwhile: what is known has to do then. Between two looks is twenty
-    /// times as long as the last one took.
+    /// What takes long is not waited for, since those of all callers wait meanwhile: what is known has to do then.
+    /// Between two looks is twenty times as long as the last one took.
     func look(of caller: String, more: Int, bound: Int, nodes: Int) async {
         let mark = looked.mark
         let isDue = state.withLock { state in

@@ -3,7 +3,8 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Looks for due deliveries for the calls that wait for some: one statement for those of ``ClaimWaiters/mostBackends`` backends at most.
+/// Looks for due deliveries for the calls that wait for some: one statement for those of ``ClaimWaiters/mostBackends``
+/// backends at most.
 struct ClaimLoop {
     /// In ten deliveries of a backend one of normal priority has its turn, while both wait.
     private static let normalShare = 10
@@ -14,11 +15,11 @@ struct ClaimLoop {
     private var marks = ClaimMarks()
     /// The steady time of the last look.
     private var latest = Int64.min
-    /// How each backend's work is looked for that is due before the marks: what was given back, by this node or another, or was long in
-    /// being committed.
+    /// How each backend's work is looked for that is due before the marks: what was given back, by this node or
+    /// another, or was long in being committed.
     private var older: [String: PortionedLooks] = [:]
     private let looks: PortionedLooks
-    /// So long a look from the marks on may take, before the marks are moved to the present.
+    /// The longest time that a search from the marks may take before the marks move to the present.
     private static let patience = Duration.seconds(1)
     private var patience = Self.patience
 
@@ -111,7 +112,8 @@ struct ClaimLoop {
         }
     }
 
-    /// Moves the marks of flows to the present, since a look from them on takes too long; ``claimOlder(_:)`` finds what they pass over.
+    /// Moves the marks of flows to the present, since a look from them on takes too long; ``claimOlder(_:)`` finds what
+    /// they pass over.
     private mutating func leave(_ asked: ClaimRequest, _ now: Int64) {
         patience = min(patience * 2, core.options.statementTimeout)
         marks.raise([], empty: Set(asked.flows), now: now)
@@ -189,8 +191,8 @@ struct ClaimLoop {
         )
     }
 
-    /// Takes the first of each flow, as many as its class may have in turns: `FOR UPDATE SKIP LOCKED` keeps two nodes off the same rows,
-    /// and `MATERIALIZED` keeps the search from being done twice.
+    /// Takes the first of each flow, as many as its class may have in turns: `FOR UPDATE SKIP LOCKED` keeps two nodes
+    /// off the same rows, and `MATERIALIZED` keeps the search from being done twice.
     private static let statement = """
         WITH found AS MATERIALIZED (
             SELECT w.place, w.id, a.class, a.total, row_number() OVER (PARTITION BY a.flow ORDER BY w.due, w.id) AS turn

@@ -26,10 +26,10 @@ struct ClaimRange {
 
 /// Up to where each flow's deliveries have been claimed by this node, which looks for more only behind that.
 ///
-/// What was claimed stays in the index of what waits until the server removes it, and it may not while some session holds a snapshot: a
-/// look from the beginning would pass over all of it each time. Less than ``slack`` ago nothing counts as claimed, since what is
-/// accepted is committed a little later and other nodes' clocks may be a little behind. What comes to wait before a mark
-/// all the same is found by ``PortionedLooks``.
+/// What was claimed stays in the index of what waits until the server removes it, and it may not while some session
+/// holds a snapshot: a look from the beginning would pass over all of it each time. Less than ``slack`` ago nothing
+/// counts as claimed, since what is accepted is committed a little later and other nodes' clocks may be a little
+/// behind. What comes to wait before a mark all the same is found by ``PortionedLooks``.
 struct ClaimMarks {
     /// In milliseconds.
     static let slack: Int64 = 2_000

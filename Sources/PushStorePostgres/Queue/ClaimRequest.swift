@@ -25,7 +25,8 @@ struct ClaimOrder {
     private(set) var normalFlows: [Int64]
     var claimed: [Claim] = []
 
-    /// Makes an order to the table; `kept` are in the reserve, of which the tickets get the rest, but for a quarter that is the table's in any case.
+    /// Makes an order to the table; `kept` are in the reserve, of which the tickets get the rest, but for a quarter
+    /// that is the table's in any case.
     init(_ backend: String, _ tickets: [ClaimTicket], kept: Int, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         self.tickets = tickets.filter { $0.limit > 0 } + tickets.filter { $0.limit <= 0 }
@@ -59,7 +60,8 @@ struct ClaimOrder {
     var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }
 }
 
-/// What one statement is asked for: flows, where to look in each, how many of it, and how many of all flows of a class together.
+/// What one statement is asked for: flows, where to look in each, how many of it, and how many of all flows of a class
+/// together.
 struct ClaimRequest {
     private(set) var flows: [Int64] = []
     private(set) var ranges: [ClaimRange] = []
@@ -70,8 +72,8 @@ struct ClaimRequest {
 
     func place(of flow: Int64) -> Int? { places[flow] }
 
-    /// Asks for what an order still wants: of normal priority a share, and more where nothing urgent waits; `range` is where a flow is to
-    /// be looked at, nil where it is not.
+    /// Asks for what an order still wants: of normal priority a share, and more where nothing urgent waits; `range` is
+    /// where a flow is to be looked at, nil where it is not.
     mutating func add(_ order: ClaimOrder, at place: Int, share: Int, range: (Int64) -> ClaimRange?) {
         guard order.left > 0 else { return }
         let normal = order.normalFlows.isEmpty ? 0 : order.urgentFlows.isEmpty ? order.normalLeft : share

@@ -1,13 +1,13 @@
 internal import PushQueue
 
-/// Deliveries of a backend that were claimed for this node before a call of `claim` asked for them: by the statement that stored them, or by
-/// a look ahead.
+/// Deliveries of a backend that were claimed for this node before a call of `claim` asked for them: by the statement
+/// that stored them, or by a look ahead.
 ///
-/// Under load a worker comes back for more while the last transaction is hardly over, and finds in the table what it could have been given: a
-/// second statement, which writes each row once more. So what is accepted here is kept for the calls to come, as much as was taken in
-/// the last ``span``. And of what waits in the table as many as a call takes are claimed ahead of the next one (`ClaimWaiters.takeAhead`).
-/// Both only where a lot is taken: at a slow platform everything waits in the table, where other nodes find it, a cancellation ends it,
-/// and callers take turns.
+/// Under load a worker comes back for more while the last transaction is hardly over, and finds in the table what it
+/// could have been given: a second statement, which writes each row once more. So what is accepted here is kept for the
+/// calls to come, as much as was taken in the last ``span``. And of what waits in the table as many as a call takes are
+/// claimed ahead of the next one (`ClaimWaiters.takeAhead`). Both only where a lot is taken: at a slow platform
+/// everything waits in the table, where other nodes find it, a cancellation ends it, and callers take turns.
 struct ClaimReserve {
     /// The most that are kept.
     static let largest = 8_000
@@ -84,7 +84,8 @@ struct ClaimReserve {
 extension StoreCore {
     /// Gives back to the table what was kept for too long for calls that did not come, or all of it.
     ///
-    /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has taken over is forgotten.
+    /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has
+    /// taken over is forgotten.
     func giveBackReserves(all: Bool = false) async throws(PostgresError) {
         let overdue = claimWaiters.takeOverdue(all: all)
         guard !overdue.isEmpty else { return }

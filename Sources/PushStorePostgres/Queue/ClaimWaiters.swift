@@ -20,9 +20,10 @@ struct ClaimTicket: Sendable {
 
 /// The calls of `claim` that wait on this node, and what is kept for those to come.
 ///
-/// A call gets what was claimed for this node before it came (``ClaimReserve``), unless there is news of something else that is due. Else it is looked
-/// for at once (`ClaimLoop`); when there was nothing, or a moment ago, it is parked, and then gets what is accepted on this node without
-/// another statement. While somebody looks or accepts for it, a ticket is in hand: not here, so that nobody else serves it.
+/// A call gets what was claimed for this node before it came (``ClaimReserve``), unless there is news of something else
+/// that is due. Else it is looked for at once (`ClaimLoop`); when there was nothing, or a moment ago, it is parked, and
+/// then gets what is accepted on this node without another statement. While somebody looks or accepts for it, a ticket
+/// is in hand: not here, so that nobody else serves it.
 final class ClaimWaiters: Sendable {
     private struct State {
         var waiting: [String: [ClaimTicket]] = [:]
@@ -56,7 +57,8 @@ final class ClaimWaiters: Sendable {
             !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
         }
 
-        /// Whether a call at a backend has nothing to look for itself: a look found nothing more a moment ago, or is under way.
+        /// Whether a call at a backend has nothing to look for itself: a look found nothing more a moment ago, or is
+        /// under way.
         func isLookedFor(_ backend: String) -> Bool {
             lookedAhead == backend || emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
         }
@@ -85,21 +87,21 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// So many deliveries, so many of them of normal priority at most.
+    /// A number of deliveries, and how many of them may be of normal priority.
     struct Portion: Equatable {
         var count: Int
         var normal: Int
     }
 
-    /// So often what other nodes have accepted is looked for, in milliseconds.
+    /// The interval, in milliseconds, at which new work of other nodes is searched for.
     private static let pollIntervals: ClosedRange<Int64> = 850...1_150
-    /// So long after a look that found nothing more a call that waits is parked without another.
+    /// A call that waits is parked without another search for this long after one that found nothing more.
     fileprivate static let moment = Duration.milliseconds(100)
-    /// So long nothing is claimed ahead at a backend whose workers did not come for it.
+    /// The pause in claiming ahead for a backend whose workers did not come for what was claimed.
     private static let aheadPause = Duration.seconds(10)
     /// The number of backends that one look is made at.
     static let mostBackends = 32
-    /// So often reserves are looked at that nobody takes from, in milliseconds.
+    /// The interval, in milliseconds, at which reserves that no worker takes from are inspected.
     private static let reserveInterval: Int64 = 250
 
     private let state = Mutex(State())
@@ -182,7 +184,8 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// A look at a backend took so many and left some that are due: the next call is looked for as well, unless this look was for it.
+    /// A look at a backend took so many and left some that are due: the next call is looked for as well, unless this
+    /// look was for it.
     ///
     /// - Parameters:
     ///   - backend: The backend.
@@ -200,8 +203,8 @@ final class ClaimWaiters: Sendable {
 
     /// A backend to look at before its next call comes, and what for.
     ///
-    /// The last look took at least ``ClaimReserve/least`` and left some that are due, nothing is kept, and there is room for as many. So a
-    /// single worker's next portion is claimed while it ends the one before.
+    /// The last look took at least ``ClaimReserve/least`` and left some that are due, nothing is kept, and there is
+    /// room for as many. So a single worker's next portion is claimed while it ends the one before.
     func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, portion: Portion)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
@@ -272,8 +275,8 @@ final class ClaimWaiters: Sendable {
 
     /// Takes the tickets of the backends that are to be looked at now, ``mostBackends`` at most.
     ///
-    /// A look at all of many backends would be one long statement, and one of them that is slow would hold up the others. They take
-    /// turns in the order of their names: a call begins behind the last backend of the one before.
+    /// A look at all of many backends would be one long statement, and one of them that is slow would hold up the
+    /// others. They take turns in the order of their names: a call begins behind the last backend of the one before.
     func takeStirred(now: Int64) -> [String: [ClaimTicket]] {
         state.withLock { state in
             for (backend, due) in state.dueTimes where due <= now {

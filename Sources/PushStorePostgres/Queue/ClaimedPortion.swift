@@ -2,8 +2,8 @@ internal import PushCore
 
 /// Claims of some nodes in a portion of the pages of `waiting`.
 ///
-/// No index says whose a claim is, and the table may be long. A portion is so many pages, not so many rows: however many dead rows the
-/// server must keep, a portion of them is read in a bounded time.
+/// No index says whose a claim is, and the table may be long. A portion is so many pages, not so many rows: however
+/// many dead rows the server must keep, a portion of them is read in a bounded time.
 struct ClaimedPortion: Sendable {
     /// Whose claims are looked for.
     enum Owners: Sendable {
@@ -99,8 +99,8 @@ struct ClaimedPortion: Sendable {
 
     /// Gives some claims of nodes in a portion to another node, or to none, within a transaction.
     ///
-    /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is left:
-    /// ``StrayClaims`` frees it.
+    /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is
+    /// left: ``StrayClaims`` frees it.
     ///
     /// - Parameters:
     ///   - page: The page at which the portion begins.
@@ -109,7 +109,8 @@ struct ClaimedPortion: Sendable {
     ///   - node: Another node; nil for none.
     ///   - flags: What is to be noted at them.
     ///   - db: Within a transaction.
-    /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last page.
+    /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last
+    ///   page.
     /// - Throws: ``PostgresError``.
     static func give(
         at page: Int64,

@@ -22,7 +22,8 @@ final class ClaimsInHand: Sendable {
     /// Adds deliveries that are given out as they are accepted.
     func add(_ claims: [Claim]) {
         hands.withLock { hands in
-            // One that is there has this number already: the server refuses the new one, which must not take its place meanwhile.
+            // One that is there has this number already: the server refuses the new one, which must not take its place
+            // meanwhile.
             for claim in claims where hands[claim.delivery.id] == nil {
                 hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
             }

@@ -5,9 +5,9 @@ internal import PushQueue
 
 /// New notifications of which no two may replace each other, so that they go in with one statement.
 ///
-/// Of one caller's deliveries to one recipient with the same collapse id one at most waits at a backend, and one at most is claimed. A new
-/// one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table is made without the caller: whose a rival
-/// is stands with its notification.
+/// Of one caller's deliveries to one recipient with the same collapse id one at most waits at a backend, and one at
+/// most is claimed. A new one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table
+/// is made without the caller: whose a rival is stands with its notification.
 struct CollapseWave {
     private var notifications: [NewNotification] = []
     private var keys: Set<Int64> = []
@@ -72,8 +72,8 @@ struct CollapseWave {
         return Int64(bitPattern: StableHash.of(name)) & ~0xFFFF_FFFF
     }
 
-    /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for each other: no
-    /// other node adds one until the commit.
+    /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for
+    /// each other: no other node adds one until the commit.
     ///
     /// So many locks at most, however many recipients there are: the server keeps them in a table of fixed size.
     static func lock(
@@ -194,7 +194,8 @@ struct EndedDelivery: Sendable {
         ELSE attempt_log || ','::bytea || attempt END
         """
 
-    /// Lets those go that waited for another delivery of their caller with their collapse key, where there is none any more.
+    /// Lets those go that waited for another delivery of their caller with their collapse key, where there is none any
+    /// more.
     static func letGo(_ keys: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !keys.isEmpty else { return }
         try db.run(

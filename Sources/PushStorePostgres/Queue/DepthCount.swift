@@ -3,11 +3,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however much waits.
+/// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however
+/// much waits.
 ///
-/// It has a connection of its own, so that no other read waits for it. A count that took long is used for ten times as long, ten minutes at
-/// most; who asks while the next is under way gets the one before. After one that met a server too slow for a portion no other is begun for
-/// a minute, and calls fail.
+/// It has a connection of its own, so that no other read waits for it. A count that took long is used for ten times as
+/// long, ten minutes at most; who asks while the next is under way gets the one before. After one that met a server too
+/// slow for a portion no other is begun for a minute, and calls fail.
 struct DepthCount {
     /// What a count found.
     fileprivate struct Found {

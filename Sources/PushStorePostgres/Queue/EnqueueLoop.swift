@@ -6,9 +6,9 @@ internal import Synchronization
 
 /// Takes in new notifications: one transaction for all that came while the one before was under way.
 struct EnqueueLoop {
-    /// So many leases are taken from the database at once.
+    /// The number of leases that are taken from the database at once.
     private static let leaseBlock: Int64 = 1_000
-    /// So many deliveries go into one transaction at most, but for a request that is larger.
+    /// The most deliveries in one transaction; a larger request has one of its own.
     private static let largestGroup = 5_000
 
     let core: StoreCore
@@ -81,12 +81,14 @@ struct EnqueueLoop {
         return requests
     }
 
-    /// Looks anew how much waits, where more may be refused only because it is not known what the other nodes have accepted.
+    /// Looks anew how much waits, where more may be refused only because it is not known what the other nodes have
+    /// accepted.
     private func lookForRoom(of more: Int) async {
         let bound = Int64(core.options.maximumWaiting)
         let (known, most) = core.waitingCount.withLock { ($0.known, $0.most) }
         guard most > known, known < bound, most.adding(clamping: Int64(more)) > bound else { return }
-        // After a new connection the look would take long. One that fails leaves the count as it is; the keeper tells of an outage.
+        // After a new connection the look would take long. One that fails leaves the count as it is; the keeper tells
+        // of an outage.
         guard !core.keeper.isNew.load(ordering: .acquiring) else { return }
         try? await WaitingEstimate(core).look()
     }
@@ -233,7 +235,8 @@ extension StoreChange {
 enum IdempotencyKeys {
     /// What each request is answered, and keeps the keys of those that are accepted.
     ///
-    /// A key that another node is storing at this moment is waited for: the database's unique index decides who was first.
+    /// A key that another node is storing at this moment is waited for: the database's unique index decides who was
+    /// first.
     static func check(
         _ requests: [EnqueueRequest],
         now: Int64,

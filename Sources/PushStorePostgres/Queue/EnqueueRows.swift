@@ -71,7 +71,8 @@ struct EnqueueRows: Sendable {
         node = core.place
     }
 
-    /// Adds a notification; `held` says for each recipient whether it must wait for another delivery with its collapse key.
+    /// Adds a notification; `held` says for each recipient whether it must wait for another delivery with its collapse
+    /// key.
     mutating func add(_ new: NewNotification, held: [Bool] = []) throws(PostgresError) {
         guard !new.recipients.isEmpty else {
             throw .declined(.failed("the notification \(new.id) has no recipient"))
@@ -157,7 +158,8 @@ struct EnqueueRows: Sendable {
         return (number, core.flows.target(of: backend))
     }
 
-    /// The place of the assignment that gets the next delivery of a backend: of a call that waits, else of the reserve while that has room.
+    /// The place of the assignment that gets the next delivery of a backend: of a call that waits, else of the reserve
+    /// while that has room.
     private mutating func assignment(_ backend: String, _ isUrgent: Bool) -> Int? {
         guard lease != nil else { return nil }
         if let place = filling[backend] {
@@ -180,8 +182,8 @@ struct EnqueueRows: Sendable {
         )
     )
 
-    /// Writes all rows with one statement; none when this node has no place any more, since it stood still for longer than its lease: another
-    /// may give out the same numbers by now.
+    /// Writes all rows with one statement; none when this node has no place any more, since it stood still for longer
+    /// than its lease: another may give out the same numbers by now.
     private static let insertion = """
         WITH place AS MATERIALIZED (
             SELECT FROM chapar.nodes WHERE number = $22 AND slot = $23

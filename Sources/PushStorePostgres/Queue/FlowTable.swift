@@ -10,7 +10,8 @@ struct Flow: Sendable, Hashable {
 
 /// The flows that there are, as the node last read them.
 ///
-/// Rows of `flows` are never removed, and a number always stands for the same deliveries, so that an older copy is no harm.
+/// Rows of `flows` are never removed, and a number always stands for the same deliveries, so that an older copy is no
+/// harm.
 final class FlowTable: Sendable {
     private struct State {
         var numbers: [Flow: Int64] = [:]

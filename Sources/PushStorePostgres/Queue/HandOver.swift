@@ -1,7 +1,7 @@
 /// Gives what a node had claimed under its former numbers to its present one, in portions of the table.
 ///
-/// A node that was taken for dead still sends what others had not freed when it took a new place. Under a number that is
-/// gone others would free it at their second look (``StrayClaims``), and it would be sent twice. Each portion is a
+/// A node that was taken for dead still sends what others had not freed when it took a new place. Under a number that
+/// is gone others would free it at their second look (``StrayClaims``), and it would be sent twice. Each portion is a
 /// transaction of its own, and may be done again: ``Keeper`` goes on with it after a failure.
 struct HandOver {
     /// The number that gets the claims.

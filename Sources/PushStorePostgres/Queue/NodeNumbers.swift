@@ -4,13 +4,13 @@ internal import PushQueue
 
 /// Gives out numbers of notifications that no other node gives out.
 ///
-/// All numbers of a millisecond (``PushQueue/NotificationID``) are one node's, and each node has every 64th millisecond, by its slot: so 64
-/// nodes share a database, and a notification with many deliveries has room. A node that needs more numbers than its last millisecond has
-/// takes from its next one.
+/// All numbers of a millisecond (``PushQueue/NotificationID``) are one node's, and each node has every 64th
+/// millisecond, by its slot: so 64 nodes share a database, and a notification with many deliveries has room. A node
+/// that needs more numbers than its last millisecond has takes from its next one.
 struct NodeNumbers: Sendable {
-    /// So many nodes may share a database.
+    /// The most nodes that may share a database.
     static let slots: Int64 = 64
-    /// So many deliveries a notification may have.
+    /// The most deliveries that a notification may have.
     static let largest = 1 << bits
     private static let bits = 21
 

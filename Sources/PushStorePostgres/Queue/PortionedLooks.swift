@@ -1,12 +1,12 @@
 internal import PushCore
 
-/// When, and how far back, a look is made at rows in the order of a time, while their index may be full of dead entries: the server
-/// keeps these for as long as some session holds a snapshot, and a look passes over all of them.
+/// When, and how far back, a look is made at rows in the order of a time, while their index may be full of dead
+/// entries: the server keeps these for as long as some session holds a snapshot, and a look passes over all of them.
 ///
-/// A look that costs little takes all. Else it goes back in portions of a bounded cost, newest first, with pauses that leave nineteen
-/// twentieths of the time to other work.
+/// A look that costs little takes all. Else it goes back in portions of a bounded cost, newest first, with pauses that
+/// leave nineteen twentieths of the time to other work.
 struct PortionedLooks {
-    /// So long a look may take.
+    /// The longest time that a search may take.
     static let limit = Duration.milliseconds(250)
     /// A look that takes less is no burden.
     static let cheap = Duration.milliseconds(20)

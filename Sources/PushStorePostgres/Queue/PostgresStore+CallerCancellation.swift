@@ -3,15 +3,15 @@ public import PushQueue
 
 /// Cancelling what a caller has waiting: searched in short reads, and ended in short transactions.
 extension PostgresStore {
-    /// So many rows are looked at by one statement.
+    /// The most rows that one statement reads.
     private static let rowsPerLook: Int64 = 20_000
-    /// So many deliveries are changed by one transaction.
+    /// The most deliveries that one transaction changes.
     private static let changesAtOnce: Int64 = 1_000
 
     /// Cancels a part of what a caller has waiting.
     ///
-    /// It goes over what waits by number, which a delivery keeps: so what another node claims, or puts back to be tried again,
-    /// between two parts is met where it stands. A claim stays its node's own, and is only marked.
+    /// It goes over what waits by number, which a delivery keeps: so what another node claims, or puts back to be tried
+    /// again, between two parts is met where it stands. A claim stays its node's own, and is only marked.
     public func cancel(
         caller: String,
         from place: CallerCancellation.Place?,

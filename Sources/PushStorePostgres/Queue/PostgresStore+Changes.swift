@@ -67,7 +67,8 @@ extension PostgresStore {
 
     /// Hands what waits for a backend to another one: a change of names alone, however much waits.
     ///
-    /// What waits is counted before, on the connection of ``DepthCount``: no outcome waits for the count to be recorded.
+    /// What waits is counted before, on the connection of ``DepthCount``: no outcome waits for the count to be
+    /// recorded.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         guard backend != other else { return 0 }
         let depth: QueueDepth
@@ -124,8 +125,8 @@ extension PostgresStore {
 
     // MARK: Removal
 
-    /// Forgets what is over and old: at once in the sense that nobody sees it any more; its room is given back with the partition of
-    /// its day.
+    /// Forgets what is over and old: at once in the sense that nobody sees it any more; its room is given back with the
+    /// partition of its day.
     public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
         do throws(PostgresError) {
             return try await Removal(core).run(retention)

@@ -4,13 +4,14 @@ public import PushQueue
 
 /// Removing what concerns one user: everything is searched in short reads, and changed in short transactions.
 extension PostgresStore: TraceStore {
-    /// So many rows are looked at by one statement.
+    /// The most rows that one statement reads.
     private static let rowsPerSearch: Int64 = 20_000
-    /// So many deliveries are changed by one transaction.
+    /// The most deliveries that one transaction changes.
     private static let changesAtOnce = 500
     /// How many blocks of events are read at a time, at most, and how many bytes of them as they are stored.
     ///
-    /// A block may hold one event or hundreds: a small count of blocks would make tens of thousands of reads of small ones.
+    /// A block may hold one event or hundreds: a small count of blocks would make tens of thousands of reads of small
+    /// ones.
     private static let (blocksPerRead, bytesPerRead): (Int64, Int64) = (4_096, 1 << 19)
 
     /// The tables without partitions whose rows hold what is of a user; `state` has the record of each erasure.
@@ -18,7 +19,7 @@ extension PostgresStore: TraceStore {
         "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
     ]
 
-    /// So long the cleaning of one table may take.
+    /// The longest time that the vacuum of one table may take.
     private static let longestCleaning = Duration.seconds(3_600)
 
     /// The newest delivery and the newest event.
@@ -95,7 +96,8 @@ extension PostgresStore: TraceStore {
 
     /// Redacts the events that there are, block by block.
     ///
-    /// They are searched outside of transactions and of the connection that records outcomes: only what is changed is locked.
+    /// They are searched outside of transactions and of the connection that records outcomes: only what is changed is
+    /// locked.
     public func redactEvents(
         _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
     ) async throws(StoreError) -> Int {

@@ -134,7 +134,7 @@ extension PostgresStore {
         }
     }
 
-    /// So often what other nodes have committed is looked for, in milliseconds.
+    /// The interval, in milliseconds, at which commits of other nodes are searched for.
     private static let poll: Int64 = 1_000
 
     /// The number of the newest event.

@@ -5,7 +5,7 @@ public import PushQueue
 
 /// What waits, without claims: it is read on the connection for reading, and only what was decided is written.
 extension PostgresStore {
-    /// So many deliveries are made due in one transaction.
+    /// The most deliveries that one transaction makes due.
     private static let dueAtOnce = 1_000
 
     /// Looks at deliveries that are due.
@@ -117,7 +117,8 @@ extension PostgresStore {
     }
 }
 
-/// Reads the deliveries of a backend that wait and are not claimed, flow by flow, by the index of what waits; at most so many rows.
+/// Reads the deliveries of a backend that wait and are not claimed, flow by flow, by the index of what waits; at most
+/// so many rows.
 private struct WaitingScan {
     private let flows: [Int64]
     private let from: Int64

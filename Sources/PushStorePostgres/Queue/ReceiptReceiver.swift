@@ -2,7 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Finds the deliveries that receipts are about, and changes them; within one transaction, with a statement for each step.
+/// Finds the deliveries that receipts are about, and changes them; within one transaction, with a statement for each
+/// step.
 struct ReceiptReceiver {
     /// The longest attempt log that news without a decision is still added to, in bytes.
     private static let longestAttemptLog = 32 << 10
@@ -97,7 +98,8 @@ struct ReceiptReceiver {
                 receipt.isFor(found.delivery)
             else { continue }
             if let state = receipt.state {
-                // A state never comes back, and two events of one moment may be told in the same words: the state alone decides.
+                // A state never comes back, and two events of one moment may be told in the same words: the state alone
+                // decides.
                 guard found.delivery.state.canBecome(state) else { return .repeated(found.delivery) }
                 found.delivery.state = state
             } else if found.attemptLog.count > Self.longestAttemptLog

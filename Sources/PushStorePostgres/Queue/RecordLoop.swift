@@ -13,11 +13,11 @@ struct RecordRequest: Sendable {
 
 /// Writes what became of claimed deliveries: one transaction for all that came while the one before was under way.
 ///
-/// Plain ends, which nearly all are, take one statement. Everything else goes through ``SlowRecord``. While the database is away what
-/// was sent is not forgotten: it is written when the database is there again.
+/// Plain ends, which nearly all are, take one statement. Everything else goes through ``SlowRecord``. While the
+/// database is away what was sent is not forgotten: it is written when the database is there again.
 struct RecordLoop {
     private static let largestGroup = 5_000
-    /// So long the database is left alone after it was away.
+    /// The pause before the next attempt when the database was away.
     private static let pause = Duration.milliseconds(200)
 
     let core: StoreCore

@@ -3,8 +3,8 @@ internal import PushComposition
 internal import PushCore
 internal import PushQueue
 
-/// Writes what one statement cannot decide: retries, releases, what comes under a lease that is not in force, and all that has a
-/// collapse key.
+/// Writes what one statement cannot decide: retries, releases, what comes under a lease that is not in force, and all
+/// that has a collapse key.
 ///
 /// Locks the rows, decides in order, and writes the decisions with a statement for each kind.
 struct SlowRecord {
@@ -55,7 +55,8 @@ struct SlowRecord {
         )
         for delivery in DeliveryRow.all(found) { rows[delivery.id] = delivery }
         heads = try core.heads.heads(of: Set(rows.values.map(\.notification)), db)
-        // After the rows are locked: whoever adds another delivery with a row's key waits for the row, or has committed.
+        // After the rows are locked: whoever adds another delivery with a row's key waits for the row, or has
+        // committed.
         rivals = try CollapseRival.all(having: Set(rows.values.compactMap(\.collapse)), db)
     }
 
@@ -170,8 +171,8 @@ struct SlowRecord {
         return true
     }
 
-    /// The other deliveries of its caller at a backend to the same recipient with the same collapse id, that have not ended in this
-    /// transaction.
+    /// The other deliveries of its caller at a backend to the same recipient with the same collapse id, that have not
+    /// ended in this transaction.
     private func rivals(of row: DeliveryRow, _ head: NotificationHead, at backend: String) -> [Int64] {
         guard let key = row.collapse, let found = rivals[key] else { return [] }
         return found.filter {

@@ -3,9 +3,10 @@ internal import PushCore
 
 /// Frees what is claimed in the name of a node that there is not any more.
 ///
-/// Whoever takes a dead node's place frees what it had, and then its number is gone. But a statement of the dead node may be committed
-/// after that: one that waited for a standby, or that it sent before it noticed that it was taken for dead. And a row that was changed
-/// while its node's claims were freed may have moved to where they were freed already. Nobody would look for such claims again. So all that is claimed is looked at now and then, in portions.
+/// Whoever takes a dead node's place frees what it had, and then its number is gone. But a statement of the dead node
+/// may be committed after that: one that waited for a standby, or that it sent before it noticed that it was taken for
+/// dead. And a row that was changed while its node's claims were freed may have moved to where they were freed already.
+/// Nobody would look for such claims again. So all that is claimed is looked at now and then, in portions.
 struct StrayClaims {
     /// A look around begins no sooner after the one before.
     static let interval = Duration.seconds(60)

@@ -5,10 +5,11 @@ internal import PushCore
 ///
 /// A transaction reads so many pages and frees so many claims at most: a long one would hold up a node that comes back.
 ///
-/// How far it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another has begun, and a
-/// node that comes back and dies once more is begun anew. Those that have been dead for longest come first, so that it comes to an end
-/// also while others die. A row that somebody changes at that moment is passed over, and everything is looked at once more before the
-/// place is given up. What moves in the table meanwhile may be left: ``StrayClaims`` frees it.
+/// How far it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another
+/// has begun, and a node that comes back and dies once more is begun anew. Those that have been dead for longest come
+/// first, so that it comes to an end also while others die. A row that somebody changes at that moment is passed over,
+/// and everything is looked at once more before the place is given up. What moves in the table meanwhile may be left:
+/// ``StrayClaims`` frees it.
 struct TakeOver {
     /// What was freed.
     struct Freed: Sendable {
@@ -39,8 +40,8 @@ struct TakeOver {
 
     /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
     ///
-    /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead because it was set a moment ago.
-    /// Of those that have been looked for equally far `most` are taken.
+    /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead
+    /// because it was set a moment ago. Of those that have been looked for equally far `most` are taken.
     private init?(
         at time: Date?,
         by node: Int64,
@@ -66,7 +67,8 @@ struct TakeOver {
         progress = Progress(mark: first)
     }
 
-    /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or this node may not judge.
+    /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or
+    /// this node may not judge.
     static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
         let options = core.options
@@ -85,8 +87,8 @@ struct TakeOver {
         return total
     }
 
-    /// Gives up the place of the node that has been dead for longest, for a node that finds none: when gateways are killed soon after
-    /// each start, none lives long enough to judge another one.
+    /// Gives up the place of the node that has been dead for longest, for a node that finds none: when gateways are
+    /// killed soon after each start, none lives long enough to judge another one.
     ///
     /// - Returns: False when no node is dead, or it takes too long; the next call goes on from there.
     static func makeRoom(_ core: StoreCore) async throws(PostgresError) -> Bool {

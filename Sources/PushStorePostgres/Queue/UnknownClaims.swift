@@ -4,11 +4,13 @@ internal import Synchronization
 
 /// Frees what is claimed in this node's name and was never given to anybody, since the answer to its claim was lost.
 ///
-/// It reads all that waits, in portions and on the reader's connection: nothing that accepts, claims or records waits for it.
+/// It reads all that waits, in portions and on the reader's connection: nothing that accepts, claims or records waits
+/// for it.
 final class UnknownClaims: Sendable {
-    /// So long after an answer was lost its commit may still come: that of a connection that was given up while it waited for a standby.
+    /// The longest time after a lost answer in which its commit may still appear: that of a connection that was given
+    /// up while it waited for a standby.
     private static let longestDoubt = Duration.seconds(3_600)
-    /// So long the database is left alone after a look that failed.
+    /// The pause before the next search when one has failed.
     private static let pause = Duration.seconds(1)
 
     private struct State {
@@ -65,8 +67,8 @@ final class UnknownClaims: Sendable {
             let portion = try await core.reader.session { (db) throws(PostgresError) in
                 try ClaimedPortion(at: start, pages: pages, of: .nodes(numbers), db)
             }
-            // A claim notes what it got before its connection does anything else, so what was read is noted behind this call. What has
-            // ended meanwhile is not noted any more, nor is it found by the statement below.
+            // A claim notes what it got before its connection does anything else, so what was read is noted behind this
+            // call. What has ended meanwhile is not noted any more, nor is it found by the statement below.
             await core.claimer.pass()
             let unknown = core.inHand.lacking(portion.leases)
             if !unknown.isEmpty {

@@ -1,7 +1,8 @@
 internal import PushCore
 internal import PushQueue
 
-/// Ends deliveries that wait, and marks those that are claimed, which end with their attempt: what a cancellation and an erasure do.
+/// Ends deliveries that wait, and marks those that are claimed, which end with their attempt: what a cancellation and
+/// an erasure do.
 struct Withdrawal: Sendable {
     /// How many waited and have ended.
     private(set) var cancelled = 0

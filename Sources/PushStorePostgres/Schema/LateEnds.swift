@@ -1,11 +1,12 @@
 internal import PushCore
 internal import Synchronization
 
-/// Until when a day's deliveries are kept beyond that day: noted where one ends, or gets a receipt, on a later day than that of its number.
+/// Until when a day's deliveries are kept beyond that day: noted where one ends, or gets a receipt, on a later day than
+/// that of its number.
 ///
-/// So a day can be dropped without a look at its rows. In `chapar.marks`, as `ended_d` and the day: the time before which all that is in
-/// it ended; none for a day in which everything ended on that day. A bound is good for the whole day on which something ends late, so it
-/// is written once, and looked up from then on.
+/// So a day can be dropped without a look at its rows. In `chapar.marks`, as `ended_d` and the day: the time before
+/// which all that is in it ended; none for a day in which everything ended on that day. A bound is good for the whole
+/// day on which something ends late, so it is written once, and looked up from then on.
 final class LateEnds: Sendable {
     private struct Noted {
         var today = Int64.min

@@ -3,7 +3,8 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// The days that have partitions: made before they are written to, dropped whole when nothing in them is wanted any more.
+/// The days that have partitions: made before they are written to, dropped whole when nothing in them is wanted any
+/// more.
 ///
 /// Notifications, results and awaited receipts are divided by their numbers, which begin with the time
 /// (``PushQueue/NotificationID``), events by their time.
@@ -79,10 +80,11 @@ final class Partitions: Sendable {
         return (0..<rows.count).compactMap { rows.integer($0, 0) }
     }
 
-    /// Takes a day's partition out of its table, unless another node has done it; ``dropDetached(before:on:)`` drops it then.
+    /// Takes a day's partition out of its table, unless another node has done it; ``dropDetached(before:on:)`` drops it
+    /// then.
     ///
-    /// It takes a lock of the table for a moment and gives up rather than hold others up; while somebody reads the partition in a
-    /// long transaction, such as a backup, it does not even try.
+    /// It takes a lock of the table for a moment and gives up rather than hold others up; while somebody reads the
+    /// partition in a long transaction, such as a backup, it does not even try.
     ///
     /// - Returns: False when somebody is reading; it is tried again later.
     func detach(_ table: Table, _ day: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
@@ -96,7 +98,8 @@ final class Partitions: Sendable {
         return isOut
     }
 
-    /// Drops the tables that were partitions and end before a time: also those of a node that died before it dropped them.
+    /// Drops the tables that were partitions and end before a time: also those of a node that died before it dropped
+    /// them.
     func dropDetached(
         before mark: (Table) -> Int64,
         on connection: PostgresConnection

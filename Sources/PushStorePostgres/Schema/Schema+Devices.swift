@@ -6,15 +6,18 @@ extension Schema {
     /// * `devices.tags`: the tags as lines; `device_tags` has them again, to find devices by one.
     /// * `devices.attributes`: a JSON object, null without any.
     /// * `device_tokens.slot`: a service and a kind (`TokenSlot`).
-    /// * `device_tokens.hash`: of service and token (`TokenHash`), since a token may be longer than what an index takes.
+    /// * `device_tokens.hash`: of service and token (`TokenHash`), since a token may be longer than what an index
+    ///   takes.
     /// * `device_tokens.refusals`: as `BackendRefusal.stored(_:)` writes them, null without any.
     /// * `device_tokens.as_of` and what follows: the tombstone, null without one.
     ///
-    /// Times are milliseconds since 1970. Texts that are looked for have the collation "C": they are equal when their bytes are.
+    /// Times are milliseconds since 1970. Texts that are looked for have the collation "C": they are equal when their
+    /// bytes are.
     ///
     /// Indexes, besides the keys: `device_users` for the devices of a user; `token_owners` for who has a token;
-    /// `quarantined_tokens` for what is quarantined, by backend and in pages; `invalidated_tokens` for what a backend invalidated
-    /// lately; `refused_tokens` for the tokens with refusals, which are few; `token_kinds` for who has a token of a kind.
+    /// `quarantined_tokens` for what is quarantined, by backend and in pages; `invalidated_tokens` for what a backend
+    /// invalidated lately; `refused_tokens` for the tokens with refusals, which are few; `token_kinds` for who has a
+    /// token of a kind.
     static let devices = """
         CREATE TABLE chapar.devices (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE "C" NOT NULL UNIQUE,

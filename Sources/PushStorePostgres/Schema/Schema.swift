@@ -11,17 +11,19 @@ enum Schema {
         let statements: String
         /// The number of the step that a program must know to go on beside this one; nil when it must know this one.
         ///
-        /// So a change takes two releases: the first adds what is new, by a step that names the one before it, and uses both; the
-        /// second removes what is old, by a step that names the first one's, while programs of the first release go on.
+        /// So a change takes two releases: the first adds what is new, by a step that names the one before it, and uses
+        /// both; the second removes what is old, by a step that names the first one's, while programs of the first
+        /// release go on.
         var oldestReader: Int?
     }
 
-    /// So long one may take, such as an index of what is there.
+    /// The longest time that a step may take, such as making an index on existing rows.
     private static let longestStep = Duration.seconds(3_600)
-    /// So long a step waits for a table that others use, and who comes later waits behind it; then it gives way and tries again.
+    /// The longest time that a step waits for a lock on a table, since later statements wait behind it; then the step
+    /// is rolled back and tried again.
     private static let longestLockWait = Duration.seconds(2)
     private static let retryPause = Duration.seconds(1)
-    /// So long it tries.
+    /// The longest time that a step is tried again.
     private static let patience = Duration.seconds(60)
 
     /// Every step, in order; its number is its place, from one on.
@@ -40,8 +42,8 @@ enum Schema {
 
     /// Which steps the schema has.
     ///
-    /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null for
-    ///   its own.
+    /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null
+    ///   for its own.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS chapar.schema_steps (
             number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now(),
@@ -60,8 +62,8 @@ enum Schema {
     ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
     ///   - oldestServer: The oldest server that it may be, as libpq numbers them.
     ///   - report: Is told what is there and how long each step took; of a new schema nothing.
-    /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has been here
-    ///   whose steps are not compatible with this one: nothing is changed.
+    /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has
+    ///   been here whose steps are not compatible with this one: nothing is changed.
     static func migrate(
         _ connection: PostgresConnection,
         _ options: PostgresOptions,

@@ -4,11 +4,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Tells other nodes that there is something for them, and hears what they tell: so they need not wait for their next look.
+/// Tells other nodes that there is something for them, and hears what they tell: so they need not wait for their next
+/// look.
 ///
-/// Nothing is lost without it, since each node looks each second as well. It is told outside of the transactions that it is about, at most
-/// every 50 ms, and not at all while there is one node: PostgreSQL takes a lock for the whole server at the commit of each
-/// notification.
+/// Nothing is lost without it, since each node looks each second as well. It is told outside of the transactions that
+/// it is about, at most every 50 ms, and not at all while there is one node: PostgreSQL takes a lock for the whole
+/// server at the commit of each notification.
 final class Announcer: Sendable {
     /// What can be told.
     enum Word: Hashable {
@@ -56,10 +57,10 @@ final class Announcer: Sendable {
     private static let interval = Duration.milliseconds(50)
     /// PostgreSQL takes a little more for one notification, in bytes.
     private static let longestMessage = 7_000
-    /// So long one wait for a notification takes at most; the end of the store interrupts it.
+    /// The longest wait for a notification; the end of the store interrupts it.
     private static let longestWait = Duration.seconds(5)
 
-    /// So many notes wait at most to be told; older ones are dropped for newer ones.
+    /// The most notes that wait to be sent; a newer note takes the place of the oldest.
     private static let mostNotes = 1_000
     /// How far back notes are looked for, in seconds: longer than any of their transactions takes.
     private static let span = 30

@@ -2,12 +2,13 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Moves what was asked to go out at a time of day when somebody has set the wall clock: in portions, so that nothing waits for it however
-/// much there is.
+/// Moves what was asked to go out at a time of day when somebody has set the wall clock: in portions, so that nothing
+/// waits for it however much there is.
 ///
-/// How far it has come is kept in `marks`, by the transaction of each portion: any node goes on with what another has begun.
+/// How far it has come is kept in `marks`, by the transaction of each portion: any node goes on with what another has
+/// begun.
 struct ClockShift {
-    /// So many deliveries are looked at by one transaction, and those of the last one's notification.
+    /// The most deliveries that one transaction reads, besides the rest of the last one's notification.
     private static let rowsOfPortion = 5_000
 
     /// The names in `marks`: by how much due times go down, behind which delivery and up to which.
@@ -19,7 +20,8 @@ struct ClockShift {
     /// SQL that says whether a move is not over.
     static let underWaySQL = "EXISTS (SELECT FROM chapar.marks WHERE name = '\(Mark.by)')"
 
-    /// SQL that says of a row of `chapar.nodes` whether the clock can have written its lease as it is now: none is longer than `lease`.
+    /// SQL that says of a row of `chapar.nodes` whether the clock can have written its lease as it is now: none is
+    /// longer than `lease`.
     static func canHaveWrittenSQL(_ lease: Duration) -> String {
         "lease_until <= clock_timestamp() + make_interval(secs => \(lease.inSeconds))"
     }
@@ -30,7 +32,8 @@ struct ClockShift {
     /// Makes one that looks at so many deliveries at a time.
     init(_ core: StoreCore, rows: Int = Self.rowsOfPortion) { (self.core, self.rows) = (core, rows) }
 
-    /// Notes how far the wall clock is ahead from now on, and that what waits is to be moved by the difference, unless another node has.
+    /// Notes how far the wall clock is ahead from now on, and that what waits is to be moved by the difference, unless
+    /// another node has.
     ///
     /// - Returns: False when a former move is not over, which must be before.
     @discardableResult
@@ -109,7 +112,8 @@ struct ClockShift {
         guard let jump = values[Mark.by], let after = values[Mark.after], let upTo = values[Mark.upTo] else {
             return nil
         }
-        // Up to the end of a notification: its own row is changed with its first delivery, and says no more what the others were due at.
+        // Up to the end of a notification: its own row is changed with its first delivery, and says no more what the
+        // others were due at.
         let end = try db.run(
             """
             SELECT greatest(n.id + n.count - 1, w.id) FROM (

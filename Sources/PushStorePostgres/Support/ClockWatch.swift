@@ -2,8 +2,8 @@ internal import PushCore
 
 /// Judges whether the database's clock was set, by readings of it.
 ///
-/// One node alone says so and moves the time of day that all go by (``ClockShift``): a machine that stood still sees the same as when the
-/// database's clock was set. The others wait for that with the clock as they know it.
+/// One node alone says so and moves the time of day that all go by (``ClockShift``): a machine that stood still sees
+/// the same as when the database's clock was set. The others wait for that with the clock as they know it.
 struct ClockWatch {
     /// What to do about a reading.
     enum Verdict: Equatable {

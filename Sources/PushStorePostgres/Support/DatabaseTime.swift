@@ -4,20 +4,21 @@ internal import Synchronization
 
 /// The database's clock, as this node last read it and what has passed since by the machine's monotonic clock.
 ///
-/// The machine's wall clock plays no part: nodes whose clocks differ agree. When somebody sets the database's clock, `now` follows and
-/// `steady` does not.
+/// The machine's wall clock plays no part: nodes whose clocks differ agree. When somebody sets the database's clock,
+/// `now` follows and `steady` does not.
 final class DatabaseTime: TimeSource {
     private struct State {
         var steady = Date()
         var instant = ContinuousClock.now
-        /// The highest steady time that was told since the database was first asked; nil before, when it is this machine's.
+        /// The highest steady time that was told since the database was first asked; nil before, when it is this
+        /// machine's.
         var told: Date?
         /// How far the database's wall clock is ahead of the steady time, in seconds.
         var ahead = 0.0
     }
 
-    /// Rather than for longer the steady time goes back, in seconds: that happens to a node that was started between a step of the
-    /// database's clock and the moment when another node noted it.
+    /// Rather than for longer the steady time goes back, in seconds: that happens to a node that was started between a
+    /// step of the database's clock and the moment when another node noted it.
     private static let longestStandstill = 60.0
 
     private let state = Mutex(State())
@@ -43,7 +44,8 @@ final class DatabaseTime: TimeSource {
 
     func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration, clock: .continuous) }
 
-    /// Takes over what the database said at an instant: its wall clock, and by how much that is ahead of the steady time.
+    /// Takes over what the database said at an instant: its wall clock, and by how much that is ahead of the steady
+    /// time.
     func set(wall: Date, ahead: Double, at instant: ContinuousClock.Instant) {
         state.withLock { state in
             state.steady = wall.addingTimeInterval(-ahead)

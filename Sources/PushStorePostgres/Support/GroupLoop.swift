@@ -10,8 +10,8 @@ protocol GroupRequest: Sendable {
 
 /// Commits what callers ask for: one transaction for all that came while the one before was under way.
 ///
-/// A group that met another transaction, or lacks a partition, is committed once more. When the server refuses what one of several asks for, each is done alone;
-/// not after a timeout, which nobody's request alone is to blame for.
+/// A group that met another transaction, or lacks a partition, is committed once more. When the server refuses what one
+/// of several asks for, each is done alone; not after a timeout, which nobody's request alone is to blame for.
 struct GroupLoop<Request: GroupRequest>: Sendable {
     private static var mostAttempts: Int { 8 }
 

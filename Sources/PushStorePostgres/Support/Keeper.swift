@@ -4,7 +4,8 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Keeps the store going: the partitions of the days to come, the work of nodes that have died, what other nodes have made.
+/// Keeps the store going: the partitions of the days to come, the work of nodes that have died, what other nodes have
+/// made.
 struct Keeper {
     /// Days ahead for which partitions are made.
     private static let daysAhead: Int64 = 2
@@ -106,7 +107,8 @@ struct Keeper {
 
     /// Gives what this node has under former numbers to its present one; whether something is left after the span.
     ///
-    /// It waits for rows that others have locked. Where it fails the rest of the round is done all the same, and the next one goes on with it.
+    /// It waits for rows that others have locked. Where it fails the rest of the round is done all the same, and the
+    /// next one goes on with it.
     private mutating func giveToPresentNumber(within span: Duration) async throws(PostgresError) -> Bool {
         do throws(PostgresError) {
             return try await handOver.run(within: span, core)

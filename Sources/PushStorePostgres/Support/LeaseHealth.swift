@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// Since when a node has renewed its lease without a gap: what it was kept from by an outage of the database, others were kept from as well.
+/// Since when a node has renewed its lease without a gap: what it was kept from by an outage of the database, others
+/// were kept from as well.
 final class LeaseHealth: Sendable {
     /// The clock is read so often at least, however long the lease is.
     private static let longestPause = Duration.seconds(5)
@@ -31,12 +32,14 @@ final class LeaseHealth: Sendable {
     /// The lease could not be renewed, or those of others say nothing before they are renewed.
     func noteGap(at now: ContinuousClock.Instant = .now) { state.withLock { $0.since = now } }
 
-    /// Whether nobody can have taken this node for dead since a moment: it has renewed its lease without a gap, and a moment ago.
+    /// Whether nobody can have taken this node for dead since a moment: it has renewed its lease without a gap, and a
+    /// moment ago.
     func isUnbroken(since moment: ContinuousClock.Instant, at now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { $0.since <= moment && $0.renewed.duration(to: now) < longestGap }
     }
 
-    /// Whether this node may take others for dead: it has renewed its lease for a whole one without a gap, and a moment ago.
+    /// Whether this node may take others for dead: it has renewed its lease for a whole one without a gap, and a moment
+    /// ago.
     var mayJudge: Bool { mayJudge(at: .now) }
 
     func mayJudge(at now: ContinuousClock.Instant) -> Bool {

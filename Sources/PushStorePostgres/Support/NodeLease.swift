@@ -11,7 +11,7 @@ struct NodeLease {
     private static let retryPause = Duration.seconds(1)
     /// A reading of the clock that took longer says too little to judge by.
     private static let longestReading = Duration.milliseconds(500)
-    /// So many leases a node waits for the one that judges a step of the database's clock.
+    /// The number of lease periods that a node waits for another node to handle a step of the database's clock.
     private static let leasesOfPatience = 4
 
     let core: StoreCore
@@ -50,8 +50,8 @@ struct NodeLease {
 
     /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
     ///
-    /// In portions under a lease that is renewed before each, and the place behind the last: where it stops between two, other nodes free
-    /// the rest when the lease is over.
+    /// In portions under a lease that is renewed before each, and the place behind the last: where it stops between
+    /// two, other nodes free the rest when the lease is over.
     func end() async throws(PostgresError) {
         let (options, number, numbers, now) = (core.options, core.nodeNumber, core.ownNumbers, core.now)
         var page: Int64? = 0
@@ -134,10 +134,11 @@ struct NodeLease {
         core.nodeJoined.signal()
     }
 
-    /// Waits, where no node has a lease that the clock can have written as it is now, until each that lives has renewed its own.
+    /// Waits, where no node has a lease that the clock can have written as it is now, until each that lives has renewed
+    /// its own.
     ///
-    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what waits as too old,
-    /// and a lease of before would look like that of a dead node.
+    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what
+    /// waits as too old, and a lease of before would look like that of a dead node.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
@@ -159,7 +160,8 @@ struct NodeLease {
 
     /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
     ///
-    /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is now.
+    /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is
+    /// now.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
             core.ahead = try await core.pulse.session { (db) throws(PostgresError) in
@@ -186,13 +188,15 @@ struct NodeLease {
             )
         }
         let isQuick = before.duration(to: after) < Self.longestReading
-        // Who has a new number knows no better: it has just started, or its own clock may have stood still while it was taken for dead.
+        // Who has a new number knows no better: it has just started, or its own clock may have stood still while it was
+        // taken for dead.
         let isNew = readAs != number
         guard isQuick || isNew else { return }
         readAs = isQuick ? number : nil
         let instant = before + before.duration(to: after) / 2
         let known = time.steady(at: instant).millisecondsSince1970
-        // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new one.
+        // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new
+        // one.
         let apart = wall.subtracting(clamping: known)
         if apart.distance(clamping: core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
         let jump = apart.subtracting(clamping: ahead)

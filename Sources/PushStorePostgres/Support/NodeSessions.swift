@@ -3,9 +3,9 @@ internal import Synchronization
 
 /// The sessions of a node at the server, by which others end what it left when it is taken for dead.
 ///
-/// A process that stands still, or a cut network, leaves transactions that hold locks. The server ends those that wait for their next
-/// statement after a third of a lease (``PostgresConnection``); a statement that is under way goes on. Behind a pooler a session is not
-/// the node's own, so none is noted.
+/// A process that stands still, or a cut network, leaves transactions that hold locks. The server ends those that wait
+/// for their next statement after a third of a lease (``PostgresConnection``); a statement that is under way goes on.
+/// Behind a pooler a session is not the node's own, so none is noted.
 final class NodeSessions: Sendable {
     private let connections = Mutex<[PostgresConnection]>([])
 

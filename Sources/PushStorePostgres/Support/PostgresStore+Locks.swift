@@ -2,11 +2,12 @@ internal import Foundation
 internal import Logging
 public import PushCore
 
-/// What one node at a time may do, such as refreshing a token: a row with an end, which passes any pooler and outlives nobody for long.
+/// What one node at a time may do, such as refreshing a token: a row with an end, which passes any pooler and outlives
+/// nobody for long.
 extension PostgresStore {
     /// Whoever holds a name for longer, in seconds, counts as dead.
     static let longestHold = 60
-    /// So often a name that somebody holds is tried again.
+    /// The pause before a lock that another node holds is tried again.
     private static let pause = Duration.milliseconds(100)
 
     /// Waits until no other node holds the name, holds it while `body` runs, and lets it go.

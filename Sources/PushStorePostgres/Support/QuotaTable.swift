@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// The rows of ``Schema/quotas``, one for each quota that nodes share.
 enum QuotaTable {
-    /// What a transaction begins with: a crash of the server may lose what was reserved last, and a node that disappears in the
-    /// middle of one does not keep the others waiting.
+    /// What a transaction begins with: a crash of the server may lose what was reserved last, and a node that
+    /// disappears in the middle of one does not keep the others waiting.
     static let settings = [
         "SET LOCAL synchronous_commit = off", "SET LOCAL idle_in_transaction_session_timeout = '2s'",
     ]

@@ -2,15 +2,17 @@ internal import PushCore
 
 /// Keeps the server from reading the whole table of the queue each minute while it can remove nothing from it.
 ///
-/// While some session holds an old snapshot, a vacuum must leave what has died since. Autovacuum goes by the number of dead rows alone and
-/// begins another in the next minute; each reads the table, which grows all the while. So after a vacuum that left many, the table's threshold is
-/// raised to a quarter more than it left, and put back after one that left few, or when it has been raised for long enough for another try.
+/// While some session holds an old snapshot, a vacuum must leave what has died since. Autovacuum goes by the number of
+/// dead rows alone and begins another in the next minute; each reads the table, which grows all the while. So after a
+/// vacuum that left many, the table's threshold is raised to a quarter more than it left, and put back after one that
+/// left few, or when it has been raised for long enough for another try.
 ///
-/// The threshold is the table's own setting, so all nodes see the one that is in force, and any of them can put it back.
+/// The threshold is the table's own setting, so all nodes see the one that is in force, and any of them can put it
+/// back.
 enum VacuumPacing {
     /// The threshold when vacuums do remove what is dead, as the schema has it.
     static let usual: Int64 = 5_000
-    /// So many dead rows a moment after a vacuum were left by it: fewer may have died since.
+    /// The number of dead rows, right after a vacuum, from which they count as left by it: fewer may have died since.
     static let many: Int64 = 1_000_000
 
     /// After so long another vacuum is due, however few rows have died: nothing else says that the snapshot is gone.
@@ -34,13 +36,15 @@ enum VacuumPacing {
             return dead < threshold / 2 ? usual : threshold
         }
 
-        /// Whether the threshold is so far off that it should be changed, which makes sessions plan their statements anew.
+        /// Whether the threshold is so far off that it should be changed, which makes sessions plan their statements
+        /// anew.
         var isWrong: Bool {
             wanted == usual ? threshold != usual : wanted.distance(clamping: threshold) > threshold / 10
         }
     }
 
-    /// Looks at the table and sets its threshold where it is wrong; the next look tries again where that would have to wait.
+    /// Looks at the table and sets its threshold where it is wrong; the next look tries again where that would have to
+    /// wait.
     ///
     /// A vacuum counts as one of a moment ago for `span`: a little longer than looks are apart.
     ///

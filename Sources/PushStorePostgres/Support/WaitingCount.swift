@@ -2,7 +2,8 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// About how many deliveries have not ended: those of all nodes as of the last look, and what this node has changed since.
+/// About how many deliveries have not ended: those of all nodes as of the last look, and what this node has changed
+/// since.
 struct WaitingCount: Sendable {
     private var seen: Int64 = 0
     /// What this node has accepted, less what has ended on it.
@@ -18,8 +19,8 @@ struct WaitingCount: Sendable {
 
     /// What it can be when each other node has accepted as much since the last look as this one has.
     ///
-    /// A node that keeps to a bound by this takes no more than its part of the room that it has seen, however long ago that was. So all of
-    /// them together keep to the bound.
+    /// A node that keeps to a bound by this takes no more than its part of the room that it has seen, however long ago
+    /// that was. So all of them together keep to the bound.
     var most: Int64 { known.adding(clamping: max(0, since).multiplied(clamping: nodes.subtracting(clamping: 1))) }
 
     /// Adds what this node has accepted, less what has ended on it.
@@ -32,14 +33,16 @@ struct WaitingCount: Sendable {
     /// Where this node stands when a look begins, for ``note(_:since:)``.
     var mark: Int64 { own }
 
-    /// Notes what a look found; what this node has changed since the look began counts beside it, though the look may have seen it.
+    /// Notes what a look found; what this node has changed since the look began counts beside it, though the look may
+    /// have seen it.
     mutating func note(_ waiting: Int64, since mark: Int64) { (seen, ownWhenSeen) = (max(0, waiting), mark) }
 }
 
 /// Looks how many deliveries have not ended, of all nodes.
 ///
-/// They are counted up to a small bound; else as the server counts what its sessions add and remove. A session tells that once a second,
-/// and an idle one after ten, which is little of a large bound. Near one in between they are counted, too, now and then.
+/// They are counted up to a small bound; else as the server counts what its sessions add and remove. A session tells
+/// that once a second, and an idle one after ten, which is little of a large bound. Near one in between they are
+/// counted, too, now and then.
 struct WaitingEstimate {
     /// Up to this bound of what may wait, each look counts.
     private static let mostCounted = 100_000
@@ -47,7 +50,7 @@ struct WaitingEstimate {
     private static let mostCountedNear = 1_000_000
     /// The longest time that a count may take: the round of ``Keeper`` waits for it.
     private static let longestCount = Duration.milliseconds(500)
-    /// So long the server may take for an estimate of its own.
+    /// The longest time that the server may take for its own estimate.
     private static let longestEstimate = Duration.seconds(5)
 
     let core: StoreCore
@@ -109,9 +112,9 @@ struct WaitingEstimate {
 
     /// How many there are by what the server's sessions say.
     ///
-    /// A session tells what it added once a second at most, so near the bound those of this node are asked to do it now. A server that
-    /// was started again or took over has forgotten all: after a new connection the table is estimated anew. Where that takes too long
-    /// the old estimate must do.
+    /// A session tells what it added once a second at most, so near the bound those of this node are asked to do it
+    /// now. A server that was started again or took over has forgotten all: after a new connection the table is
+    /// estimated anew. Where that takes too long the old estimate must do.
     private func estimate() async throws(PostgresError) -> Int64 {
         if !core.keeper.isNew.load(ordering: .acquiring) {
             for connection in isNearBound ? [core.writer, core.recorder] : [] {

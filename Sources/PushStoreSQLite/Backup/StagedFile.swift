@@ -3,8 +3,8 @@ import PushCore
 
 /// A file under a temporary name beside its place, which it takes in one step once it is whole.
 ///
-/// Only its owner can read it from the first moment on, whatever the umask says. It follows no link, neither when it is made
-/// nor when it takes its place. Nothing of it is left when it is thrown away.
+/// Only its owner can read it from the first moment on, whatever the umask says. It follows no link, neither when it is
+/// made nor when it takes its place. Nothing of it is left when it is thrown away.
 final class StagedFile {
     /// The temporary name.
     let path: String
@@ -53,8 +53,8 @@ final class StagedFile {
 
     /// Waits until the disk has what was written so far.
     ///
-    /// Now and then while much is written: all of it at the end would hold up other programs' writes, the gateway's commits
-    /// among them.
+    /// Now and then while much is written: all of it at the end would hold up other programs' writes, the gateway's
+    /// commits among them.
     func flush() throws(StoreFileError) {
         guard CLibrary.synchronizeContent(of: descriptor) else { throw .failure("cannot write \(path)") }
     }

@@ -4,8 +4,9 @@ import PushQueue
 
 /// Reads every row of a file by the getters that the store itself uses: for copies, before they are called good.
 ///
-/// SQLite's own checks find damaged pages, not values of another type in a page that is whole, and no bytes that this store
-/// packed. Files that are not brought up to date are read too: a column that changed its name is known by both names.
+/// SQLite's own checks find damaged pages, not values of another type in a page that is whole, and no bytes that this
+/// store packed. Files that are not brought up to date are read too: a column that changed its name is known by both
+/// names.
 enum StoreAudit {
     /// The type and the bounds of a column's values.
     enum Kind {

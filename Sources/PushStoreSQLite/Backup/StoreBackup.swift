@@ -4,9 +4,9 @@ import PushCore
 
 /// Copies a store's database to a file of its own, also while a gateway in another process writes to it.
 ///
-/// The copy is one moment of the store, taken by SQLite's online backup under a reading transaction: it blocks no commit, and
-/// what is committed meanwhile does not make it begin again. Memory is bounded by SQLite's page cache. The copy is checked
-/// before it gets its name.
+/// The copy is one moment of the store, taken by SQLite's online backup under a reading transaction: it blocks no
+/// commit, and what is committed meanwhile does not make it begin again. Memory is bounded by SQLite's page cache. The
+/// copy is checked before it gets its name.
 package struct StoreBackup: Sendable {
     /// The store's database.
     package var source: String
@@ -14,14 +14,14 @@ package struct StoreBackup: Sendable {
     package var target: String
     /// Whether a file that has the target's name is replaced.
     package var replaces = false
-    /// So many bytes must stay free where the target is.
+    /// The number of bytes that must stay free on the target's disk.
     package var minimumFreeBytes: Int64 = 0
     /// The copy is given up when the store's write-ahead log has so many bytes.
     ///
     /// What is committed while the copy is made stays in the log, and the gateway takes no new work above
     /// ``SQLiteStoreOptions/largestLogBytes``.
     package var largestLogBytes: Int64 = 384 << 20
-    /// So many pages are copied between two looks at the log and at whether to end.
+    /// The number of pages that are copied before the size of the log and cancellation are checked again.
     var pagesPerStep: CInt = 1_024
 
     /// Makes a backup of `source` in `target`; nothing happens before ``write(progress:isCancelled:)``.
@@ -88,7 +88,8 @@ package struct StoreBackup: Sendable {
         reading.busyMode = .timeout(10)
         let from = try DatabaseQueue(path: source, configuration: reading)
         defer { try? from.close() }
-        // What is half written is thrown away: a crash costs the copy, so nothing of it waits for the disk before its end.
+        // What is half written is thrown away: a crash costs the copy, so nothing of it waits for the disk before its
+        // end.
         var writing = Configuration()
         writing.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = OFF") }
         let to = try DatabaseQueue(path: staged.path, configuration: writing)

@@ -4,8 +4,8 @@ import PushCore
 
 /// Puts a backup in the place of a store's database, while no gateway has it.
 ///
-/// The backup is copied beside the store and checked there; only a good copy takes the place, in one step. What was there
-/// before is kept under another name.
+/// The backup is copied beside the store and checked there; only a good copy takes the place, in one step. What was
+/// there before is kept under another name.
 package struct StoreRestore: Sendable {
     /// What came of it.
     package struct Result: Sendable {
@@ -109,7 +109,8 @@ package struct StoreRestore: Sendable {
             try db.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [StoreSummary.takenName])
             guard expiresWaiting else { return }
             try OpenedStore.writeOutStagedRows(db)
-            // The gateway ends them itself, with their events. Deliveries of one notification go by the row of its number.
+            // The gateway ends them itself, with their events. Deliveries of one notification go by the row of its
+            // number.
             try db.execute(
                 sql: """
                     UPDATE deliveries SET expires = min(expires, coalesce((SELECT value FROM marks WHERE name = 'steady'), 1))
@@ -130,7 +131,8 @@ package struct StoreRestore: Sendable {
             number += 1
             old = "\(target).before-\(stamp)Z-\(number)"
         }
-        // There only when the log could not be folded in: the old file goes on needing it, and the new one must not read it.
+        // There only when the log could not be folded in: the old file goes on needing it, and the new one must not
+        // read it.
         for suffix in ["-wal", "-shm", "-journal"] where access(target + suffix, F_OK) == 0 {
             guard rename(target + suffix, old + suffix) == 0 else { throw .failure("cannot rename \(target)\(suffix)") }
         }

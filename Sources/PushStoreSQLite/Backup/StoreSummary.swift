@@ -22,7 +22,8 @@ package struct StoreSummary: Sendable, Hashable {
     /// The name in the table of small values under which a copy says when it was made.
     static let takenName = "backup.taken"
 
-    /// Checks every page and reads every row of a closed file, and that this version can use its tables; counts what it holds.
+    /// Checks every page and reads every row of a closed file, and that this version can use its tables; counts what it
+    /// holds.
     ///
     /// The file is only read. It must be in SQLite's plain form, as ``StoreBackup`` leaves it, or writable.
     static func verify(_ path: String) throws(StoreFileError) -> StoreSummary {

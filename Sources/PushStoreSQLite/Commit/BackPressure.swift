@@ -23,8 +23,8 @@ final class BackPressure {
     private let longestPause: Duration
     private var held: [Held] = []
 
-    /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty for its
-    /// consumers, and leaves room for what is under way.
+    /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty
+    /// for its consumers, and leaves room for what is under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4
         self.longestPause = longestPause

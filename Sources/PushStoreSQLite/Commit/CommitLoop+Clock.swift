@@ -5,7 +5,7 @@ import PushCore
 extension CommitLoop {
     /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
     private static let smallestJump: Int64 = 1_000
-    /// So often the clocks are noted on disk while something is written anyway, in milliseconds.
+    /// The interval, in milliseconds, at which a commit also saves the clocks.
     private static let saveInterval: Int64 = 10_000
 
     /// How far the wall clock is ahead of the steady one, in milliseconds.

@@ -104,8 +104,8 @@ extension CommitLoop {
         hasRow(entry, stagedRow)
     }
 
-    /// Puts a delivery that had no row into the archive, in the final state that its first attempt or the lack of one led
-    /// to; false when it has a row already.
+    /// Puts a delivery that had no row into the archive, in the final state that its first attempt or the lack of one
+    /// led to; false when it has a row already.
     func archiveEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
         guard entry.stagedRow != nil else { return false }
         try begin()

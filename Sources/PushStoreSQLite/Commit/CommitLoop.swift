@@ -6,27 +6,27 @@ import PushComposition
 /// The one writer of a store: a thread that takes every command that waits into one transaction, commits, answers, and
 /// starts over.
 ///
-/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands commands in
-/// by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
+/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands
+/// commands in by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
 ///
 /// ## How a commit works
 /// 1. ``Inbox/drain(isHurried:remains:until:)`` gives what waits. Under load a small batch waits a moment for more
 ///    (``GroupCommit``); a large one is cut at `rowsPerCommit`, and the rest begins the next.
-/// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next page is
-///    read (`loadWindows`).
-/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what waits in
-///    memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows`` get their rows;
-///    new notifications, which a call that waits for work gets at once.
-/// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases, events
-///    in one row, new flows, the clocks.
+/// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next
+///    page is read (`loadWindows`).
+/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what
+///    waits in memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows``
+///    get their rows; new notifications, which a call that waits for work gets at once.
+/// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases,
+///    events in one row, new flows, the clocks.
 /// 5. `COMMIT`. From here on the work, its events and its claims survive a crash of the process, and with
 ///    `durability: full` a loss of power. Nothing of it was shown before.
-/// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are answered;
-///    answers to new work may wait for their queue to catch up (``BackPressure``).
+/// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are
+///    answered; answers to new work may wait for their queue to catch up (``BackPressure``).
 ///
 /// When a step fails the transaction is rolled back, and with it the claims, which are the one thing that memory shows
-/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be stored
-/// fails alone.
+/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be
+/// stored fails alone.
 final class CommitLoop {
     let core: StoreCore
     let connection: OpaquePointer
@@ -166,8 +166,8 @@ final class CommitLoop {
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
     }
 
-    /// Commits something to a log that was found empty: after a checkpoint SQLite begins it anew, and where something else has cut it goes
-    /// on behind a hole.
+    /// Commits something to a log that was found empty: after a checkpoint SQLite begins it anew, and where something
+    /// else has cut it goes on behind a hole.
     private func tryLog() {
         isTryingLog = true
         if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }

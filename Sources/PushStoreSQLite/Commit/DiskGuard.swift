@@ -2,8 +2,8 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the space that the store's files have and take, and that they are still the files that were opened (``LogWatch``): it looks at
-/// most once a second.
+/// Watches the space that the store's files have and take, and that they are still the files that were opened
+/// (``LogWatch``): it looks at most once a second.
 ///
 /// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
 final class DiskGuard: Sendable {
@@ -126,8 +126,8 @@ final class DiskGuard: Sendable {
         }
     }
 
-    /// Whether the write-ahead log was found empty that was not: after a checkpoint, or cut by something else, which only a commit can
-    /// tell apart.
+    /// Whether the write-ahead log was found empty that was not: after a checkpoint, or cut by something else, which
+    /// only a commit can tell apart.
     func hasEmptyLog(now: Int64) -> Bool { reading(now: now).watch.finding == .empty }
 
     /// The same as of the last look.

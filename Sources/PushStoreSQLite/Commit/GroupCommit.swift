@@ -1,8 +1,8 @@
 import Foundation
 import PushCore
 
-/// Lets small commits grow under load: each costs the same few page writes and one wait for the disk, whether it has two
-/// rows or a hundred.
+/// Lets small commits grow under load: each costs the same few page writes and one wait for the disk, whether it has
+/// two rows or a hundred.
 ///
 /// When the last commit had several rows, more are on their way. So the writer looks into the inbox again after a short
 /// sleep, until nothing more comes, enough is there, or it has waited for as long as the options allow. Used by the

@@ -91,8 +91,8 @@ final class Inbox: Sendable {
 
     /// Everything that waits.
     ///
-    /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and empty
-    /// and nothing that was taken earlier `remains` to be done.
+    /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and
+    /// empty and nothing that was taken earlier `remains` to be done.
     func drain(isHurried: Bool, remains: Bool = false, until deadline: DispatchTime? = nil) -> [StoreCommand]? {
         while true {
             let (commands, isOver) = contents.withLock { contents -> ([StoreCommand], Bool) in

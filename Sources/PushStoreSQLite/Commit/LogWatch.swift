@@ -3,11 +3,12 @@ import PushCore
 
 /// Watches that the write-ahead log is the one that the writer goes on with, by a few bytes of it.
 ///
-/// SQLite notices nothing when something else removes its log, cuts it or writes over it: it goes on in a file without a name, or
-/// behind a hole, and what it commits is gone at the end. ``DiskGuard`` looks once a second.
+/// SQLite notices nothing when something else removes its log, cuts it or writes over it: it goes on in a file without
+/// a name, or behind a hole, and what it commits is gone at the end. ``DiskGuard`` looks once a second.
 ///
-/// A checkpoint leaves a log as it is, makes it shorter (`journal_size_limit`) or empties it (`TRUNCATE`, also another program's); the
-/// next commit begins it anew, with other salts in its header. So an empty log tells nothing until something was committed.
+/// A checkpoint leaves a log as it is, makes it shorter (`journal_size_limit`) or empties it (`TRUNCATE`, also another
+/// program's); the next commit begins it anew, with other salts in its header. So an empty log tells nothing until
+/// something was committed.
 struct LogWatch {
     /// What a look found.
     enum Finding {
@@ -85,7 +86,7 @@ struct LogWatch {
         frame = isFrame ? last : nil
     }
 
-    /// So many bytes at a place; nil unless all of them are there.
+    /// Reads bytes at a place; nil unless all of them are there.
     private static func read(_ descriptor: Int32, _ count: Int, at place: Int64) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: count)
         return pread(descriptor, &bytes, count, off_t(clamping: place)) == count ? bytes : nil

@@ -3,8 +3,8 @@ import PushQueue
 
 /// What a transaction will have done once it is committed, and how to take back what memory already shows of it.
 ///
-/// ``CommitLoop`` fills it while it executes commands, and either applies it after the commit or rolls it back. It is reset
-/// and used again for each transaction, and touches neither the file nor the ``QueueIndex`` by itself.
+/// ``CommitLoop`` fills it while it executes commands, and either applies it after the commit or rolls it back. It is
+/// reset and used again for each transaction, and touches neither the file nor the ``QueueIndex`` by itself.
 struct PendingChanges {
     /// A change of memory that follows the commit, in the order of the rows.
     enum Effect {

@@ -10,9 +10,10 @@ import PushQueue
 /// anything else is done with it, so that every other part of the store knows rows only. What is still here when the
 /// process dies becomes rows when the store opens. Used by the writer's thread only.
 final class StagedRows {
-    /// So many commits may have deliveries without rows at once; the oldest ones get theirs then.
+    /// The most commits whose deliveries have no rows yet; beyond it the oldest get theirs.
     static let most = 64
-    /// So long a delivery may be without a row when expired ones are looked for, in milliseconds: the search knows rows.
+    /// The greatest age, in milliseconds, of a delivery without a row when expired ones are searched for: the search
+    /// reads rows only.
     static let oldest: Int64 = 5_000
 
     /// The number of its row.
@@ -128,8 +129,8 @@ extension Entry {
 
 /// The form of the deliveries in a row of the table `arrivals`.
 ///
-/// Each has its numbers in eight bytes, the lowest byte first, then its texts, each with its length before it in the same
-/// form.
+/// Each has its numbers in eight bytes, the lowest byte first, then its texts, each with its length before it in the
+/// same form.
 enum StagedRowPacking {
     /// A delivery as it is read back.
     struct Delivery: Equatable {

@@ -4,8 +4,8 @@ import GRDB
 
 /// The threads that a store works on, and how they wait.
 ///
-/// A running gateway has ``MachineThreads``. The simulation of Tests/Simulation puts its own in their place, where one thing happens
-/// at a time, in an order that a seed decides.
+/// A running gateway has ``MachineThreads``. The simulation of Tests/Simulation puts its own in their place, where one
+/// thing happens at a time, in an order that a seed decides.
 protocol StoreThreads: Sendable {
     /// Runs the writer, which keeps its thread to its end.
     func startWriter(_ work: @escaping @Sendable () -> Void)

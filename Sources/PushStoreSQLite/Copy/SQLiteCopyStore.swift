@@ -5,16 +5,16 @@ package import PushQueue
 
 /// An embedded store as the source or the target of a copy, with its file's lock.
 ///
-/// It opens as the store itself does: what was staged gets rows, what was claimed counts as possibly sent, and the tables are those of
-/// this version.
+/// It opens as the store itself does: what was staged gets rows, what was claimed counts as possibly sent, and the
+/// tables are those of this version.
 package final class SQLiteCopyStore: CopyStore {
     package let name: String
     private let pool: DatabasePool
     private let ownership: FileOwnership
 
-    /// So many blocks of the archive are a page.
+    /// The number of blocks of the archive that make a page.
     private static let blocksOfPage = 4
-    /// So many commits' events are a page.
+    /// The number of commits whose events make a page.
     private static let eventBlocksOfPage = 100
     /// Stands in front of the number of a block, in keys.
     private static let archive = CopyValue.text("archive")

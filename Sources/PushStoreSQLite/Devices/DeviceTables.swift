@@ -4,8 +4,8 @@ import PushQueue
 
 /// The tables of the device registry, as the commit loop changes them; used by its thread only, within its transaction.
 ///
-/// The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`); this keeps what they lead to. Reads
-/// that change nothing go past it, by ``DeviceReader``.
+/// The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`); this keeps what they lead to.
+/// Reads that change nothing go past it, by ``DeviceReader``.
 final class DeviceTables {
     let reader: DeviceReader
     /// What has changed so far in the call at hand; nil when changes are not recorded.

@@ -331,8 +331,8 @@ extension SQLiteStore: DeviceStore {
 
     /// Hands a change to the writer.
     ///
-    /// New data is refused when the disk is nearly full, or when too much waits to be written; that and what `mayRefuse` also
-    /// when the outbox is full. With an `outbox` time what changes is kept there in the same commit.
+    /// New data is refused when the disk is nearly full, or when too much waits to be written; that and what
+    /// `mayRefuse` also when the outbox is full. With an `outbox` time what changes is kept there in the same commit.
     private func change<Value: Sendable>(
         rows: Int,
         isNew: Bool = false,

@@ -2,8 +2,8 @@ import Synchronization
 
 /// Lets only so many searches through the file read at a time; the others queue up.
 ///
-/// Searches and the look-ups of delivery workers share the connections for reading. With fewer searches at a time than there are
-/// connections a look-up finds a free one.
+/// Searches and the look-ups of delivery workers share the connections for reading. With fewer searches at a time than
+/// there are connections a look-up finds a free one.
 final class ScanGate: Sendable {
     private struct State {
         var free: Int

@@ -10,7 +10,7 @@
 enum EventPacking {
     /// Four bytes that no row of the first form begins with: as a length they would be four gigabytes.
     private static let marker: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF]
-    /// So many equal bytes end a run of different ones.
+    /// The number of equal bytes that ends a run of different ones.
     private static let shortestMatch = 4
 
     static func pack(_ events: [[UInt8]]) -> [UInt8] {

@@ -4,8 +4,8 @@ import PushQueue
 
 /// Changes of devices that are not planned yet, as rows of the table `outbox_changes`.
 ///
-/// ``DeviceTables`` adds to it in the transaction that changes the device; plans remove changes from it. It asks no plugin.
-/// Used by the writer's thread only, within its transaction.
+/// ``DeviceTables`` adds to it in the transaction that changes the device; plans remove changes from it. It asks no
+/// plugin. Used by the writer's thread only, within its transaction.
 final class OutboxChangeTable {
     /// The name under which the planner waits for changes; no backend's.
     static let signal = ""
@@ -36,7 +36,8 @@ final class OutboxChangeTable {
         )
     }
 
-    /// From the first change to the last: they are planned in order, so this is about how many there are, and never less.
+    /// From the first change to the last: they are planned in order, so this is about how many there are, and never
+    /// less.
     static let span = """
         SELECT coalesce((SELECT max(number) FROM outbox_changes) - (SELECT min(number) FROM outbox_changes) + 1, 0)
         """
@@ -96,7 +97,7 @@ final class OutboxChangeTable {
 
 /// Reads changes that are not planned yet.
 enum OutboxReader {
-    /// So many bytes are read at once at most, beyond the first change.
+    /// The most bytes that one read returns, beyond the first change.
     private static let largestRead = 4 << 20
 
     /// The oldest changes, in order.

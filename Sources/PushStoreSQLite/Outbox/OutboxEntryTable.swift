@@ -5,12 +5,13 @@ import PushQueue
 /// The entries of the outbox, as rows of the table `outbox_entries`.
 ///
 /// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it, on the writer's thread only, within its
-/// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more the
-/// more entries wait.
+/// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more
+/// the more entries wait.
 final class OutboxEntryTable {
-    /// So many rows are removed, or made due, in one step.
+    /// The most rows that one step removes or makes due.
     static let largestRemoval = 1_000
-    /// The value of `leased` while nobody has the entry and it waits for as long as the platform asked; 1 is that a worker has it.
+    /// The value of `leased` while nobody has the entry and it waits for as long as the platform asked; 1 is that a
+    /// worker has it.
     private static let waitsAsAsked: Int64 = 2
 
     private let last: SQLStatement
@@ -125,7 +126,8 @@ final class OutboxEntryTable {
 
     /// Leases what is due, and says when the next of the backend is.
     ///
-    /// An entry that cannot be read stays as it is and is passed over: it neither counts in `limit` nor is the next one.
+    /// An entry that cannot be read stays as it is and is passed over: it neither counts in `limit` nor is the next
+    /// one.
     func claim(of backend: String, limit: Int, until end: Int64, now: Int64) throws(StoreError)
         -> (claims: [ClaimedEntry], next: Int64?)
     {
@@ -153,8 +155,8 @@ final class OutboxEntryTable {
 
     /// Writes what became of an entry; false when it is not there any more, or somebody else's.
     ///
-    /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes nothing
-    /// unless the claim's lease is in force (`attempts` and `leased`), an end unless another claim's is.
+    /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes
+    /// nothing unless the claim's lease is in force (`attempts` and `leased`), an end unless another claim's is.
     @discardableResult
     func record(_ result: OutboxResult, now: Int64) throws(StoreError) -> Bool {
         let operation = result.claim.operation
@@ -173,7 +175,8 @@ final class OutboxEntryTable {
         }
     }
 
-    /// Makes some of a backend's entries due that wait for another try; returns their number, ``largestRemoval`` when there may be more.
+    /// Makes some of a backend's entries due that wait for another try; returns their number, ``largestRemoval`` when
+    /// there may be more.
     ///
     /// Those that wait for as long as the platform asked are left.
     func makeRetriesDue(of backend: String, now: Int64) throws(StoreError) -> Int {
@@ -190,7 +193,8 @@ final class OutboxEntryTable {
         return try newest.integer(0)
     }
 
-    /// Removes some of what waits for a backend, up to a number; returns how many, ``largestRemoval`` when there may be more.
+    /// Removes some of what waits for a backend, up to a number; returns how many, ``largestRemoval`` when there may be
+    /// more.
     func remove(of backend: String, device: String?, upTo number: Int64, now: Int64) throws(StoreError) -> Int {
         let statement = device == nil ? ofBackend : ofLine
         statement.bind(1, backend)

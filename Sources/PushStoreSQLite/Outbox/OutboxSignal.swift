@@ -3,8 +3,8 @@ import Synchronization
 
 /// Wakes those who wait for entries of a backend.
 ///
-/// The commit loop signals after each commit that made some claimable. A caller that found none waits with the mark that it took before
-/// the look, so that no signal between the two is missed.
+/// The commit loop signals after each commit that made some claimable. A caller that found none waits with the mark
+/// that it took before the look, so that no signal between the two is missed.
 final class OutboxSignal: Sendable {
     private struct Waiter {
         var backend: String

@@ -4,9 +4,9 @@ import PushQueue
 /// The newest deliveries that ended, gathered in a transaction and written together as blocks.
 ///
 /// A delivery that was accepted alone, sent from memory and answered never gets a row of its own: it goes from
-/// ``StagedRows`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes since
-/// they look alike (``EventPacking``), and is purged as one. What happens to such a delivery later, a receipt of the app's
-/// for instance, gives it a row, which counts before the archive. Used by the writer's thread only.
+/// ``StagedRows`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes
+/// since they look alike (``EventPacking``), and is purged as one. What happens to such a delivery later, a receipt of
+/// the app's for instance, gives it a row, which counts before the archive. Used by the writer's thread only.
 final class Archive {
     /// The most deliveries of a block, since looking at one means reading all.
     private static let largestBlock = 256
@@ -124,8 +124,8 @@ struct ArchivedDelivery: Equatable {
 
     /// The form of a delivery: its numbers, then its texts.
     ///
-    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the delivery before. A token
-    /// of hexadecimal digits takes half of its length.
+    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the delivery before. A
+    /// token of hexadecimal digits takes half of its length.
     static func pack(
         id: Int64,
         flow: Int64,

@@ -4,8 +4,8 @@ import PushQueue
 /// What waits for one backend, and the calls that wait for work.
 ///
 /// It has a flow for each caller and priority. Those of high priority go first, but leave one in ten to the others; the
-/// flows of one priority take turns, so that a million messages of one caller do not delay one of another. Used by the writer's thread
-/// only.
+/// flows of one priority take turns, so that a million messages of one caller do not delay one of another. Used by the
+/// writer's thread only.
 final class BackendQueue {
     /// Deliveries that a flow gives in its turn: enough for a backend that sends many recipients in one request.
     private static let turn = 64

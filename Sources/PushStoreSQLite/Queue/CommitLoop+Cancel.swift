@@ -44,10 +44,11 @@ extension CommitLoop {
         }
     }
 
-    /// Cancels a part of a caller's waiting deliveries: they get rows first, then end; at last the claimed ones are marked.
+    /// Cancels a part of a caller's waiting deliveries: they get rows first, then end; at last the claimed ones are
+    /// marked.
     ///
-    /// No place in the table is kept between parts: ended deliveries have left the indexes that are read here, and deliveries that
-    /// come back to a flow meanwhile are found there.
+    /// No place in the table is kept between parts: ended deliveries have left the indexes that are read here, and
+    /// deliveries that come back to a flow meanwhile are found there.
     func cancel(
         caller: String,
         from place: CallerCancellation.Place,
@@ -206,7 +207,8 @@ extension CommitLoop {
                 due: try rows.integer(1),
                 id: try rows.integer(2)
             )
-            // Also behind a row that cannot be read: else a part of the search full of such rows would begin again at its start.
+            // Also behind a row that cannot be read: else a part of the search full of such rows would begin again at
+            // its start.
             expiryRound.cursor = position
             guard let expires = rows.readable({ (row) throws(StoreError) in try row.moment(3) }, core.status) else {
                 continue

@@ -3,7 +3,7 @@ import PushCore
 
 /// Giving deliveries to those who ask.
 extension CommitLoop {
-    /// So many deliveries are read from disk at most for the calls that wait, whatever they ask for.
+    /// The most deliveries that are read from disk for the calls that wait, however many they ask for.
     private static let largestHandOut = 10_000
 
     /// Reads on from disk where a flow that is asked for work runs low in memory.

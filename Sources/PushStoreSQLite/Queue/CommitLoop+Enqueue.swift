@@ -141,8 +141,8 @@ extension CommitLoop {
         return first.flow
     }
 
-    /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it stays in
-    /// memory; false, and nothing is done, where it is another case.
+    /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it
+    /// stays in memory; false, and nothing is done, where it is another case.
     private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
         let accepted = new.pointee.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
@@ -294,8 +294,8 @@ extension CommitLoop {
         }
     }
 
-    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient, and the same collapse
-    /// id of the same caller.
+    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient, and the same
+    /// collapse id of the same caller.
     func rivals(
         _ collapse: Collapse,
         _ queue: BackendQueue,

@@ -5,11 +5,12 @@ import PushQueue
 extension CommitLoop {
     /// The most rows of each kind that one step looks at.
     private static let stepSize = 1_000
-    /// So many free pages are never given back.
+    /// The number of free pages that the file keeps.
     private static let sparePages: Int64 = 500
-    /// Nor is one in so many of the file's pages: under a steady load the room that a purge makes is taken again at once.
+    /// Nor is one in so many of the file's pages: under a steady load the room that a purge makes is taken again at
+    /// once.
     private static let spareShare: Int64 = 16
-    /// So many pages are given back in one step.
+    /// The number of pages that one step returns to the file system.
     private static let vacuumedPages: Int64 = 256
     /// The most blocks of the archive that one step removes.
     private static let blocks = 100
@@ -60,7 +61,8 @@ extension CommitLoop {
 
     /// Gives free pages back until none is left, a part at a time; returns whether there are more.
     ///
-    /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became free.
+    /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became
+    /// free.
     func clearFreePages() throws(StoreError) -> Bool {
         guard givesPagesBack else { return false }
         // At least an eighth of them, so that this ends although others make pages free meanwhile.
@@ -96,8 +98,8 @@ extension CommitLoop {
 
     /// Removes notifications of which all deliveries ended long ago.
     ///
-    /// Each ended row is looked at once, in the order of the ends: the last one of a notification takes the others along,
-    /// so what is still under way is not looked at again and again.
+    /// Each ended row is looked at once, in the order of the ends: the last one of a notification takes the others
+    /// along, so what is still under way is not looked at again and again.
     private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
         let rows = sql.ended
         rows.bind(1, purged.changed)

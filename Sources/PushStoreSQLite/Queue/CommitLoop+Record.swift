@@ -31,8 +31,8 @@ extension CommitLoop {
         }
     }
 
-    /// Records what came under a lease that is not in force: only that the platform has the message is true whoever says
-    /// so.
+    /// Records what came under a lease that is not in force: only that the platform has the message is true whoever
+    /// says so.
     private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
         guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
             pending.ignored += 1
@@ -112,8 +112,8 @@ extension CommitLoop {
         }
     }
 
-    /// The number of the lease under which a delivery comes back; a new number for a delivery that was not claimed, so that a
-    /// worker that saw it before finds that it has changed.
+    /// The number of the lease under which a delivery comes back; a new number for a delivery that was not claimed, so
+    /// that a worker that saw it before finds that it has changed.
     private func returnNumber(of entry: Entry) -> Int64 { entry.lease?.number ?? queueIndex.makeLease().number }
 
     private func retry(
@@ -162,8 +162,8 @@ extension CommitLoop {
         if let event = resolution.event { pending.events.append(event) }
     }
 
-    /// Ends a delivery that would wait again although a newer one of its caller with its collapse id waits: the newer one
-    /// must not be overtaken by it.
+    /// Ends a delivery that would wait again although a newer one of its caller with its collapse id waits: the newer
+    /// one must not be overtaken by it.
     ///
     /// True when it did.
     private func supersede(

@@ -130,8 +130,8 @@ final class Entry {
 
 /// A claim on the deliveries that one call got.
 ///
-/// It holds until what became of each is recorded, and no longer than the process lives; what is recorded under a lease that
-/// is not in force changes nothing.
+/// It holds until what became of each is recorded, and no longer than the process lives; what is recorded under a lease
+/// that is not in force changes nothing.
 final class Lease {
     /// Its number, larger than that of every lease before it, also before a restart.
     let number: Int64

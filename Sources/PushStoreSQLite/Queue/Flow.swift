@@ -37,7 +37,8 @@ final class Flow {
     @exclusivity(unchecked) private var later = SortedQueue()
     /// The bytes of both.
     private var bytes = 0
-    /// No waiting delivery that is only on disk comes before this, and none in the window after it; nil when there is none.
+    /// No waiting delivery that is only on disk comes before this, and none in the window after it; nil when there is
+    /// none.
     private(set) var frontier: DueKey?
     /// Deliveries that wait, in memory and on disk.
     private(set) var waiting = 0

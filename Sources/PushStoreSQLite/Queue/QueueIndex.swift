@@ -3,8 +3,8 @@ import PushQueue
 
 /// Everything the store knows in memory about waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///
-/// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing itself.
-/// Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
+/// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing
+/// itself. Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
 final class QueueIndex {
     private let budget: Flow.Budget
     private var flowsByNumber: [Int64: Flow] = [:]

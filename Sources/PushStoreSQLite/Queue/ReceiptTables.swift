@@ -2,7 +2,8 @@ import Foundation
 public import PushCore
 public import PushQueue
 
-/// Finds the deliveries that receipts are about, and changes them; used by the writer's thread only, within its transaction.
+/// Finds the deliveries that receipts are about, and changes them; used by the writer's thread only, within its
+/// transaction.
 final class ReceiptTables {
     /// The longest attemptLog that news without a decision is still added to, in bytes.
     private static let longestAttemptLog = 32 << 10
@@ -107,7 +108,8 @@ final class ReceiptTables {
             guard let (stored, attemptLog) = known, entry.isFor(stored) else { continue }
             var found = stored
             if let state = entry.state {
-                // A state never comes back, and two events of one moment may be told in the same words: the state alone decides.
+                // A state never comes back, and two events of one moment may be told in the same words: the state alone
+                // decides.
                 guard found.state.canBecome(state) else { return .repeated(found) }
                 found.state = state
             } else if attemptLog.count > Self.longestAttemptLog || attemptLog.firstRange(of: entry.logEntry) != nil {
@@ -134,7 +136,8 @@ final class ReceiptTables {
         return found
     }
 
-    /// The delivery with its attempt log, if it is really the one: hashes may meet, the platform's id in the log does not lie.
+    /// The delivery with its attempt log, if it is really the one: hashes may meet, the platform's id in the log does
+    /// not lie.
     private func look(
         at id: Int64,
         _ address: ReceiptAddress

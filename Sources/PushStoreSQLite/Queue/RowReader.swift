@@ -5,8 +5,8 @@ import PushQueue
 
 /// Turns stored rows into entries.
 ///
-/// Deliveries of one notification share its content in memory. A row that cannot be read (its file was damaged) stays as it
-/// is and is passed over: one such row must not stop its backend.
+/// Deliveries of one notification share its content in memory. A row that cannot be read (its file was damaged) stays
+/// as it is and is passed over: one such row must not stop its backend.
 struct RowReader {
     private let statements: Statements
     private let queueIndex: QueueIndex

@@ -4,7 +4,8 @@ import PushComposition
 public import PushCore
 public import PushQueue
 
-/// Looks at waiting deliveries without claims: they are read from the file, beside the writer, which writes the decisions alone.
+/// Looks at waiting deliveries without claims: they are read from the file, beside the writer, which writes the
+/// decisions alone.
 extension SQLiteStore {
     /// Looks at deliveries that are due; at the beginning also at those that have no rows yet, from memory.
     public func waitingDeliveries(

@@ -90,7 +90,8 @@ final class SQLStatement {
     /// Ends a statement before its last row.
     func reset() { sqlite3_reset(handle) }
 
-    /// Ends every statement of a connection: after an error some may stand at a row, and would hold their snapshot and bind nothing.
+    /// Ends every statement of a connection: after an error some may stand at a row, and would hold their snapshot and
+    /// bind nothing.
     static func resetAll(_ connection: OpaquePointer) {
         var statement: OpaquePointer?
         while let next = sqlite3_next_stmt(connection, statement) {
@@ -101,9 +102,9 @@ final class SQLStatement {
 
     // MARK: Values of the row at hand
     //
-    // Each getter throws `StoreError.damaged` for a value of another type: SQLite's own would turn it into a number or a text,
-    // and a column of a table takes values of every type.
-    // A statement that is kept must be reset then (``resetAll(_:)``).
+    // Each getter throws `StoreError.damaged` for a value of another type: SQLite's own would turn it into a number or
+    // a text, and a column of a table takes values of every type. A statement that is kept must be reset then
+    // (``resetAll(_:)``).
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
 
@@ -174,7 +175,8 @@ final class SQLStatement {
         }
     }
 
-    /// The value that a closure reads from the row at hand; nil for a damaged row, which is logged once and passed over by the caller.
+    /// The value that a closure reads from the row at hand; nil for a damaged row, which is logged once and passed over
+    /// by the caller.
     func readable<Value>(_ read: (SQLStatement) throws(StoreError) -> Value, _ status: StoreStatus) -> Value? {
         do throws(StoreError) {
             return try read(self)

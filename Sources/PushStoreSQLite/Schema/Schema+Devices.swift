@@ -3,8 +3,8 @@ extension Schema {
     ///
     /// * `devices.number`: the order in which devices were registered first, by which lists are paged.
     /// * `devices.tags`: the tags as lines; `device_tags` has them again, to find devices by one.
-    /// * `device_tokens.hash`: of service and token (``TokenHash``), since an index of whole tokens would be as large as
-    ///   the table.
+    /// * `device_tokens.hash`: of service and token (``TokenHash``), since an index of whole tokens would be as large
+    ///   as the table.
     /// * `device_tokens.as_of` and what follows: the tombstone, null without one.
     ///
     /// Times are milliseconds since 1970.

@@ -1,6 +1,6 @@
 extension Schema {
-    /// The table of entries under the name that the code uses, ``operations`` and ``outbox`` show the former one; so do its indexes
-    /// and what counts its rows.
+    /// The table of entries under the name that the code uses, ``operations`` and ``outbox`` show the former one; so do
+    /// its indexes and what counts its rows.
     ///
     /// * `outbox_entries`: first `operations`. No row is touched.
     /// * `outbox_entries_of_line`: a line is what waits for one device at one backend.
@@ -39,10 +39,10 @@ extension Schema {
     /// Changes of devices that are not planned yet, and how many operations wait at each backend.
     ///
     /// * `outbox_changes.number`: the order of the commits.
-    /// * `outbox_changes.old`, `new`: the device before and after, as JSON, null where there is none; `backend` is set when
-    ///   one backend is to hear of `new` as if it were new.
-    /// * `outbox_changes.operation`: an operation, as JSON, that was asked for behind an older change of its device; then
-    ///   `backend`, `old` and `new` are null.
+    /// * `outbox_changes.old`, `new`: the device before and after, as JSON, null where there is none; `backend` is set
+    ///   when one backend is to hear of `new` as if it were new.
+    /// * `outbox_changes.operation`: an operation, as JSON, that was asked for behind an older change of its device;
+    ///   then `backend`, `old` and `new` are null.
     /// * `outbox_changes.skipped`: the backends that must not hear of the change, as lines.
     /// * `operation_depths`: how many rows of `operations` each backend has.
     /// * `tombstones_since`: finds those that a backend caused lately without a look at all of them.

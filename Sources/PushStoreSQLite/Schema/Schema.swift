@@ -24,7 +24,8 @@ enum Schema {
         return migrator
     }
 
-    /// Brings a file's tables up to date, and tells `report` what is there and how long each step took; of a new file nothing.
+    /// Brings a file's tables up to date, and tells `report` what is there and how long each step took; of a new file
+    /// nothing.
     static func migrate(_ pool: DatabasePool, _ path: String, _ report: (String) -> Void) throws {
         let migrator = migrator
         let (applied, rows) = try pool.writeWithoutTransaction { db in
@@ -155,7 +156,8 @@ enum Schema {
         ALTER TABLE deliveries ADD COLUMN room BLOB;
         """
 
-    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.flow` (first `lane`) is the number of the flow.
+    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.flow` (first `lane`) is the number
+    /// of the flow.
     ///
     /// * `ended`: in the order in which deliveries became final, by which they are purged.
     /// * `moves`: which backend takes what plans give to another that is gone.

@@ -10,10 +10,11 @@ enum SchemaCheck {
         var name: String
     }
 
-    /// Reads the list of steps and `sqlite_master`, and no row of a table of the store: it takes as long for every file.
+    /// Reads the list of steps and `sqlite_master`, and no row of a table of the store: it takes as long for every
+    /// file.
     ///
-    /// A file of an older version is compared with what its own steps make. Nothing is said of a file of a newer version, nor
-    /// of one that no step has touched.
+    /// A file of an older version is compared with what its own steps make. Nothing is said of a file of a newer
+    /// version, nor of one that no step has touched.
     ///
     /// - Throws: `StoreError.damaged`, which names what is missing.
     static func run(_ db: Database) throws {

@@ -7,7 +7,8 @@ package import PushQueue
 package enum StoreMigration {
     /// What an opening would do; nothing is changed, and a gateway may use the file meanwhile.
     ///
-    /// - Throws: `StoreError.newer` when a newer version has been here, `StoreError.failed` when the file cannot be read.
+    /// - Throws: `StoreError.newer` when a newer version has been here, `StoreError.failed` when the file cannot be
+    ///   read.
     package static func plan(_ path: String) throws(StoreError) -> [MigrationStep] {
         let names = Schema.migrator.migrations
         guard FileManager.default.fileExists(atPath: path) else { return names.map { MigrationStep(name: $0) } }

@@ -28,7 +28,8 @@ public enum AuthStrategyConformance {
         public var curable: (status: Int, reason: String?)?
         /// A refusal that no credential mends.
         public var hopeless: (status: Int, reason: String?)
-        /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may be.
+        /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may
+        /// be.
         public var age: @Sendable () async -> Void
         /// How long a thing may take on a slow machine before it counts as never ending.
         public var waitLimit = Duration.seconds(20)

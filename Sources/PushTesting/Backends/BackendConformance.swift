@@ -2,8 +2,9 @@ internal import PushCore
 
 /// What every `PushBackend` promises, as checks that a plugin's tests run against their own simulator.
 ///
-/// Each check gets a fresh subject. Nothing here knows a platform. The checks go by what the backend declares: a form, a token
-/// service or an ability that it does not declare is not asked for, and one that it declares and that does nothing fails.
+/// Each check gets a fresh subject. Nothing here knows a platform. The checks go by what the backend declares: a form,
+/// a token service or an ability that it does not declare is not asked for, and one that it declares and that does
+/// nothing fails.
 ///
 /// ```swift
 /// @Test("It keeps the promises of a backend", arguments: BackendConformance.checks)

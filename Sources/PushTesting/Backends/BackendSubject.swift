@@ -3,12 +3,13 @@ public import PushCore
 extension BackendConformance {
     /// A backend with what the checks need to know about the world behind it.
     ///
-    /// What a platform cannot do is left as it is. What the backend declares must be given: an ability without the means to
-    /// look at it fails its check.
+    /// What a platform cannot do is left as it is. What the backend declares must be given: an ability without the
+    /// means to look at it fails its check.
     public struct Subject: Sendable {
         /// The backend, able to send.
         public var backend: any PushBackend
-        /// The recipient of a number, from 0 to ``largeBatch``: different ones, all of which the platform takes messages for.
+        /// The recipient of a number, from 0 to ``largeBatch``: different ones, all of which the platform takes
+        /// messages for.
         public var recipient: @Sendable (Int) -> Recipient
         /// One recipient for each further form and token service of the audience.
         public var others: [Recipient]
@@ -22,17 +23,18 @@ extension BackendConformance {
         public var taken: (@Sendable () async -> Int)?
         /// How many requests of any kind have reached the platform so far.
         public var requests: (@Sendable () async -> Int)?
-        /// The largest payload in bytes of UTF-8, which `PushBackend.check(_:for:)` must know; nil when the platform has no such limit.
+        /// The largest payload in bytes of UTF-8, which `PushBackend.check(_:for:)` must know; nil when the platform
+        /// has no such limit.
         ///
         /// The kit's texts are ASCII, so that a limit in characters can be given as it is.
         public var payloadLimit: Int?
         /// Whether an acceptance carries an id of the platform's that no other message has.
         ///
-        /// False also where the platform gives one id to a whole request: the backend reports it with each message, receipts find
-        /// theirs by id and token together, and tracking by id cannot tell the messages apart.
+        /// False also where the platform gives one id to a whole request: the backend reports it with each message,
+        /// receipts find theirs by id and token together, and tracking by id cannot tell the messages apart.
         public var givesPlatformIDs: Bool
-        /// Whether the platform takes a message once, however often its id comes: then the kit looks whether the backend gives
-        /// it the same id with every attempt.
+        /// Whether the platform takes a message once, however often its id comes: then the kit looks whether the
+        /// backend gives it the same id with every attempt.
         ///
         /// Nil when nobody has said so, which is shown as a check that was not asked.
         public var takesRepeatsOnce: Bool?

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// A gateway program of one's own as a child process: a test of the whole way in a few lines.
 ///
-/// The program is the one that the test's package builds; it stands beside the test bundle. It gets a configuration in a folder
-/// of its own, listens on a free port of this machine, and is ended with the test.
+/// The program is the one that the test's package builds; it stands beside the test bundle. It gets a configuration in
+/// a folder of its own, listens on a free port of this machine, and is ended with the test.
 ///
 /// ```swift
 /// try await Simulator.run(PagerService()) { simulator in

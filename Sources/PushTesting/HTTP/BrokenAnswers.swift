@@ -1,10 +1,12 @@
 package import PushCore
 internal import Foundation
 
-/// What a broken or hostile service can bring about at the end of a call, drawn from a seed: for tests of whatever reads answers.
+/// What a broken or hostile service can bring about at the end of a call, drawn from a seed: for tests of whatever
+/// reads answers.
 ///
-/// A transport gives an answer or a failure and nothing else, whatever a peer writes; tests of its own see to that. So a reader
-/// that copes with these copes with every peer. Every answer follows from the seed alone, which a failing test should name.
+/// A transport gives an answer or a failure and nothing else, whatever a peer writes; tests of its own see to that. So
+/// a reader that copes with these copes with every peer. Every answer follows from the seed alone, which a failing test
+/// should name.
 package struct BrokenAnswers: Sendable {
     /// The seeds of a test: so many as usual, or what the variable `CHAPAR_FUZZ` asks for (`20000`, `1234...1234`).
     package static func seeds(_ usual: Int) -> ClosedRange<Int> {
@@ -92,7 +94,8 @@ package struct BrokenAnswers: Sendable {
         }
     }
 
-    /// Writes a value; the one at place `left`, counted from here, is left out (`way` 0), doubled (1) or becomes `other`.
+    /// Writes a value; the one at place `left`, counted from here, is left out (`way` 0), doubled (1) or becomes
+    /// `other`.
     private static func text(_ value: JSONValue, _ left: inout Int, _ other: String, _ way: Int) -> String {
         if left == 0, way > 1 {
             left = -1

@@ -1,11 +1,13 @@
 public import PushCore
 internal import Synchronization
 
-/// An HTTP transport without sockets: a closure plays the platform, so that a test reads as the conversation it is about.
+/// An HTTP transport without sockets: a closure plays the platform, so that a test reads as the conversation it is
+/// about.
 ///
-/// It follows the contract of `HTTPPool` where plugins depend on it: policies are asked for header fields when a connection
-/// opens, and for a verdict on every answer that is no success; a retired connection gets no further call. Every call of all
-/// pools is kept in ``calls``. What it does not play (stream limits, deadlines, real failures) belongs on real sockets.
+/// It follows the contract of `HTTPPool` where plugins depend on it: policies are asked for header fields when a
+/// connection opens, and for a verdict on every answer that is no success; a retired connection gets no further call.
+/// Every call of all pools is kept in ``calls``. What it does not play (stream limits, deadlines, real failures)
+/// belongs on real sockets.
 public final class ScriptedTransport: HTTPTransport {
     /// A call as it would have gone out.
     public struct Sent: Sendable {

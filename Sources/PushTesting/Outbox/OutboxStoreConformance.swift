@@ -37,7 +37,8 @@ public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
     /// Runs the check.
     ///
     /// - Parameters:
-    ///   - open: Opens the store under test; the first call of a run must find it empty, a later one the same storage again.
+    ///   - open: Opens the store under test; the first call of a run must find it empty, a later one the same storage
+    ///     again.
     ///   - close: Closes it.
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
     public func run(

@@ -22,7 +22,7 @@ package struct Dice: RandomNumberGenerator {
     /// One of the values, of which there must be some.
     package mutating func pick<Value>(_ values: [Value]) -> Value { values[roll(0...values.count - 1)] }
 
-    /// So many bytes of any value.
+    /// Makes a number of random bytes.
     package mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: roll(0...255)) }
     }
@@ -56,8 +56,8 @@ package struct Dice: RandomNumberGenerator {
         return spoilt
     }
 
-    /// The numbers of cases, in groups that run together: `usual` of them, or what the environment's `CHAPAR_FUZZ` says, which is
-    /// how many (`20000`) or which (`1234...1240`).
+    /// The numbers of cases, in groups that run together: `usual` of them, or what the environment's `CHAPAR_FUZZ`
+    /// says, which is how many (`20000`) or which (`1234...1240`).
     package static func cases(_ usual: Int, together: Int) -> [ClosedRange<Int>] {
         let wish = ProcessInfo.processInfo.environment["CHAPAR_FUZZ"] ?? ""
         let ends = wish.split(separator: ".").compactMap { Int($0) }

@@ -2,7 +2,8 @@ public import PushCore
 
 /// What every `TokenProvider` promises, as checks that a plugin's tests run.
 ///
-/// A provider and one text that is no token are enough to begin; what else to give is said by each check that was not asked.
+/// A provider and one text that is no token are enough to begin; what else to give is said by each check that was not
+/// asked.
 ///
 /// ```swift
 /// @Test("It keeps the promises of a token provider", arguments: TokenProviderConformance.checks)

@@ -5,8 +5,8 @@ import Synchronization
 
 /// The fuzz binary: `ChaparFuzz --target=NAME [options of libFuzzer] [folders or files]`.
 ///
-/// libFuzzer draws inputs by what they reach in the code, and hands each to ``read(_:_:)``. A trap, a finding of the address
-/// sanitizer or a thrown error ends the process; the input is kept in a file then.
+/// libFuzzer draws inputs by what they reach in the code, and hands each to ``read(_:_:)``. A trap, a finding of the
+/// address sanitizer or a thrown error ends the process; the input is kept in a file then.
 @main
 enum ChaparFuzz {
     private static let reader = Mutex<FuzzTarget.Read?>(nil)
@@ -53,7 +53,8 @@ enum ChaparFuzz {
     }
 }
 
-/// Runs a task on the thread that waits for it: to hand each input to another thread and back takes longer than to read it.
+/// Runs a task on the thread that waits for it: to hand each input to another thread and back takes longer than to read
+/// it.
 private final class CallingThread: TaskExecutor {
     private let jobs = Mutex<[UnownedJob]>([])
     private let isOver = Mutex(false)

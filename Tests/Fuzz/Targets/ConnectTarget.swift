@@ -4,7 +4,8 @@ import PushCore
 import PushHTTP
 
 extension FuzzTarget {
-    /// A proxy's answer to `CONNECT`: one verdict, the same however the bytes are cut, and nothing lost behind the head.
+    /// A proxy's answer to `CONNECT`: one verdict, the same however the bytes are cut, and nothing lost behind the
+    /// head.
     static let connect = FuzzTarget("connect") { bytes in
         let whole = try tunnel(bytes, by: max(1, bytes.count))
         for size in [1, 7] {

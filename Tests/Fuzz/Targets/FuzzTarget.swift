@@ -1,5 +1,5 @@
-/// A reader of foreign bytes, tried with bytes that somebody else chose: for the fuzz binary, and for the test that replays
-/// the corpora.
+/// A reader of foreign bytes, tried with bytes that somebody else chose: for the fuzz binary, and for the test that
+/// replays the corpora.
 ///
 /// It must take any bytes, without ending the process, and throws where a property of the reader does not hold.
 package struct FuzzTarget: Sendable {

@@ -12,7 +12,8 @@ import PushService
 import PushTesting
 import Synchronization
 
-/// What platforms answer: every message gets one outcome that can be stored, shown and counted, and every other call ends.
+/// What platforms answer: every message gets one outcome that can be stored, shown and counted, and every other call
+/// ends.
 ///
 /// An input is a list of answers, given in turn; when they have run out, connections are lost. An answer is written as
 ///
@@ -21,7 +22,8 @@ import Synchronization
 ///
 ///     {"reason":"TooManyRequests"}
 ///
-/// with `----` on a line of its own between two, and a word for a failure (`lost`, `refused`, `deadline`) as the first line.
+/// with `----` on a line of its own between two, and a word for a failure (`lost`, `refused`, `deadline`) as the first
+/// line.
 enum PlatformAnswers {
     /// One for each platform.
     static let targets = [

@@ -22,7 +22,8 @@ extension FuzzTarget {
         )
     }
 
-    /// Cursors and ids of the API: every number survives, so does every text but for its case, and a store bears all of them.
+    /// Cursors and ids of the API: every number survives, so does every text but for its case, and a store bears all of
+    /// them.
     static let cursor = FuzzTarget.prepared("cursor") { body in
         let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-fuzz-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

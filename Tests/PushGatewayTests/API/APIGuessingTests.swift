@@ -8,10 +8,11 @@ import Testing
 
 @testable import PushGateway
 
-/// A caller that guesses keys learns nothing beyond the limit, on any route; other callers behind the same address go on.
+/// A caller that guesses keys learns nothing beyond the limit, on any route; other callers behind the same address go
+/// on.
 @Suite("Guessing keys", .timeLimit(.minutes(1)))
 struct APIGuessingTests {
-    /// So many wrong attempts go at once.
+    /// The number of wrong attempts that are sent at once.
     private static let burst = 200
 
     private func guess(_ harness: APIHarness, _ path: String = "/v1/backends", times: Int = burst) async throws {

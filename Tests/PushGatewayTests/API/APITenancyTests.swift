@@ -11,10 +11,11 @@ import Testing
 
 @testable import PushGateway
 
-/// Every route of the table is tried with keys that must learn nothing from it: of another app, for another backend, of another caller.
+/// Every route of the table is tried with keys that must learn nothing from it: of another app, for another backend, of
+/// another caller.
 ///
-/// A foreign name gets word for word the answer of a name that never existed; no answer holds a foreign name that the request
-/// did not hold; no foreign platform is called.
+/// A foreign name gets word for word the answer of a name that never existed; no answer holds a foreign name that the
+/// request did not hold; no foreign platform is called.
 @Suite("What a key reaches", .timeLimit(.minutes(2)))
 struct APITenancyTests {
     private static let kiosk = AppName(rawValue: "kiosk-shop")
@@ -264,7 +265,8 @@ struct APITenancyTests {
         if stranger.secrets.contains("zq-world") {
             #expect(other?.userName == "visitor" && other?.tags == [], "\(name)")
         }
-        // A change of the registry goes to every platform of the app; a request that asks a platform goes to the key's alone.
+        // A change of the registry goes to every platform of the app; a request that asks a platform goes to the key's
+        // alone.
         for app in [Self.kiosk, Self.agora] {
             for entry in try await rig.harness.devices.entries(ofDevice: app.key("phone"), limit: 100) {
                 let isAsked =

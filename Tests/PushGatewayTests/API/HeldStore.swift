@@ -6,7 +6,8 @@ import Synchronization
 
 /// The whole store in memory, of which a test holds acceptances or makes them fail, and reads what was accepted.
 ///
-/// Work for one key at a time, as in the stores on disk. The test's clock stands still, so that it waits by the process's own.
+/// Work for one key at a time, as in the stores on disk. The test's clock stands still, so that it waits by the
+/// process's own.
 final class HeldStore: NotificationStore {
     private struct Contents {
         var accepted: [NewNotification] = []

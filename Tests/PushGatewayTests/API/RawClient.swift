@@ -57,8 +57,8 @@ struct RawClient {
         var all: (text: String, isInOrder: Bool) { state.withLock { (String(buffer: $0.bytes), $0.isInOrder) } }
     }
 
-    /// Writes while everything that comes is read, until the server ends the connection or `write` throws; gives what came,
-    /// and whether the end was in order.
+    /// Writes while everything that comes is read, until the server ends the connection or `write` throws; gives what
+    /// came, and whether the end was in order.
     static func converse(
         _ port: Int,
         from source: String? = nil,
@@ -100,7 +100,7 @@ struct RawClient {
         }
     }
 
-    /// So many bytes.
+    /// Reads a number of bytes.
     func read(count: Int) async throws -> String {
         while inbound.text.utf8.count < count {
             guard let part = try await inbound.iterator.next() else { throw Ended() }

@@ -2,14 +2,16 @@ import Foundation
 
 /// The requests of ``APITenancyTests`` to each route: the expectation table, in which no route may be missing.
 ///
-/// Paths and bodies have placeholders for names that belong to one key: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a route, `$NOTE` a
-/// notification and `$KEY` the name of a key. Each request is right, so that the owner of the names is not refused for its form.
+/// Paths and bodies have placeholders for names that belong to one key: `$BACKEND` a backend, `$APP` an app, `$ROUTE` a
+/// route, `$NOTE` a notification and `$KEY` the name of a key. Each request is right, so that the owner of the names is
+/// not refused for its form.
 struct TenancyRequests {
     /// One request of a route.
     struct Call {
         var path: String
         var body: String?
-        /// Whether a notification that another key of the same app sent may be meant: an app reports what its server sent.
+        /// Whether a notification that another key of the same app sent may be meant: an app reports what its server
+        /// sent.
         var isSharedWithinApp = false
     }
 

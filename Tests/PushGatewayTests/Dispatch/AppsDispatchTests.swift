@@ -8,7 +8,8 @@ import Testing
 
 @testable import PushGateway
 
-/// Two apps with a user, a device id and even a token in common: what one's platform says never touches the other's token.
+/// Two apps with a user, a device id and even a token in common: what one's platform says never touches the other's
+/// token.
 @Suite("What a platform says of one app's token", .timeLimit(.minutes(1)))
 struct AppsDispatchTests {
     enum Answer: String, CaseIterable, CustomTestStringConvertible {

@@ -232,7 +232,8 @@ final class DispatcherRig: Sendable {
 
     /// Moves the clock until a run has ended.
     ///
-    /// When it does not end in time, `release` frees the plugins that it waits for, so that the test ends too, with an error.
+    /// When it does not end in time, `release` frees the plugins that it waits for, so that the test ends too, with an
+    /// error.
     func untilEnd(
         of running: Task<Void, any Error>,
         sourceLine: Int = #line,

@@ -122,7 +122,8 @@ struct DispatcherTests {
         }
     }
 
-    /// A platform that stands still for one message gives the others back within 2 s: see `StrayAnswerTests` for the rows.
+    /// A platform that stands still for one message gives the others back within 2 s: see `StrayAnswerTests` for the
+    /// rows.
     @Test(
         "One odd answer among a thousand stops no other message for longer than 2 s",
         arguments: [Refusal.Advice.slowBackend(after: nil), .parkBackend]

@@ -9,7 +9,8 @@ import Testing
 
 @testable import PushGateway
 
-/// What a platform asked for, an open breaker, the quota and what is under way survive a reload; the first three a restart.
+/// What a platform asked for, an open breaker, the quota and what is under way survive a reload; the first three a
+/// restart.
 @Suite("The flow control of a backend", .timeLimit(.minutes(2)))
 struct FlowControlTests {
     static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))

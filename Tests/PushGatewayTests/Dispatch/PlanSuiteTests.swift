@@ -100,7 +100,8 @@ struct PlanSuiteTests {
             let claimed = depths.reduce(0) { $0 + $1.claimed }
             let waiting = depths.reduce(0) { $0 + ($1.oldestDue == nil ? 0 : $1.waiting) }
             if claimed > 0 || waiting != due { (due, dueSince) = (waiting, .now) }
-            // What became due right after a stopped worker had looked for what goes on to another backend waits for its next look.
+            // What became due right after a stopped worker had looked for what goes on to another backend waits for its
+            // next look.
             if claimed > 0 || due > 0 && dueSince.duration(to: .now) < .seconds(2) {
                 await Task.yield()
                 continue

@@ -8,8 +8,8 @@ import Testing
 
 /// Whether `docs/States.md` shows the tables that the code goes by.
 ///
-/// A table stands between `<!-- table NAME -->` and `<!-- end -->`. With CHAPAR_WRITE_DOCS in the environment the test writes
-/// what belongs there instead of comparing.
+/// A table stands between `<!-- table NAME -->` and `<!-- end -->`. With CHAPAR_WRITE_DOCS in the environment the test
+/// writes what belongs there instead of comparing.
 @Suite("The documented tables of states")
 struct StateTablesDocumentTests {
     static let file = URL(filePath: #filePath).appending(path: "../../../../docs/States.md").standardizedFileURL

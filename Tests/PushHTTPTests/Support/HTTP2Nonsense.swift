@@ -52,7 +52,8 @@ struct HTTP2Composer {
     let numbers: [Int32: Int]
     /// Whether an answer's fields may come in two frames.
     ///
-    /// libnghttp2 counts each read of a CONTINUATION frame's head against its limit of 8, so not for bytes that come one by one.
+    /// libnghttp2 counts each read of a CONTINUATION frame's head against its limit of 8, so not for bytes that come
+    /// one by one.
     var splitsFields = true
 
     /// An answer to one request, in as many frames as chance wants.

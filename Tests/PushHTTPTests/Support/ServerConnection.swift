@@ -5,8 +5,8 @@ import Synchronization
 
 /// One connection of a scripted server: frames by hand, only the header decoder is the library's.
 ///
-/// Sendable without proof by the compiler: everything runs on the server's one event loop, but for what tests read, which is
-/// in `seen`.
+/// Sendable without proof by the compiler: everything runs on the server's one event loop, but for what tests read,
+/// which is in `seen`.
 final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

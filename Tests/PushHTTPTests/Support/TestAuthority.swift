@@ -5,7 +5,8 @@ import X509
 
 @testable import PushHTTP
 
-/// A certificate authority for one test run: what it signs is valid for 127.0.0.1 and `localhost` unless told otherwise.
+/// A certificate authority for one test run: what it signs is valid for 127.0.0.1 and `localhost` unless told
+/// otherwise.
 struct TestAuthority: Sendable {
     /// A certificate and its key, PEM.
     struct Identity: Sendable {

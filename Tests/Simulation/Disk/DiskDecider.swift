@@ -1,8 +1,10 @@
-/// What a ``SimulatedDisk`` asks whoever drives the simulation: which calls fail, what a crash loses, randomness and time.
+/// What a ``SimulatedDisk`` asks whoever drives the simulation: which calls fail, what a crash loses, randomness and
+/// time.
 ///
-/// Every method is called on the thread that uses SQLite, with no lock of the disk held, so that an answer may look at the
-/// disk, and ``pause(_:_:)`` and ``sleep(microseconds:)`` may block the thread while others run. All but ``random()`` have
-/// a default, with which nothing ever fails, and a power failure loses everything that was not synced.
+/// Every method is called on the thread that uses SQLite, with no lock of the disk held, so that an answer may look at
+/// the disk, and ``pause(_:_:)`` and ``sleep(microseconds:)`` may block the thread while others run. All but
+/// ``random()`` have a default, with which nothing ever fails, and a power failure loses everything that was not
+/// synced.
 public protocol DiskDecider: Sendable {
     /// What becomes of a call that changes the disk; asked before each.
     func answer(_ call: DiskCall) -> DiskAnswer
@@ -13,12 +15,14 @@ public protocol DiskDecider: Sendable {
     /// also for a sync that fails and forgets (``DiskAnswer/forget``).
     func fate(of change: UnsyncedChange) -> ChangeFate
 
-    /// How many creations and deletions, of so many since the last sync of the folder, a power failure leaves in effect.
+    /// How many creations and deletions, of so many since the last sync of the folder, a power failure leaves in
+    /// effect.
     ///
     /// They reach the disk in their order, as in a journalling file system: the first ones stay, the others are undone.
     func keptEntries(of count: Int) -> Int
 
-    /// A random number, from the simulation's seed; SQLite waits for it with a lock of its own held, so it must not block.
+    /// A random number, from the simulation's seed; SQLite waits for it with a lock of its own held, so it must not
+    /// block.
     func random() -> UInt64
 
     /// The time of day, in milliseconds since 1970.
@@ -91,9 +95,9 @@ public enum DiskAnswer: Hashable, Sendable {
     case full(written: Int)
     /// For a sync: it fails, and what was written since the last one counts as clean from now on.
     ///
-    /// Reads go on seeing it, but no later sync makes it durable unless it is written again, as in Linux's page cache after
-    /// an error of the device. What of it reached the disk is asked by ``DiskDecider/fate(of:)``. For other calls it is
-    /// ``fail(written:)`` with nothing written.
+    /// Reads go on seeing it, but no later sync makes it durable unless it is written again, as in Linux's page cache
+    /// after an error of the device. What of it reached the disk is asked by ``DiskDecider/fate(of:)``. For other calls
+    /// it is ``fail(written:)`` with nothing written.
     case forget
     /// It succeeds, and nothing is done: a sync by a device that lies.
     case ignore
@@ -129,8 +133,8 @@ public struct UnsyncedChange: Hashable, Sendable {
 
 /// What a power failure leaves of a write.
 ///
-/// Bytes outside the write are never touched (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`). A truncation is either kept or dropped:
-/// every other fate drops it.
+/// Bytes outside the write are never touched (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`). A truncation is either kept or
+/// dropped: every other fate drops it.
 public enum ChangeFate: Hashable, Sendable {
     /// All of it.
     case kept

@@ -2,8 +2,8 @@ import GRDBSQLite
 
 /// All that a disk holds, as a value that one lock guards: files, the folder that names them, and the open handles.
 ///
-/// Nothing here asks or waits; ``SimulatedDisk`` does, between the calls. What a call may touch outside is the memory that
-/// SQLite hands over with it.
+/// Nothing here asks or waits; ``SimulatedDisk`` does, between the calls. What a call may touch outside is the memory
+/// that SQLite hands over with it.
 struct DiskState {
     /// What `xOpen` gave to a connection.
     struct Handle {
@@ -272,7 +272,8 @@ struct DiskState {
 
     // MARK: The end
 
-    /// Ends everything that is open, and returns how many entries of the folder are not durable; nil when it is down already.
+    /// Ends everything that is open, and returns how many entries of the folder are not durable; nil when it is down
+    /// already.
     mutating func stop(_ kind: CrashKind) -> Int? {
         guard !isDown else { return nil }
         isDown = true

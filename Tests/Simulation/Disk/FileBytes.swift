@@ -2,8 +2,8 @@ import Glibc
 
 /// The bytes of a file, in one piece of memory that grows.
 ///
-/// Its capacity is a whole number of words, and bytes between `count` and the end of the last word are zero, so that a hash
-/// can go word by word.
+/// Its capacity is a whole number of words, and bytes between `count` and the end of the last word are zero, so that a
+/// hash can go word by word.
 final class FileBytes {
     private(set) var count = 0
     private var base: UnsafeMutableRawPointer?

@@ -1,11 +1,11 @@
 import GRDBSQLite
 import Synchronization
 
-/// A disk in memory on which SQLite keeps its files, and which fails as disks do: writes that end early, syncs that fail,
-/// no room, and crashes between any two writes, after which only what the file system promised is there.
+/// A disk in memory on which SQLite keeps its files, and which fails as disks do: writes that end early, syncs that
+/// fail, no room, and crashes between any two writes, after which only what the file system promised is there.
 ///
-/// While it is registered, each file whose path is in ``folder`` lives here; every other path goes to the file system that
-/// SQLite has without it. A ``DiskDecider`` is asked what each call that changes something comes to.
+/// While it is registered, each file whose path is in ``folder`` lives here; every other path goes to the file system
+/// that SQLite has without it. A ``DiskDecider`` is asked what each call that changes something comes to.
 ///
 ///     let disk = SimulatedDisk(folder: "/simulated/7", decider: world)
 ///     disk.register()
@@ -17,38 +17,41 @@ import Synchronization
 ///     disk.unregister()
 ///
 /// ## What is modelled
-/// * **Files**: for each what reads see, what is surely on the disk, and each write and truncation in between. A sync that
-///   succeeds makes all of them durable. At a power failure each comes to what ``DiskDecider/fate(of:)`` says, in any
-///   combination: kept, dropped, torn at sectors of 512 bytes, a longer file with zeros, noise. Bytes next to a write are
-///   never touched. What is synced is safe.
+/// * **Files**: for each what reads see, what is surely on the disk, and each write and truncation in between. A sync
+///   that succeeds makes all of them durable. At a power failure each comes to what ``DiskDecider/fate(of:)`` says, in
+///   any combination: kept, dropped, torn at sectors of 512 bytes, a longer file with zeros, noise. Bytes next to a
+///   write are never touched. What is synced is safe.
 /// * **A sync that fails** leaves all to be synced again (``DiskAnswer/fail(written:)``), or forgets it
-///   (``DiskAnswer/forget``), as Linux does since the errors of writing back are told once. Forgotten is what was written,
-///   byte by byte; a real page cache would write a whole page of 4 KiB anew once one byte of it changes.
-/// * **The folder**: creations and deletions reach the disk in their order, at the latest with a sync of the folder, and a
-///   sync of a file does not imply one, as POSIX has it (ext4, XFS and Btrfs promise more). SQLite syncs the folder with
-///   the first sync of each journal or log that it opened, and with deletions that ask for it.
-/// * **The end of a process**: all handles are dead, and their calls fail and change nothing; locks and shared memory are
-///   gone; what was written stays, also what was not synced, which a later power failure may still lose. Until
+///   (``DiskAnswer/forget``), as Linux does since the errors of writing back are told once. Forgotten is what was
+///   written, byte by byte; a real page cache would write a whole page of 4 KiB anew once one byte of it changes.
+/// * **The folder**: creations and deletions reach the disk in their order, at the latest with a sync of the folder,
+///   and a sync of a file does not imply one, as POSIX has it (ext4, XFS and Btrfs promise more). SQLite syncs the
+///   folder with the first sync of each journal or log that it opened, and with deletions that ask for it.
+/// * **The end of a process**: all handles are dead, and their calls fail and change nothing; locks and shared memory
+///   are gone; what was written stays, also what was not synced, which a later power failure may still lose. Until
 ///   ``restart()`` nothing can be opened: a dead process opens no more connections. Whoever restarts must have closed
 ///   what the dead one had, since a pool that still lives would open new ones.
-/// * **Locks**: SQLite's five levels between the handles of this process, the wal-index with its locks, and a handle that
-///   was opened for reading cannot lock for writing.
-/// * **Room**: a budget for all files together, temporary ones included. A write beyond it is done as far as it fits, then
-///   fails with `SQLITE_FULL`. Holes take room, shared memory takes none.
+/// * **Locks**: SQLite's five levels between the handles of this process, the wal-index with its locks, and a handle
+///   that was opened for reading cannot lock for writing.
+/// * **Room**: a budget for all files together, temporary ones included. A write beyond it is done as far as it fits,
+///   then fails with `SQLITE_FULL`. Holes take room, shared memory takes none.
 /// * **Randomness and time** of SQLite come from the decider of the disk that was registered last. `register()` makes
 ///   SQLite forget what its generator had drawn, so that salts of logs and the like are the same in each run.
 ///
 /// ## What is not
 /// * Reads do not fail, and bits do not rot. Opening fails only between a crash and the restart.
-/// * Nothing reaches the disk by itself before a crash: what is not synced can be lost, however long ago it was written.
+/// * Nothing reaches the disk by itself before a crash: what is not synced can be lost, however long ago it was
+///   written.
 /// * Folders, links, renames, permissions, memory-mapped files, locks between processes.
-/// * What a program does past SQLite. `SQLiteStore` makes its file and a lock file itself, so its folder must be real; a
-///   database that is opened and is there outside only is taken to be here, empty. It also looks at the length of the log
-///   by `stat`, which finds none, and so does GRDB, whose pools therefore begin each time with a transaction of their own.
+/// * What a program does past SQLite. `SQLiteStore` makes its file and a lock file itself, so its folder must be real;
+///   a database that is opened and is there outside only is taken to be here, empty. It also looks at the length of the
+///   log by `stat`, which finds none, and so does GRDB, whose pools therefore begin each time with a transaction of
+///   their own.
 ///
 /// ## Threads
-/// One lock guards the state, so any thread may call. No lock of the disk is held while the decider is asked. In a simulation that runs
-/// one thread at a time the order of calls, and with it all that happens here, follows from the decider alone.
+/// One lock guards the state, so any thread may call. No lock of the disk is held while the decider is asked. In a
+/// simulation that runs one thread at a time the order of calls, and with it all that happens here, follows from the
+/// decider alone.
 public final class SimulatedDisk: Sendable {
     /// The folder that is simulated, without a slash at its end.
     ///

@@ -7,7 +7,8 @@ import PushCore
 
 @testable import PushGateway
 
-/// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does not read.
+/// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does
+/// not read.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class ClientConnection: @unchecked Sendable {

@@ -9,8 +9,8 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
     enum Fault: Int, CaseIterable {
         case shortWrites
         case failingSyncs
-        /// A sync that fails and counts as done from then on, as Linux does it. The store survives it together with a loss of power
-        /// since it starts a new log when it opens.
+        /// A sync that fails and counts as done from then on, as Linux does it. The store survives it together with a
+        /// loss of power since it starts a new log when it opens.
         case forgettingSyncs
         case full
     }

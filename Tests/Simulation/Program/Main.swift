@@ -1,8 +1,8 @@
 import Foundation
 import SimulationHooks
 
-/// The program behind `Tests/Simulation/run`, which calls it with as few seeds as a process bears: the objects of each incarnation that
-/// crashed stay in memory.
+/// The program behind `Tests/Simulation/run`, which calls it with as few seeds as a process bears: the objects of each
+/// incarnation that crashed stay in memory.
 ///
 ///     ChaparSimulation seeds FIRST LAST     runs seeds, a line of JSON for each
 ///     ChaparSimulation replay FILE [trace] [BEND]  runs a script, or a seed's; bent, it must fail, see ``Run/Bend``

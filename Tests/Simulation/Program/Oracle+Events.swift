@@ -110,7 +110,8 @@ extension Oracle {
         return submissions.indices.contains(serial) ? (serial, index) : nil
     }
 
-    /// Whether the gateway has told that the platform which reports accepted a delivery, which may have gone on to another one.
+    /// Whether the gateway has told that the platform which reports accepted a delivery, which may have gone on to
+    /// another one.
     func isAccepted(_ key: String) -> Bool {
         guard let (serial, index) = delivery(key) else { return false }
         return submissions[serial].reportable.contains(index)

@@ -22,7 +22,8 @@ extension Oracle {
         interrupted.contains(key) || world.platforms.contains { $0.interrupted.contains(key) }
     }
 
-    /// The latency of an urgent message is bounded, and others do not overtake it, as long as nothing disturbs the gateway.
+    /// The latency of an urgent message is bounded, and others do not overtake it, as long as nothing disturbs the
+    /// gateway.
     private func judgeLatency(_ message: Submission, _ key: String, _ offered: [Int64], _ world: World) {
         guard message.isUrgent, !message.isScheduled, message.cancelled == nil, message.erasedAt == nil,
             let first = offered.min(),
@@ -75,7 +76,8 @@ extension Oracle {
         fail("\(key) counts as \(state), and \(holders.map(\.name)) has it")
     }
 
-    /// What a platform has refused for good does not come back to it, if nothing kept the gateway from writing that down.
+    /// What a platform has refused for good does not come back to it, if nothing kept the gateway from writing that
+    /// down.
     private func judgeRefusals(_ key: String, _ world: World) {
         for platform in world.platforms {
             guard let refused = platform.refused[key], let again = platform.offered[key]?.first(where: { $0 > refused })
@@ -87,7 +89,8 @@ extension Oracle {
         }
     }
 
-    /// Nothing is sent to a user who was erased, but for what is claimed already: that is handed over within the moment.
+    /// Nothing is sent to a user who was erased, but for what is claimed already: that is handed over within the
+    /// moment.
     private func judgeErasure(_ message: Submission, _ key: String, _ offered: [Int64]) {
         guard let erasedAt = message.erasedAt else { return }
         let later = offered.filter { $0 > erasedAt }

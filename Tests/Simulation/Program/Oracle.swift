@@ -3,9 +3,11 @@ import NIOCore
 import PushCore
 import PushComposition
 
-/// The model that judges a run by what clients submitted, how they were answered and what the stream of events reported.
+/// The model that judges a run by what clients submitted, how they were answered and what the stream of events
+/// reported.
 ///
-/// It holds the contract of the gateway, and nothing of the implementation. ``Oracle/judge(_:)`` has the verdict on each delivery.
+/// It holds the contract of the gateway, and nothing of the implementation. ``Oracle/judge(_:)`` has the verdict on
+/// each delivery.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class Oracle: @unchecked Sendable {
@@ -46,7 +48,8 @@ final class Oracle: @unchecked Sendable {
     private(set) var failure: String?
     private(set) var reached: Set<Coverage> = []
     private(set) var faults: [Fault: Int] = [:]
-    /// Times at which something happened that may delay any message: a crash, a shutdown, a reload, a fault of the disk.
+    /// Times at which something happened that may delay any message: a crash, a shutdown, a reload, a fault of the
+    /// disk.
     private(set) var disturbances: [Int64] = []
     /// Deliveries that may have been claimed when the gateway stopped: they were due, by the events.
     private(set) var interrupted: Set<String> = []

@@ -67,7 +67,8 @@ extension Run {
         )
     }
 
-    /// Posts a message; one for a device goes to its token if that is wanted, which an erasure of the user has to find as well.
+    /// Posts a message; one for a device goes to its token if that is wanted, which an erasure of the user has to find
+    /// as well.
     func post(_ recipients: Int, _ numbers: [Int], device: String? = nil, isByToken: Bool = false) {
         let serial = world.oracle.add { message($0, recipients, numbers, device: device, isByToken: isByToken) }
         send(serial, attempts: 3)
@@ -156,7 +157,8 @@ extension Run {
 
     /// Kills the gateway while some messages of a batch are with a platform and others wait for a further attempt.
     ///
-    /// They were claimed together, at the end of a pause: the ones keep that lease, under which the others were claimed at first.
+    /// They were claimed together, at the end of a pause: the ones keep that lease, under which the others were claimed
+    /// at first.
     func crashAmidRetries(_ numbers: [Int]) {
         let platform = world.platforms[numbers[3] % 2]
         platform.set(.rateLimited, at: world.scheduler.now)
@@ -175,8 +177,8 @@ extension Run {
         world.crash(.process)
     }
 
-    /// Leads a message to a refusal that comes after something else: what may have arrived counts as unknown all the same, and what was
-    /// refused for good stays refused over a restart.
+    /// Leads a message to a refusal that comes after something else: what may have arrived counts as unknown all the
+    /// same, and what was refused for good stays refused over a restart.
     func refuseAfterSilence(_ numbers: [Int]) {
         let (alpha, beta) = (world.platforms[0], world.platforms[1])
         let count = 1 + numbers[4] % 3
@@ -227,8 +229,8 @@ extension Run {
 
     // MARK: Erasures
 
-    /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works: for each message that
-    /// there was before, a few.
+    /// More messages than these are never accepted for a user while the erasure goes on, with a disk that works: for
+    /// each message that there was before, a few.
     private var mostDuringErasure: Int { 12_000 + 32 * world.oracle.submissions.count }
 
     /// Requests the erasure of a user for whom deliveries may be under way, and goes on sending to the user meanwhile.

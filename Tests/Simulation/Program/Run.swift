@@ -188,7 +188,8 @@ struct Run {
         database.fault(fault, numbers[1], node: world.incarnation?.node)
     }
 
-    /// Whether an action may delay messages that have nothing to do with it; of crashes and disk faults the world keeps the times itself.
+    /// Whether an action may delay messages that have nothing to do with it; of crashes and disk faults the world keeps
+    /// the times itself.
     private static func disturbs(_ kind: Action.Kind) -> Bool {
         switch kind {
         case .reload: true

@@ -4,12 +4,12 @@ import SimulationHooks
 
 /// Runs everything that a gateway does, one thing at a time, in an order that a seed decides.
 ///
-/// It takes the index of Swift's global executor, of the clocks and of the machine's randomness, for the whole process. What may run
-/// is a job of a task, a callback, or the turn of a thread (``SimulatedThreads``). One step runs one of them, drawn at random,
-/// and takes between 1 and 100 µs of virtual time.
+/// It takes the index of Swift's global executor, of the clocks and of the machine's randomness, for the whole process.
+/// What may run is a job of a task, a callback, or the turn of a thread (``SimulatedThreads``). One step runs one of
+/// them, drawn at random, and takes between 1 and 100 µs of virtual time.
 ///
-/// `@unchecked Sendable`: at any moment exactly one thread of the process runs, the driver's or one that it has given the turn and
-/// waits for.
+/// `@unchecked Sendable`: at any moment exactly one thread of the process runs, the driver's or one that it has given
+/// the turn and waits for.
 final class Scheduler: @unchecked Sendable {
     /// What may run.
     private enum Item {

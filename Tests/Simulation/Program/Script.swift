@@ -2,8 +2,8 @@ import PushCore
 
 /// What a run does to a gateway, as numbers: shorter and smaller ones are simpler.
 ///
-/// The first record chooses the conditions of the run (``Conditions``), each other one is an ``Action``. What follows from the scheduler's
-/// seed (who runs next, how long a platform takes) is not in it.
+/// The first record chooses the conditions of the run (``Conditions``), each other one is an ``Action``. What follows
+/// from the scheduler's seed (who runs next, how long a platform takes) is not in it.
 struct Script: Equatable {
     /// The numbers of a record.
     static let width = 6
@@ -55,7 +55,8 @@ extension Script: CustomStringConvertible {
     }
 }
 
-/// What holds for a whole run: which faults there are (a swarm of runs has each with and without the others), how large things are.
+/// What holds for a whole run: which faults there are (a swarm of runs has each with and without the others), how large
+/// things are.
 struct Conditions: CustomStringConvertible {
     /// The kinds of actions that happen; others become posts.
     let kinds: Set<Action.Kind>
@@ -67,7 +68,8 @@ struct Conditions: CustomStringConvertible {
     let commit: Int
     /// How often the disk lets other things run, in parts of a thousand.
     let pauses: Int
-    /// What goes wrong with the disk while the first store opens, which no action is early enough for, and at which of its calls.
+    /// What goes wrong with the disk while the first store opens, which no action is early enough for, and at which of
+    /// its calls.
     let firstTrouble: (kind: FirstTrouble, call: Int)?
 
     /// Trouble of a first start.

@@ -1,7 +1,8 @@
 import NIOCore
 import NIOHTTP1
 
-/// A client that reads the stream of events beside the oracle's own: it begins anywhere, stops reading now and then, and comes back.
+/// A client that reads the stream of events beside the oracle's own: it begins anywhere, stops reading now and then,
+/// and comes back.
 ///
 /// It must get each event from there on, without gap or repetition, and of the same type as the oracle gets it.
 ///

@@ -11,7 +11,8 @@ import ServiceLifecycle
 
 @testable import PushGateway
 
-/// The HTTP server of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event loop are not.
+/// The HTTP server of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event
+/// loop are not.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class SimulatedServer: Service, @unchecked Sendable {
@@ -100,7 +101,8 @@ final class SimulatedServer: Service, @unchecked Sendable {
         release()
     }
 
-    /// What Hummingbird does at a graceful shutdown: no new connections, and an event in the pipeline of every open one.
+    /// What Hummingbird does at a graceful shutdown: no new connections, and an event in the pipeline of every open
+    /// one.
     private func quiesce() {
         isQuiescing = true
         for connection in connections { connection.quiesce() }

@@ -5,8 +5,8 @@ import SimulationDisk
 
 /// A database on another machine, which stays when a gateway dies, and the network in between.
 ///
-/// What a dead gateway had claimed can be claimed again when its lease is over. `@unchecked Sendable`: one thread at a time, see
-/// ``Scheduler``.
+/// What a dead gateway had claimed can be claimed again when its lease is over. `@unchecked Sendable`: one thread at a
+/// time, see ``Scheduler``.
 final class SimulatedDatabase: @unchecked Sendable {
     /// What goes wrong with it.
     enum Fault: Int, CaseIterable {

@@ -1,7 +1,8 @@
 import Foundation
 import PushCore
 
-/// A simulated push platform: it stays over all incarnations of the gateway, accepts messages, and fails as its behavior says.
+/// A simulated push platform: it stays over all incarnations of the gateway, accepts messages, and fails as its
+/// behavior says.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class SimulatedPlatform: @unchecked Sendable {

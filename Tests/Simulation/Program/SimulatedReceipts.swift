@@ -2,7 +2,8 @@ import PushCore
 
 /// Reads what a simulated platform reports of messages that it has accepted.
 ///
-/// All events of a message are told in the same words and with the time of its acceptance, as platforms with coarse clocks do it.
+/// All events of a message are told in the same words and with the time of its acceptance, as platforms with coarse
+/// clocks do it.
 struct SimulatedReceipts: ReceiptReader {
     func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool { true }
 

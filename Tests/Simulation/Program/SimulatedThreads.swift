@@ -5,7 +5,8 @@ import SimulationHooks
 
 @testable import PushStoreSQLite
 
-/// The writer's thread of a simulated store: it runs only when the scheduler gives it the turn, and gives it back when it waits.
+/// The writer's thread of a simulated store: it runs only when the scheduler gives it the turn, and gives it back when
+/// it waits.
 ///
 /// A real thread, since the writer is one: the driver waits while it runs. After ``kill()`` it never gets another turn.
 ///
@@ -77,7 +78,8 @@ final class SimulatedThreads: StoreThreads, @unchecked Sendable {
         giveBack()
     }
 
-    /// Stops for good in the middle of what it does, since everything has crashed; on the writer's thread, elsewhere nothing.
+    /// Stops for good in the middle of what it does, since everything has crashed; on the writer's thread, elsewhere
+    /// nothing.
     func stopIfRunning() {
         guard case .running = state, Thread.current === thread else { return }
         isDead = true

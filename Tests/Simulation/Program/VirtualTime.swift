@@ -3,7 +3,8 @@ import PushCore
 
 /// The clock of one incarnation of a gateway, over the scheduler's time.
 ///
-/// Its steady time begins at the time of day of the start, as the machine's own does, so that a clock that was set shows at the next start.
+/// Its steady time begins at the time of day of the start, as the machine's own does, so that a clock that was set
+/// shows at the next start.
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class VirtualTime: TimeSource, @unchecked Sendable {

@@ -9,7 +9,8 @@ import PushQueue
 @testable import PushStoreSQLite
 
 extension World {
-    /// Two owners of one delivery, as code that embeds a store may have: what the first one says after its claim is over changes nothing.
+    /// Two owners of one delivery, as code that embeds a store may have: what the first one says after its claim is
+    /// over changes nothing.
     func raceStaleOwner() {
         guard let store = incarnation?.store, incarnation?.gateway != nil else { return }
         Task {
@@ -56,7 +57,8 @@ extension World {
     /// More answered calls than these the store may not hold.
     static let mostLoads = 40
 
-    /// Calls the store directly, as code does that embeds it: each call captures an object that must be released after the answer.
+    /// Calls the store directly, as code does that embeds it: each call captures an object that must be released after
+    /// the answer.
     func callStore(_ count: Int) {
         // Over a database a call may take seconds, and holds what it needs.
         guard let store = incarnation?.store, incarnation?.gateway != nil, database == nil else { return }

@@ -167,7 +167,8 @@ final class World: @unchecked Sendable {
         readers.removeAll { $0.isClosedByServer }
     }
 
-    /// More seconds than a client may leave unread what is written to it: 30, and what the event loop needs to find out.
+    /// More seconds than a client may leave unread what is written to it: 30, and what the event loop needs to find
+    /// out.
     private static let longestWrite: Int64 = 35
 
     /// Sets the wall clock on or back.

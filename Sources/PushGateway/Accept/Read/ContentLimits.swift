@@ -2,8 +2,8 @@ internal import PushCore
 
 /// What one notification may hold: bounds the memory and the time that it costs, from the request to the last attempt.
 ///
-/// Wider than what any platform takes, whose own payload limits the backends check. Applied when a notification is accepted,
-/// never to one that is stored already.
+/// Wider than what any platform takes, whose own payload limits the backends check. Applied when a notification is
+/// accepted, never to one that is stored already.
 struct ContentLimits: Sendable {
     /// The most bytes of `content`, `options` and `overrides` together, as they were sent (`limits.content_bytes`).
     var contentBytes = GatewayConfiguration.Limits().contentBytes
@@ -25,8 +25,8 @@ struct ContentLimits: Sendable {
 extension JSONScanner {
     /// Reads an object whose members only the caller knows, within limits; nil after a mistake.
     ///
-    /// From the first mistake on nothing is kept and the rest is passed over, so that an object of megabytes costs no more
-    /// than its reading.
+    /// From the first mistake on nothing is kept and the rest is passed over, so that an object of megabytes costs no
+    /// more than its reading.
     ///
     /// Without limits it is read as it is, for what was checked when it was accepted.
     mutating func tree(

@@ -2,8 +2,9 @@ package import PushCore
 
 /// Turns the stored form of a notification's content back into the notification.
 ///
-/// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` of the bytes that were received. The dispatcher calls this
-/// for deliveries that come from disk; those that never left memory bring their notification along.
+/// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` of the bytes that were received. The
+/// dispatcher calls this for deliveries that come from disk; those that never left memory bring their notification
+/// along.
 package enum NotificationContent {
     private enum Field: Int, RequestField {
         case activity, content, options, overrides

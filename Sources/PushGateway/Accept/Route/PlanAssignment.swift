@@ -1,8 +1,8 @@
 internal import PushCore
 internal import PushComposition
 
-/// The plans of a notification's recipients: one for nearly every notification, several when its tokens are of services that
-/// go through different backends, or when a route fans out.
+/// The plans of a notification's recipients: one for nearly every notification, several when its tokens are of services
+/// that go through different backends, or when a route fans out.
 struct PlanAssignment {
     /// The plans that differ, in the order they were needed.
     var plans: [DeliveryPlan] = []
@@ -20,7 +20,8 @@ struct PlanAssignment {
     /// The most plans of a notification.
     private static let maximumPlans = 255
 
-    /// Finds the plan of every recipient of a draft, and reports those that no backend can address, or the caller may not.
+    /// Finds the plan of every recipient of a draft, and reports those that no backend can address, or the caller may
+    /// not.
     init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
         guard !draft.isChoiceFaulty else { return }
         guard draft.devices.isEmpty else {
@@ -117,9 +118,11 @@ struct PlanAssignment {
         return first..<UInt8(clamping: plans.count)
     }
 
-    /// Refuses a message to every user of a platform unless the caller has the scope and each backend's section allows it.
+    /// Refuses a message to every user of a platform unless the caller has the scope and each backend's section allows
+    /// it.
     ///
-    /// Backends check it again when they send. Here the caller is known, and no notification is accepted that a backend would refuse.
+    /// Backends check it again when they send. Here the caller is known, and no notification is accepted that a backend
+    /// would refuse.
     private func checkBroadcast(
         _ recipient: Recipient,
         _ routing: RoutingTable,

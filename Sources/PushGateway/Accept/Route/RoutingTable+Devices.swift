@@ -6,9 +6,9 @@ internal import PushQueue
 extension RoutingTable {
     /// The backends for a device: those that take one of its live tokens, or devices as such.
     ///
-    /// The route that matches its platform, when there is one. Else for each service that the device has a live token of, in
-    /// the order of the token priority, then those it does not name (services of one's own), the backends for that token
-    /// (``backends(for:)``).
+    /// The route that matches its platform, when there is one. Else for each service that the device has a live token
+    /// of, in the order of the token priority, then those it does not name (services of one's own), the backends for
+    /// that token (``backends(for:)``).
     func routing(
         for device: Device,
         _ choice: Choice,
@@ -49,7 +49,8 @@ extension RoutingTable {
             ?? []
     }
 
-    /// The backends for a token, as long as they have not refused it: the first of each environment, that of the token first.
+    /// The backends for a token, as long as they have not refused it: the first of each environment, that of the token
+    /// first.
     private func backends(for token: RegisteredToken, _ uses: TokenUses) -> [String] {
         var found: [(name: String, environment: TokenEnvironment)] = []
         for (name, backend) in order where token.isUsable(by: name) && uses[name]?.kind == token.kind {

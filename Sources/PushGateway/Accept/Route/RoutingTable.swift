@@ -2,7 +2,8 @@ package import PushCore
 package import PushComposition
 internal import PushQueue
 
-/// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends take.
+/// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends
+/// take.
 ///
 /// One for a configuration: a class, since every notification is shown it.
 package final class RoutingTable: Sendable {
@@ -47,8 +48,8 @@ package final class RoutingTable: Sendable {
 
     let routes: [GatewayConfiguration.Route]
     let order: [(name: String, backend: any PushBackend)]
-    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way; for tokens also
-    /// with the backend of the other environment after it.
+    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way; for
+    /// tokens also with the backend of the other environment after it.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     let priority: [TokenService]
@@ -107,7 +108,8 @@ package final class RoutingTable: Sendable {
         }
     }
 
-    /// Whether a recipient is one of a platform's own, so that the request must name the backend: a route is not enough.
+    /// Whether a recipient is one of a platform's own, so that the request must name the backend: a route is not
+    /// enough.
     private static func needsBackend(_ recipient: Recipient) -> Bool {
         switch recipient {
         case .platformID, .tags, .everyone: true

@@ -50,9 +50,9 @@ package struct EndedPauses: Sendable, Equatable {
 extension FlowGate.State {
     /// Ends every pause that no platform asked for, so that the next look may claim.
     ///
-    /// No other code ends such pauses. A parked or slowed worker and an open breaker try one delivery at once; the others follow when
-    /// it succeeds, and the waits between tries begin anew. A pause that the platform asked for stays, and so do quarantined tokens,
-    /// about which an operator decides.
+    /// No other code ends such pauses. A parked or slowed worker and an open breaker try one delivery at once; the
+    /// others follow when it succeeds, and the waits between tries begin anew. A pause that the platform asked for
+    /// stays, and so do quarantined tokens, about which an operator decides.
     mutating func endOwnPauses(at now: Date) -> EndedPauses {
         var result = EndedPauses()
         if isHeld { result.kept.append(EndedPauses.Pause(.invalidationsHeld, reason: nil)) }

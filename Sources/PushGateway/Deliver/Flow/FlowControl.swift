@@ -6,8 +6,9 @@ internal import Synchronization
 
 /// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
 ///
-/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out is reserved from it
-/// by ``reserveSlice(_:_:)``, which the worker calls when that is used up. Without one the gateway has a bucket of its own.
+/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out
+/// is reserved from it by ``reserveSlice(_:_:)``, which the worker calls when that is used up. Without one the gateway
+/// has a bucket of its own.
 ///
 /// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
 /// ``memory(at:)`` is kept over a restart.
@@ -154,7 +155,8 @@ final class FlowControl: Sendable {
         await request(wanted, time) ?? Allowance(granted: wanted, normal: wanted, retryAt: time.steady)
     }
 
-    /// Gives back what is reserved and not used; when the ledger does not answer it is lost, and the quota fills up again.
+    /// Gives back what is reserved and not used; when the ledger does not answer it is lost, and the quota fills up
+    /// again.
     func giveBack(_ time: any TimeSource) async {
         guard sliceLapsesAt != nil else { return }
         _ = await request(0, time)
@@ -185,7 +187,8 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Whether other gateways are to be told of a pause: each message of a batch may have been answered with it, a little later each.
+    /// Whether other gateways are to be told of a pause: each message of a batch may have been answered with it, a
+    /// little later each.
     func isNewsToOthers(pauseUntil until: Date) -> Bool {
         told.withLock { told in
             guard until.timeIntervalSince(told) > 0.5 else { return false }

@@ -5,9 +5,9 @@ internal import PushComposition
 extension FlowGate {
     /// The rules, without a lock.
     ///
-    /// Four things stop a worker: a pause of the length that the platform asked for; single probes, while it asks for a pause
-    /// without a length (slowed) or an operator must act (parked); too many failures (the breaker); and quarantined dead-token
-    /// answers. Each ends by itself but the last, and none overrules another.
+    /// Four things stop a worker: a pause of the length that the platform asked for; single probes, while it asks for a
+    /// pause without a length (slowed) or an operator must act (parked); too many failures (the breaker); and
+    /// quarantined dead-token answers. Each ends by itself but the last, and none overrules another.
     struct State {
         /// With the backend now.
         var inFlight = 0
@@ -15,7 +15,8 @@ extension FlowGate {
         var reserved = 0
         /// The most that may be with it; brought up to date with every look.
         var window = 0
-        /// How the backend takes several messages in a request, and what is known of its requests; nil where each message is one.
+        /// How the backend takes several messages in a request, and what is known of its requests; nil where each
+        /// message is one.
         var requests: OpenRequests?
         /// The end of the pause that the platform asked for.
         var pausedUntil: Date?
@@ -36,7 +37,8 @@ extension FlowGate {
         var probeReason: String?
         /// The same in a sentence with the fix; nil when there is none.
         var probeDetail: String?
-        /// The time and the reason of the last reported slowing: a slowing that comes and goes is reported only once in a while.
+        /// The time and the reason of the last reported slowing: a slowing that comes and goes is reported only once in
+        /// a while.
         private var told: (reason: String, at: Date)?
         /// Whether the slowing in force was reported.
         private var isTold = false
@@ -50,7 +52,8 @@ extension FlowGate {
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
         var fallbackDelay: Duration?
-        /// Whether the platform was out of reach while the breaker was open; ``cameBackAt`` is when it was last found to be back.
+        /// Whether the platform was out of reach while the breaker was open; ``cameBackAt`` is when it was last found
+        /// to be back.
         private var isOutOfReach = false
         private var cameBackAt = Date.distantPast
         /// When to look again for deliveries whose fallback delay has ended.
@@ -107,10 +110,11 @@ extension FlowGate {
             return capacity > 0 && (capacity >= leastClaim || inFlight == 0) ? .claim(capacity) : .wait(until: nil)
         }
 
-        /// Claims a single delivery, also beside messages that were sent before the pause, as long as the window has room.
+        /// Claims a single delivery, also beside messages that were sent before the pause, as long as the window has
+        /// room.
         ///
-        /// While a probe is not answered the next one waits, for longer with each: one that hangs does not keep the backend shut until
-        /// its deadline.
+        /// While a probe is not answered the next one waits, for longer with each: one that hangs does not keep the
+        /// backend shut until its deadline.
         private func probe(at now: Date) -> Step {
             guard reserved == 0, inFlight < max(1, window) else { return .wait(until: nil) }
             if let probedAt, !probes.isEmpty {
@@ -154,9 +158,11 @@ extension FlowGate {
             !probes.isEmpty && deliveries.contains { probes.contains($0) }
         }
 
-        /// Whether an answer is about the backend as it is now: a probe's while probes decide, else that of a message sent since then.
+        /// Whether an answer is about the backend as it is now: a probe's while probes decide, else that of a message
+        /// sent since then.
         ///
-        /// The answer of an older message neither opens the gate nor shuts it. Nil is no answer, but what the gateway knows by itself.
+        /// The answer of an older message neither opens the gate nor shuts it. Nil is no answer, but what the gateway
+        /// knows by itself.
         private func isNews(_ message: Message?) -> Bool {
             guard let message else { return true }
             return waitsForProbes ? probes.contains(message.delivery) : message.sentAt >= isFreeSince
@@ -182,7 +188,8 @@ extension FlowGate {
             return probeAt.map { pausedUntil > $0 } ?? true
         }
 
-        /// Why it is paused, slowed or parked, whichever holds now, in the platform's word and in a sentence; nil when it flows.
+        /// Why it is paused, slowed or parked, whichever holds now, in the platform's word and in a sentence; nil when
+        /// it flows.
         var blockDetail: (reason: String?, sentence: String?) {
             isProbing && !isPauseInForce ? (probeReason, probeDetail) : (pauseReason, nil)
         }
@@ -235,7 +242,8 @@ extension FlowGate {
             return now < until && reason == HTTPFailure.Cause.connect.reason
         }
 
-        /// Notes whether the platform can be reached while ``waitsForReach(at:)``: one that is back gets the breaker's probe at once.
+        /// Notes whether the platform can be reached while ``waitsForReach(at:)``: one that is back gets the breaker's
+        /// probe at once.
         ///
         /// - Returns: When to look again at the latest; nil when that makes no difference.
         mutating func note(isInReach: Bool, at now: Date) -> Date? {
@@ -257,7 +265,8 @@ extension FlowGate {
 
         /// Records that the platform took or judged messages: an earlier trouble is over, if a probe is among them.
         ///
-        /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that were sent before.
+        /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that
+        /// were sent before.
         mutating func works(_ count: Int, isProbe: Bool = true, at now: Date) -> Change? {
             guard isProbe || !waitsForProbes else { return nil }
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
@@ -280,9 +289,11 @@ extension FlowGate {
             isTold = false
         }
 
-        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when it has to look again.
+        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when it has to look
+        /// again.
         ///
-        /// A pause of a length counts from every message, all else as ``isNews(_:)`` says; `message` is nil where it is no answer.
+        /// A pause of a length counts from every message, all else as ``isNews(_:)`` says; `message` is nil where it is
+        /// no answer.
         mutating func apply(
             _ signal: BackendSignal,
             of message: Message? = nil,
@@ -316,7 +327,8 @@ extension FlowGate {
             }
         }
 
-        /// Applies the failure of messages that went in one request, of which one that is news makes it news: it is one failure.
+        /// Applies the failure of messages that went in one request, of which one that is news makes it news: it is one
+        /// failure.
         mutating func apply(
             failure reason: String,
             of messages: [Message],
@@ -386,7 +398,8 @@ extension FlowGate {
             return .parked(until: until, reason: reason, detail: detail, isFirst: isFirst)
         }
 
-        /// The time of the next probe after a refusal; nil when no probe is under way, since many refusals at the same time count as one.
+        /// The time of the next probe after a refusal; nil when no probe is under way, since many refusals at the same
+        /// time count as one.
         private mutating func nextProbeTime(atMost longest: Duration, at now: Date) -> Date? {
             guard waitsUntil.map({ now >= $0 }) ?? true else { return nil }
             let wait = min(nextProbe, longest)

@@ -13,8 +13,8 @@ internal import Synchronization
 final class FlowGate: Sendable {
     /// What the loop does next.
     enum Step: Equatable {
-        /// Claim up to so many messages; those of a backend that takes several in a request, up to so many requests. The look must not
-        /// wait where only the request that is kept ready is missing.
+        /// Claim up to so many messages; those of a backend that takes several in a request, up to so many requests.
+        /// The look must not wait where only the request that is kept ready is missing.
         case claim(Int, requests: Int = 0, mayWait: Bool = true)
         /// Send on to other backends the deliveries whose fallback delay has ended.
         case passOn
@@ -30,8 +30,8 @@ final class FlowGate: Sendable {
         case resumedQuietly
         /// The platform asked for a pause.
         case paused(until: Date, reason: String)
-        /// The platform asked for a pause without saying how long; `isFirst` unless it goes on asking, or asks again soon, for the same
-        /// reason.
+        /// The platform asked for a pause without saying how long; `isFirst` unless it goes on asking, or asks again
+        /// soon, for the same reason.
         case slowed(until: Date, reason: String, detail: String?, isFirst: Bool)
         /// An operator must act; `isFirst` unless that is known, for the same reason.
         case parked(until: Date, reason: String, detail: String?, isFirst: Bool)
@@ -65,8 +65,8 @@ final class FlowGate: Sendable {
 
     /// What the loop does next, and the mark after which a change makes it look again.
     ///
-    /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until ``release(reserved:claimed:in:isLast:at:)``: another
-    /// worker of the backend does not claim for it as well.
+    /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until
+    /// ``release(reserved:claimed:in:isLast:at:)``: another worker of the backend does not claim for it as well.
     func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
         let mark = changed.mark
         return guarded.withLock { state in
@@ -79,8 +79,8 @@ final class FlowGate: Sendable {
         }
     }
 
-    /// Ends the reservation of a claim that found these deliveries, in requests where the backend takes several in one; `isLast` wakes
-    /// the worker that follows.
+    /// Ends the reservation of a claim that found these deliveries, in requests where the backend takes several in one;
+    /// `isLast` wakes the worker that follows.
     func release(
         reserved: Int,
         claimed: some Collection<Int64>,
@@ -141,7 +141,7 @@ final class FlowGate: Sendable {
     /// Ends a worker's look for work.
     func endLook(of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] }?.cancel() }
 
-    /// Ends all looks for work, since the backend has to be left alone: also those of the worker that follows one whose platform answered
-    /// after a reload.
+    /// Ends all looks for work, since the backend has to be left alone: also those of the worker that follows one whose
+    /// platform answered after a reload.
     func endLooks() { for look in looks.withLock({ Array($0.values) }) { look.cancel() } }
 }

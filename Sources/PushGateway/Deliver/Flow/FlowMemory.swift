@@ -6,7 +6,8 @@ internal import PushComposition
 struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
-    /// The longest that a worker may pause for a time that was kept by a clock ahead of this one: how much of it has passed is unknown.
+    /// The longest that a worker may pause for a time that was kept by a clock ahead of this one: how much of it has
+    /// passed is unknown.
     private static let longestAfterStepBack = 60.0
 
     /// Of which backend it is.
@@ -92,8 +93,8 @@ struct FlowMemory: Sendable {
 
     /// Reads ``stored(at:)``; nil for anything else.
     ///
-    /// The time that has passed is by the wall clock; when that went back meanwhile, nothing holds a worker for longer than a
-    /// minute.
+    /// The time that has passed is by the wall clock; when that went back meanwhile, nothing holds a worker for longer
+    /// than a minute.
     init?(stored: [UInt8], at now: TimeReading) {
         guard let value = try? JSONValue(parsing: stored), let identity = value["identity"]?.stringValue,
             let written = value["at"]?.integerValue

@@ -1,15 +1,16 @@
 internal import PushCore
 internal import PushQueue
 
-/// The requests that are with a backend which takes several messages in one, and how many more are worth a claim: a plain value.
+/// The requests that are with a backend which takes several messages in one, and how many more are worth a claim: a
+/// plain value.
 ///
-/// No more is claimed than goes into the requests that may be sent now, and one request more while a backlog is waiting, so that an
-/// answered one is replaced without a trip to the store. What is not claimed waits in the store, goes in full requests, and can be taken
-/// by another gateway.
+/// No more is claimed than goes into the requests that may be sent now, and one request more while a backlog is
+/// waiting, so that an answered one is replaced without a trip to the store. What is not claimed waits in the store,
+/// goes in full requests, and can be taken by another gateway.
 struct OpenRequests: Sendable, Equatable {
     /// What a backend takes.
     struct Limit: Sendable, Equatable {
-        /// So many requests at once: connections, or their streams.
+        /// The most requests at once: connections, or their streams.
         var requests: Int
         var batching: RequestBatching
 
@@ -27,7 +28,8 @@ struct OpenRequests: Sendable, Equatable {
     struct Room: Equatable {
         var messages: Int
         var requests: Int
-        /// Whether the look may wait for work: one that is there before the others are answered must not go out half full.
+        /// Whether the look may wait for work: one that is there before the others are answered must not go out half
+        /// full.
         var mayWait: Bool
     }
 
@@ -62,7 +64,7 @@ struct OpenRequests: Sendable, Equatable {
     /// A look for work on behalf of requests.
     struct Look {
         let limit: Limit
-        /// So many requests were reserved for it.
+        /// The number of requests that were reserved for it.
         let reserved: Int
         /// It asked for so many messages.
         let asked: Int
@@ -80,7 +82,8 @@ struct OpenRequests: Sendable, Equatable {
         open = max(0, open + look.requests - look.reserved)
         hasBacklog = look.messages > 0 && look.messages >= look.asked
         guard !look.limit.batching.isMixed, look.requests > 0 else { return }
-        // A notification to many recipients fills requests within a few looks; the first look at different ones may take too many.
+        // A notification to many recipients fills requests within a few looks; the first look at different ones may
+        // take too many.
         let average = max(1, (look.messages + look.requests - 1) / look.requests)
         let isGrowing = hasBacklog && look.requests < look.reserved
         perRequest = min(look.limit.batching.limit, isGrowing ? max(average, perRequest * 2) : average)

@@ -4,8 +4,8 @@ internal import PushQueue
 
 /// The part of a shared quota that this gateway has reserved, without a lock; ``FlowControl`` asks the ``QuotaLedger``.
 ///
-/// It is enough for about a quarter of a second, so that the ledger is asked some times a second whatever the rate. Who reserves and
-/// then waits holds it up for the others, so it is good for ``lifetime``. All times are steady.
+/// It is enough for about a quarter of a second, so that the ledger is asked some times a second whatever the rate. Who
+/// reserves and then waits holds it up for the others, so it is good for ``lifetime``. All times are steady.
 struct QuotaSlice: Sendable {
     /// How long a slice may be used, and how long one that is not used is kept from the others, in seconds.
     static let lifetime = 1.0
@@ -13,7 +13,8 @@ struct QuotaSlice: Sendable {
     static let span = 0.25
     /// After so long a ledger that did not answer is asked again, in seconds.
     static let outagePause = 0.25
-    /// A quota that is used up is not asked for again sooner, in seconds, unless the bucket is so small that it would overflow.
+    /// A quota that is used up is not asked for again sooner, in seconds, unless the bucket is so small that it would
+    /// overflow.
     private static let longestPause = 0.025
 
     /// What is left.

@@ -6,7 +6,8 @@ internal import PushCore
 /// Bounded: when it is full, the pause that ends first goes. Each change costs the logarithm of their number.
 struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
-    /// A heap of all pauses, the one that ends first on top; those that ``until`` does not know any more stay for a while.
+    /// A heap of all pauses, the one that ends first on top; those that ``until`` does not know any more stay for a
+    /// while.
     private var ends: [(time: Date, recipient: Recipient)] = []
     private let capacity: Int
 

@@ -33,7 +33,8 @@ struct AnswerCounts: Sendable, Equatable {
     /// Those without a key are in ``dead`` only.
     var callers: [String: Dead] = [:]
 
-    /// Adds what one of the answers declared of a token: it is dead, `isCertain` or not; `caller` is empty without a key.
+    /// Adds what one of the answers declared of a token: it is dead, `isCertain` or not; `caller` is empty without a
+    /// key.
     mutating func addDead(isCertain: Bool, caller: String) {
         let one = isCertain ? Dead(certain: 1) : Dead(uncertain: 1)
         dead += one

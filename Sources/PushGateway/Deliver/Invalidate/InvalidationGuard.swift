@@ -9,9 +9,9 @@ internal import PushCore
 /// `UNREGISTERED`) a high one, since an old base has many of them.
 ///
 /// A caller that sends to made-up tokens must not stop a backend for the others. So when the share would be in order
-/// without one caller, and the platform has accepted a message under this configuration, only the refusals of this caller
-/// are held back and the guard does not trip. It does when a second caller follows within the window. Answers without an
-/// API key belong to no caller: they always count for all.
+/// without one caller, and the platform has accepted a message under this configuration, only the refusals of this
+/// caller are held back and the guard does not trip. It does when a second caller follows within the window. Answers
+/// without an API key belong to no caller: they always count for all.
 ///
 /// Pure: time comes in, a verdict goes out.
 struct InvalidationGuard: Sendable {
@@ -173,8 +173,8 @@ struct InvalidationGuard: Sendable {
         guard settings.isEnabled else { return .invalidate }
         let dead = countUndoubted(counts, at: now)
         guard dead > 0, now.steady >= trustedUntil, isTooMuch(sums) else { return .invalidate }
-        // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried; the clock
-        // may have been set meanwhile.
+        // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried; the
+        // clock may have been set meanwhile.
         let start = now.wall.addingTimeInterval(-settings.window.inSeconds)
         let since = buckets.compactMap(\.earliest).reduce(start, min).addingTimeInterval(-1)
         let all = sums.dead
@@ -201,8 +201,8 @@ struct InvalidationGuard: Sendable {
             .max { ($0.value.total, $1.key) < ($1.value.total, $0.key) }?.key
     }
 
-    /// Whether a caller was held within the window, and nothing was accepted since: another one then shows that the cause is no single
-    /// caller.
+    /// Whether a caller was held within the window, and nothing was accepted since: another one then shows that the
+    /// cause is no single caller.
     private func hasHeldLately(at now: Date) -> Bool {
         held.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds && acceptedAt <= $0 }
     }

@@ -4,8 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: refusals of tokens that are quarantined because
-/// there were too many to be true, and what an operator decides about them.
+/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: refusals of tokens that are quarantined
+/// because there were too many to be true, and what an operator decides about them.
 struct InvalidationsAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000

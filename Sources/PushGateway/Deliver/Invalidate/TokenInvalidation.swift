@@ -6,10 +6,10 @@ internal import Synchronization
 
 /// Marks tokens invalid in the device registry that platforms call dead, through the guard against mass invalidation.
 ///
-/// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend
-/// is tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves it.
-/// Where one API key alone is the cause, what is refused of its messages is quarantined, over a restart too, and the
-/// worker goes on.
+/// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend is
+/// tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves
+/// it. Where one API key alone is the cause, what is refused of its messages is quarantined, over a restart too, and
+/// the worker goes on.
 package final class TokenInvalidation: Sendable {
     /// What an operator decides about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
@@ -47,7 +47,7 @@ package final class TokenInvalidation: Sendable {
         case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
 
-    /// So many tokens go into one transaction.
+    /// The most tokens in one transaction.
     private static let batch = 500
 
     private let devices: (any DeviceStore)?
@@ -73,7 +73,8 @@ package final class TokenInvalidation: Sendable {
     ///   - time: The clock.
     ///   - observer: Who counts.
     ///   - logger: Where failures are logged.
-    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when no platform keeps devices.
+    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when no platform keeps
+    ///     devices.
     ///   - tell: Takes what other gateways on the same store are to know.
     ///   - publish: Takes events.
     init(
@@ -141,8 +142,8 @@ package final class TokenInvalidation: Sendable {
     ///
     /// `identity` is that of the backend when it accepted some of the messages, nil when it accepted none.
     ///
-    /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives turn out
-    /// to have refused the token as well, it comes back as one without. Never blocks.
+    /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives
+    /// turn out to have refused the token as well, it comes back as one without. Never blocks.
     func receive(
         _ all: [TokenRefusal],
         answers: Int,
@@ -259,7 +260,8 @@ package final class TokenInvalidation: Sendable {
             // What this gateway has invalidated meanwhile, and not written yet, is held back as well.
             append(.quarantine(backend, [], trip), count: 0)
         case .settled(let backend, let isTrusting):
-            // What this gateway holds unwritten stays held: meanwhile another may have held new ones, and they are no part of this.
+            // What this gateway holds unwritten stays held: meanwhile another may have held new ones, and they are no
+            // part of this.
             watches.withLock { $0[backend] }?.reset(isTrusting: isTrusting, at: now.steady)
         }
     }
@@ -284,7 +286,8 @@ package final class TokenInvalidation: Sendable {
             .sorted { $0.backend < $1.backend }
     }
 
-    /// Resets the guard of a backend: invalidates its quarantined tokens, or discards the refusals, and lets its worker go on.
+    /// Resets the guard of a backend: invalidates its quarantined tokens, or discards the refusals, and lets its worker
+    /// go on.
     ///
     /// - Returns: How many tokens it was about.
     /// - Throws: When the store fails; the call can be repeated.
@@ -357,7 +360,8 @@ package final class TokenInvalidation: Sendable {
             await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
                 try await self.takeBack(backend, since: since)
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
-                // Behind that: a start after a stop in between holds the key anew, and takes back again. Other gateways hold others.
+                // Behind that: a start after a stop in between holds the key anew, and takes back again. Other gateways
+                // hold others.
                 let known = try await self.state.loadState(Self.callersKey(backend)).map(Self.callers(stored:)) ?? []
                 try await self.state.saveState(Self.callersKey(backend), Self.stored(known.union(callers)))
             }

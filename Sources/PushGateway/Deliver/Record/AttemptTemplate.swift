@@ -28,7 +28,8 @@ struct AttemptTemplate {
     private let backend: String
     /// The attempt before and after the time and the platform's id.
     private let attemptParts: [ArraySlice<UInt8>]
-    /// The event before and after the time, the notification's id, the delivery's number, the recipient and the attempt.
+    /// The event before and after the time, the notification's id, the delivery's number, the recipient and the
+    /// attempt.
     private let eventParts: [ArraySlice<UInt8>]
 
     init(backend: String) {
@@ -169,8 +170,8 @@ struct AttemptTemplate {
         return output.bytes
     }
 
-    /// Bytes with capacity for what is appended; made by `reserveCapacity`, since `Array(unsafeUninitializedCapacity:)` looks
-    /// up the type of its storage each time, which takes longer than filling it.
+    /// Bytes with capacity for what is appended; made by `reserveCapacity`, since `Array(unsafeUninitializedCapacity:)`
+    /// looks up the type of its storage each time, which takes longer than filling it.
     struct Output {
         private(set) var bytes: [UInt8] = []
 

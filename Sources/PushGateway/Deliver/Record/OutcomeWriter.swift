@@ -7,9 +7,9 @@ internal import Synchronization
 /// Takes what became of deliveries from the event loops and writes it to the store, a commit for all that waits.
 ///
 /// While one commit runs the next batch gathers. A store that fails is tried again: what is not written yet stays here,
-/// and workers stop claiming when it becomes too much, so that it is bounded. An outcome that the store refuses for its content delays no
-/// other: its delivery ends as unknown. Nor does one whose row is damaged: its delivery stays claimed, and the next start says of it that
-/// it may have been sent.
+/// and workers stop claiming when it becomes too much, so that it is bounded. An outcome that the store refuses for its
+/// content delays no other: its delivery ends as unknown. Nor does one whose row is damaged: its delivery stays
+/// claimed, and the next start says of it that it may have been sent.
 final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []

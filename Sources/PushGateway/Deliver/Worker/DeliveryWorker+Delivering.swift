@@ -30,7 +30,8 @@ extension DeliveryWorker {
         finish(await awaitingRegistration(outcomes, of: batch), of: batch)
     }
 
-    /// Hands deliveries to the backend until it has answered; returns what it refused for want of a registration, nil when none was sent.
+    /// Hands deliveries to the backend until it has answered; returns what it refused for want of a registration, nil
+    /// when none was sent.
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
         let claims = claimed.deliveries
         guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
@@ -80,7 +81,8 @@ extension DeliveryWorker {
             store.holdsClaims(since: since)
         }
         let sending = Task { [backend, open, name] in
-            // Asked once more before each write: the process may stand still in between, until others have sent the same.
+            // Asked once more before each write: the process may stand still in between, until others have sent the
+            // same.
             await SendPermit.$current.withValue(permit) {
                 await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
                     await backend.send(due, report: report)
@@ -172,9 +174,11 @@ extension DeliveryWorker {
         return (resolution, next)
     }
 
-    /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without answer.
+    /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without
+    /// answer.
     ///
-    /// Nil when a second copy is all right, by the plan's rule or else because it does no harm; and for any other delivery.
+    /// Nil when a second copy is all right, by the plan's rule or else because it does no harm; and for any other
+    /// delivery.
     func recover(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         guard claim.isRecovered else { return nil }
         switch claim.plan.onUnknown {
@@ -443,7 +447,8 @@ extension DeliveryWorker {
 
     /// Logs a change of the worker's state; returns its event.
     ///
-    /// Nothing is said of a backend that a reload has replaced by another one, or removed: what still comes in of it is about the old.
+    /// Nothing is said of a backend that a reload has replaced by another one, or removed: what still comes in of it is
+    /// about the old.
     func announce(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
         guard !flow.isRetired else { return nil }
         switch change {

@@ -5,8 +5,8 @@ internal import PushCore
 extension DeliveryWorker {
     /// Gives up batches of which the backend reports nothing for `queue.lease`, until it is cancelled.
     ///
-    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had not
-    /// reported counts as sent without an answer, once; what it reports later is ignored.
+    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had
+    /// not reported counts as sent without an answer, once; what it reports later is ignored.
     func giveUpHangingBatches() async {
         let limit = settings.queue.lease
         while !Task.isCancelled {

@@ -5,8 +5,8 @@ internal import PushQueue
 extension DeliveryWorker {
     /// Turns a refusal of an unregistered device into a wait, where its registration is in the outbox.
     ///
-    /// A registration that was taken while the message was on its way shows nowhere any more, so a device that the platform
-    /// takes gets one more attempt. When a store fails, the platform's answer counts.
+    /// A registration that was taken while the message was on its way shows nowhere any more, so a device that the
+    /// platform takes gets one more attempt. When a store fails, the platform's answer counts.
     func awaitingRegistration(
         _ outcomes: [WorkerBatch.Outcome],
         of batch: WorkerBatch

@@ -4,7 +4,8 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Deliveries that are not sent now: those that wait for the platform's status, and those that will not wait any longer.
+/// Deliveries that are not sent now: those that wait for the platform's status, and those that will not wait any
+/// longer.
 extension DeliveryWorker {
     /// How many deliveries are looked at at a time.
     private static let lookedAt = 1_000
@@ -22,8 +23,8 @@ extension DeliveryWorker {
         var asked: Set<Int64> = []
     }
 
-    /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose wait for the
-    /// platform's status is over.
+    /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose
+    /// wait for the platform's status is over.
     ///
     /// The other deliveries are neither claimed nor written: they keep their order until the worker goes on.
     ///
@@ -190,7 +191,8 @@ extension DeliveryWorker {
         (try? await Deadline.run(trackingDeadline, time: time) { try await tracker.state(of: id) }) ?? nil
     }
 
-    /// The transition of a delivery after its wait for the platform's status, and the next step of its plan, if there is one.
+    /// The transition of a delivery after its wait for the platform's status, and the next step of its plan, if there
+    /// is one.
     private func resolution(
         _ claim: ClaimedDelivery,
         _ state: DeliveryState?,
@@ -213,7 +215,8 @@ extension DeliveryWorker {
 }
 
 extension DeliveryWorker.Settings {
-    /// The next step of a delivery and its time, when its backend does not work since a time; nil when the delivery stays there.
+    /// The next step of a delivery and its time, when its backend does not work since a time; nil when the delivery
+    /// stays there.
     func wayOn(_ plan: DeliveryPlan, _ step: Int, from backend: String, since: Date) -> (step: Int, at: Date)? {
         guard let delay = plan.fallbackDelay ?? queue.fallbackDelay,
             let next = plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: false).first

@@ -58,7 +58,8 @@ final class DeliveryWorker: Sendable {
         var audiences: [String: BackendAudience] = [:]
         /// The backends of the app, which know what tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
-        /// The shortest time for which any plan waits on a failing backend before it goes on to the next; nil when none does.
+        /// The shortest time for which any plan waits on a failing backend before it goes on to the next; nil when none
+        /// does.
         var fallbackDelay: Duration?
 
         /// The other backends that may take a token which one has refused, in the order of their names.
@@ -351,8 +352,8 @@ final class DeliveryWorker: Sendable {
         return .deliver(parts.map { Claimed(deliveries: $0, isRequest: true, since: since) })
     }
 
-    /// Gives back claims that may not be sent now: the quota is used up, the backend came to a standstill while they were claimed, or they
-    /// may be another gateway's by now.
+    /// Gives back claims that may not be sent now: the quota is used up, the backend came to a standstill while they
+    /// were claimed, or they may be another gateway's by now.
     func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
         record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
     }
@@ -383,8 +384,9 @@ final class DeliveryWorker: Sendable {
 
     /// The most deliveries that may be with the backend, within the configured bound, and the requests that they make.
     ///
-    /// It is what its peers take at once and a reserve, so that an answered one is replaced without a trip to the store: what is claimed
-    /// and not sent cannot be taken by another gateway, and may have been sent when this one dies.
+    /// It is what its peers take at once and a reserve, so that an answered one is replaced without a trip to the
+    /// store: what is claimed and not sent cannot be taken by another gateway, and may have been sent when this one
+    /// dies.
     private func window() -> (messages: Int, requests: OpenRequests.Limit?) {
         let (window, batching) = (backend.window, backend.batching)
         let own: Int
@@ -437,7 +439,8 @@ final class DeliveryWorker: Sendable {
         try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
     }
 
-    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is reserved before long.
+    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is
+    /// reserved before long.
     private func wait(until time: Date?, orChangeAfter mark: AsyncSignal.Mark, at now: Date) async {
         let lapsesAt = flow.sliceLapsesAt
         if let lapsesAt, lapsesAt <= now { return await flow.giveBack(dependencies.time) }

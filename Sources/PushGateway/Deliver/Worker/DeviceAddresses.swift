@@ -12,8 +12,8 @@ struct DeviceAddresses: Sendable {
         case asItIs
         /// To a token of this device.
         case token(DeviceToken, Device)
-        /// To another backend of the plan, for the reason given: the device has no live token that this one takes, or one of
-        /// the other environment.
+        /// To another backend of the plan, for the reason given: the device has no live token that this one takes, or
+        /// one of the other environment.
         case elsewhere(reason: String)
     }
 
@@ -29,7 +29,8 @@ struct DeviceAddresses: Sendable {
     /// The backends of the app.
     let backends: [(name: String, backend: any PushBackend)]
     let priority: [TokenService]
-    /// The app of the worker's backend: a device or a user of another one, which a move of what waits can bring here, has no address.
+    /// The app of the worker's backend: a device or a user of another one, which a move of what waits can bring here,
+    /// has no address.
     var app = AppName.default
 
     /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
@@ -55,8 +56,8 @@ struct DeviceAddresses: Sendable {
     /// - Parameters:
     ///   - claim: The delivery.
     ///   - uses: Which tokens its notification goes to.
-    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when something else
-    ///     kept the message from going out.
+    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when something
+    ///     else kept the message from going out.
     /// - Returns: The step; nil when there is none that could reach the recipient.
     func nextStep(of claim: ClaimedDelivery, _ uses: TokenUses, refused: (token: DeviceToken, isCertain: Bool)?) -> Int?
     {
@@ -113,7 +114,8 @@ struct DeviceAddresses: Sendable {
 }
 
 extension ClaimedDelivery {
-    /// The steps after the one at hand whose backends are configured (``DeliveryPlan/laterSteps(_:after:at:isTokenRefused:)``).
+    /// The steps after the one at hand whose backends are configured
+    /// (``DeliveryPlan/laterSteps(_:after:at:isTokenRefused:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],
         after backend: String,
@@ -124,7 +126,8 @@ extension ClaimedDelivery {
 extension DeliveryPlan {
     /// The steps after one, which is at a backend, whose backends are configured.
     ///
-    /// Without those of the other environment, unless the token was refused (``BackendAudience/isOtherEnvironment(of:)``).
+    /// Without those of the other environment, unless the token was refused
+    /// (``BackendAudience/isOtherEnvironment(of:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],
         after step: Int,

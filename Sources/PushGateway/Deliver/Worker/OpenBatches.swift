@@ -65,8 +65,8 @@ final class OpenBatches: Sendable {
 
     /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
     ///
-    /// Their calls go on: whoever takes them decides about what was not reported first, since a call that is cancelled may
-    /// report or end at once.
+    /// Their calls go on: whoever takes them decides about what was not reported first, since a call that is cancelled
+    /// may report or end at once.
     func removeHanging(since moment: Date) -> (hanging: [Entry], earliest: Date?) {
         state.withLock { state in
             let hanging = state.entries.values.filter { $0.batch.lastReport <= moment }

@@ -3,13 +3,14 @@ internal import PushCore
 internal import PushQueue
 
 extension MessageID {
-    /// The id of a gateway's delivery, the same after a restart: a UUID of version 8, the gateway's number and the delivery's.
+    /// The id of a gateway's delivery, the same after a restart: a UUID of version 8, the gateway's number and the
+    /// delivery's.
     init(instance: UInt64, delivery: Int64) {
         self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
     }
 
-    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id that this gateway did not make, and for a number that
-    /// no delivery has: an app knows the first half of the id and may add any second half.
+    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id that this gateway did not make, and
+    /// for a number that no delivery has: an app knows the first half of the id and may add any second half.
     func delivery(instance: UInt64) -> Int64? {
         let number = Int64(bitPattern: low & ~(1 << 63))
         guard number <= NotificationID.highest else { return nil }

@@ -23,8 +23,8 @@ extension PlanRules {
 extension ClaimedDelivery {
     /// Where the delivery stands in its plan, after an outcome if an attempt was made.
     ///
-    /// The time of the first attempt matters where a later backend can take over, and where the outcome limits the attempts
-    /// in time; elsewhere the attempt log is not read for it.
+    /// The time of the first attempt matters where a later backend can take over, and where the outcome limits the
+    /// attempts in time; elsewhere the attempt log is not read for it.
     func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
         var isTimed = step + 1 < plan.backends.count
         if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }

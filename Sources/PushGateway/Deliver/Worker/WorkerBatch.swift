@@ -64,7 +64,8 @@ final class WorkerBatch: Sendable {
         self.record = record
     }
 
-    /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded once.
+    /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded
+    /// once.
     ///
     /// Settled at once is what `hold` gives a resolution for, what goes to a device without a token for the backend
     /// (`skip`), and what cannot be read.

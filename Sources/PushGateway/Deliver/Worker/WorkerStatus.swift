@@ -58,7 +58,8 @@ package struct WorkerStatus: Sendable, Hashable {
         self.undecidedCallers = undecidedCallers
     }
 
-    /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is refused.
+    /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is
+    /// refused.
     package func health(_ own: BackendHealth) -> BackendHealth {
         guard isParked || isSlowed || isPaused else { return own }
         var health = own

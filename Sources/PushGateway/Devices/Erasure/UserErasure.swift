@@ -5,7 +5,8 @@ internal import PushQueue
 
 /// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
 ///
-/// The user may go on meanwhile: what is registered or accepted after the devices were removed stays (``PushQueue/UserTraces/end``).
+/// The user may go on meanwhile: what is registered or accepted after the devices were removed stays
+/// (``PushQueue/UserTraces/end``).
 ///
 /// Each call has a record of its own until all that it is about is done: ``UserErasures`` goes on where it ended,
 /// although the devices that led to the rest are gone by then, and a later call changes nothing of it.
@@ -279,12 +280,14 @@ struct EventRedaction: Sendable {
     private let app: AppName
     /// The backends that are configured for other apps, which may have users and devices of the same names.
     private let foreign: Set<String>
-    /// Devices whose events are redacted behind the end of the traces too, where they are about telling platforms of the removal.
+    /// Devices whose events are redacted behind the end of the traces too, where they are about telling platforms of
+    /// the removal.
     var removedDevices: Set<ExactText> = []
     /// Whether what backends announce about the user is redacted behind the end of the traces too.
     var isUserGone = false
 
-    /// Makes a redaction of what there was before the end of the traces; `apps` has the app of each configured backend, by its name.
+    /// Makes a redaction of what there was before the end of the traces; `apps` has the app of each configured backend,
+    /// by its name.
     init(_ traces: UserTraces, _ apps: [String: AppName]) {
         self.traces = traces
         user = ExactText(traces.user)
@@ -334,7 +337,8 @@ struct EventRedaction: Sendable {
         return [object["device"], object["detail"]].contains { $0.map(mentions) ?? false }
     }
 
-    /// Whether an event is about what there was before the end of the traces: a delivery that was being sent then ends later.
+    /// Whether an event is about what there was before the end of the traces: a delivery that was being sent then ends
+    /// later.
     private func isOlder(_ number: Int64, _ object: JSONObject) -> Bool {
         guard let end = traces.end, number > end.event else { return true }
         guard let id = object["notification"]?.stringValue.flatMap({ NotificationID($0) }) else { return false }

@@ -6,8 +6,9 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: begun by a call, ended by the gateway.
 ///
-/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too large for a call,
-/// and the calls that tell platforms of the removals leave events. What is left is tried again every half minute, after a restart too.
+/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too
+/// large for a call, and the calls that tell platforms of the removals leave events. What is left is tried again every
+/// half minute, after a restart too.
 final class UserErasures: Sendable {
     /// How long a call waits for the search through the store, its turn included.
     static let longestSearch = Duration.seconds(10)

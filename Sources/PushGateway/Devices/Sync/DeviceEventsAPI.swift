@@ -10,7 +10,7 @@ internal import Synchronization
 ///
 /// A platform whose message it was gets the report; a message of the gateway's own moves on to `delivered` or `opened`.
 final class DeviceEventsAPI: Sendable {
-    /// So many deliveries of a notification are looked through for the device's.
+    /// The most deliveries of a notification that are searched for the device's.
     private static let largestSearch = 10_000
 
     let endpoint: SyncEndpoint
@@ -143,7 +143,8 @@ final class DeviceEventsAPI: Sendable {
         return report
     }
 
-    /// The platforms that recognise a payload as their message, with its id there: the named backend, or each that the caller may use.
+    /// The platforms that recognise a payload as their message, with its id there: the named backend, or each that the
+    /// caller may use.
     private func messages(
         in payload: JSONObject,
         _ report: Report,
@@ -176,7 +177,8 @@ final class DeviceEventsAPI: Sendable {
     ///
     /// - Parameters:
     ///   - messages: The message as each platform reads it.
-    ///   - found: The deliveries that the report was about: first one for each of the messages, then those that the app named.
+    ///   - found: The deliveries that the report was about: first one for each of the messages, then those that the app
+    ///     named.
     /// - Returns: The message as the backend of the delivery reads it; empty when no platform recognises the payload.
     /// - Throws: The answer 422: the request must name the backend.
     private func meant(
@@ -257,8 +259,8 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// Whether a delivery to a recipient can have reached a device: it went to the device, to a token or the user of it, or to an
-    /// audience.
+    /// Whether a delivery to a recipient can have reached a device: it went to the device, to a token or the user of
+    /// it, or to an audience.
     static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
         switch recipient {
         case .device, .token: isFor(device, recipient)

@@ -3,11 +3,13 @@ internal import PushQueue
 
 /// Devices of the registry as platforms get them.
 extension DeviceRecord {
-    /// What a platform gets of a device: the app's own live tokens, the preferred one first, and whatever the app reported.
+    /// What a platform gets of a device: the app's own live tokens, the preferred one first, and whatever the app
+    /// reported.
     ///
     /// - Parameters:
     ///   - device: The device.
-    ///   - user: Whose credentials it goes out with: the key of the user that it belonged to when the operation was asked for.
+    ///   - user: Whose credentials it goes out with: the key of the user that it belonged to when the operation was
+    ///     asked for.
     ///   - priority: The order in which tokens are preferred.
     init(_ device: Device, user: String?, priority: [TokenService]) {
         let live = device.tokens.filter { $0.isAlive && $0.kind == .device }.map(\.token)

@@ -99,8 +99,8 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// The tags of a registry as a platform's keys and values: `key:value` is one, a tag without a colon has the value `1`, and what is
-    /// not there any more has none.
+    /// The tags of a registry as a platform's keys and values: `key:value` is one, a tag without a colon has the value
+    /// `1`, and what is not there any more has none.
     static func changes(from old: [String], to new: [String]) -> JSONObject {
         let (old, new) = (pairs(old), pairs(new))
         var changes = JSONObject()

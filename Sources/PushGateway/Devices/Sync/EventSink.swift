@@ -5,12 +5,12 @@ import PushQueue
 
 /// Takes what backends announce to the stream of events, in groups.
 ///
-/// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: what comes while
-/// 1,000 notices wait is dropped and counted.
+/// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: what comes
+/// while 1,000 notices wait is dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
     static let capacity = 1_000
-    /// So many are written at a time.
+    /// The most events that are written at a time.
     private static let group = 200
 
     private struct Contents: MailboxContents {

@@ -70,8 +70,8 @@ final class OutboxOutcomes: Sendable {
 
     /// An operation is over: tells the callers that wait for it.
     ///
-    /// Where none waits here, one of another gateway may: of the operations that a caller can wait for, while it still can, all gateways
-    /// are told.
+    /// Where none waits here, one of another gateway may: of the operations that a caller can wait for, while it still
+    /// can, all gateways are told.
     func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
         troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// When a backend gets no outbox entries after failures, and how many it gets at a time: a plain value.
 ///
-/// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they may
-/// be about one device; only when nothing but failures comes it gets fewer.
+/// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they
+/// may be about one device; only when nothing but failures comes it gets fewer.
 ///
 /// Times are steady ones (``TimeSource/steady``).
 struct OutboxPause: Sendable {
@@ -57,7 +57,8 @@ struct OutboxPause: Sendable {
             askedUntil = max(askedUntil ?? end, end)
         }
         var end = until ?? now
-        // Those that were under way together are refused together: that is one refusal, with the longest of their pauses.
+        // Those that were under way together are refused together: that is one refusal, with the longest of their
+        // pauses.
         if end <= now {
             end = now.addingTimeInterval(min(first * (1 << min(blocks, 10)), Self.longest).inSeconds)
             blocks += 1
@@ -80,8 +81,8 @@ struct OutboxPause: Sendable {
 
 /// The ``OutboxPause`` of a backend, which outlives its workers.
 ///
-/// A reload that leaves the backend as it is hands it to the new worker, so that a pause that the platform asked for stays;
-/// the worker before, which may have calls under way, has it as well.
+/// A reload that leaves the backend as it is hands it to the new worker, so that a pause that the platform asked for
+/// stays; the worker before, which may have calls under way, has it as well.
 final class OutboxFlow: Sendable {
     /// What the backend is, so that another one under its name begins anew.
     let identity: String

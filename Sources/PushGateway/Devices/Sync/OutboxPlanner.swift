@@ -10,7 +10,7 @@ internal import Synchronization
 /// Works outside of every transaction and on a thread of its own, so that a slow plugin delays the planning and nothing
 /// else. A change and its entries are exchanged in one commit: after a crash it is planned again.
 struct OutboxPlanner: Sendable {
-    /// So many changes are read at a time.
+    /// The most changes that are read at a time.
     private static let page = 100
     /// What has been planned is committed after so long, though more was read.
     private static let longestPlanning = Duration.milliseconds(50)

@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// Runs an outbox worker for each backend that keeps devices.
 ///
-/// A reload replaces every worker; a pause that a platform asked for stays. What waits for a backend that is not configured any
-/// more waits until it is again, or until an operator removes it.
+/// A reload replaces every worker; a pause that a platform asked for stays. What waits for a backend that is not
+/// configured any more waits until it is again, or until an operator removes it.
 package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install
@@ -70,7 +70,8 @@ package final class OutboxRelay: Sendable {
     /// Works until `stop` or cancellation.
     package func run() async {
         commander.yield(.install)
-        // Another gateway got the request to retry now. Its entries are due in the shared store; each gateway ends its own pauses.
+        // Another gateway got the request to retry now. Its entries are due in the shared store; each gateway ends its
+        // own pauses.
         nodes?.hear { [weak self] note in
             guard case .retried(let backend)? = NodeNews(note), let self else { return }
             _ = endOwnPause(of: backend, at: state.clock.reading)

@@ -5,8 +5,9 @@ internal import Synchronization
 
 /// The reasons for which outbox entries wait: the last refusal of each entry, and the pause of its backend.
 ///
-/// It holds the reasons that this gateway has seen since it started: after a restart, and for an entry that another gateway carries out,
-/// it has none before the next try here. It is bounded: when it is full, a new reason replaces an old one.
+/// It holds the reasons that this gateway has seen since it started: after a restart, and for an entry that another
+/// gateway carries out, it has none before the next try here. It is bounded: when it is full, a new reason replaces an
+/// old one.
 final class OutboxTroubles: Sendable {
     /// The most entries whose reason is kept.
     static let capacity = 10_000

@@ -233,8 +233,8 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may have got
-    /// the new user first, and now gets the former one.
+    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may
+    /// have got the new user first, and now gets the former one.
     private func repeatIfOvertaken(_ operation: OutboxEntry, _ before: Device?) async {
         guard operation.kind == .subscription, let before, before.user == operation.user else { return }
         do {
@@ -277,7 +277,8 @@ final class OutboxWorker: Sendable {
         case .failure(let error):
             // Without the claim the call may have been withheld, which says nothing of the platform.
             let isOver = !isHeld || state.withLock { $0.isStopped }
-            // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the next start.
+            // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the
+            // next start.
             if Task.isCancelled || isOver && error.isPassing && error.retryAfter == nil {
                 return await write([OutboxResult(claim, .release)])
             }

@@ -4,8 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep subscriptions,
-/// what is enqueued for them, and what still waits.
+/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep
+/// subscriptions, what is enqueued for them, and what still waits.
 struct SubscriptionAPI: Sendable {
     private static let largestPage = 1_000
     /// The most tags of one call.

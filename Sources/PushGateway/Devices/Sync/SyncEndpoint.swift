@@ -47,7 +47,8 @@ struct SyncEndpoint: Sendable {
 
     /// Reads a body that is one object of known members, and refuses it with every mistake at once.
     ///
-    /// `check` adds what can be said once all is read; `limit` is the largest body, as far as the configuration allows it.
+    /// `check` adds what can be said once all is read; `limit` is the largest body, as far as the configuration allows
+    /// it.
     func body<Field: RequestField>(
         of request: Request,
         _ scope: RequestScope,
@@ -175,7 +176,8 @@ extension JSONWriter {
 }
 
 extension Problem {
-    /// A platform that was asked while the caller waited did not answer as it should: the one place that picks our status.
+    /// A platform that was asked while the caller waited did not answer as it should: the one place that picks our
+    /// status.
     ///
     /// Its 401 or 429 is not the caller's doing, so the caller sees 502 or 503.
     init(_ error: PushError) {

@@ -3,7 +3,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: who uses a device now, and what is to be forgotten.
+/// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: who uses a device now, and what is to be
+/// forgotten.
 struct UserSwitchAPI: Sendable {
     /// The user id that stands for nobody: a log-out.
     static let nobody = "anonymous"

@@ -53,8 +53,8 @@ final class Caller: Sendable {
     /// Whether it may know of an app.
     func mayUse(app: AppName) -> Bool { view?.configuration.apps.contains(app) ?? true }
 
-    /// Whether it may see the notifications of a sender: its own, and for administrators those of every key whose bounds are within
-    /// their own.
+    /// Whether it may see the notifications of a sender: its own, and for administrators those of every key whose
+    /// bounds are within their own.
     func maySee(sender: String) -> Bool {
         // A notification that was sent without a key belongs to no key.
         if sender == name, !name.isEmpty { return true }

@@ -5,9 +5,9 @@ internal import Synchronization
 
 /// The code in the dashboard's link, and the token that a page gets for it.
 ///
-/// `serve` makes the code for its operator at the start; it works once and for ten minutes. The token opens what a key with the
-/// scope `read` does, for half a day at most and not after a restart. Both count only while the first key does. Of either only
-/// a hash is kept.
+/// `serve` makes the code for its operator at the start; it works once and for ten minutes. The token opens what a key
+/// with the scope `read` does, for half a day at most and not after a restart. Both count only while the first key
+/// does. Of either only a hash is kept.
 package final class DashboardAccess: Sendable {
     /// How long a code works.
     package static let codeLifetime: TimeInterval = 600

@@ -3,14 +3,14 @@ internal import PushCore
 
 /// The part of a gateway that a key may see and use. No other code decides it.
 ///
-/// A key that names an app or backends works with a gateway in which nothing else is configured. Every endpoint takes backends,
-/// apps, routes and keys from there (``RequestScope/gateway``), so that any other name gets the same answer as a name that
-/// never existed, and no hint contains one.
+/// A key that names an app or backends works with a gateway in which nothing else is configured. Every endpoint takes
+/// backends, apps, routes and keys from there (``RequestScope/gateway``), so that any other name gets the same answer
+/// as a name that never existed, and no hint contains one.
 extension GatewaySnapshot {
     /// The gateway as the holder of a key sees it; nil is the whole, for a key that names neither an app nor backends.
     ///
-    /// Its apps are the key's, else those of its backends. A route keeps the backends that the key may use; without any the view has no
-    /// such route. The view has the other keys whose bounds are within this key's.
+    /// Its apps are the key's, else those of its backends. A route keeps the backends that the key may use; without any
+    /// the view has no such route. The view has the other keys whose bounds are within this key's.
     func seen(by key: GatewayConfiguration.APIKey) -> GatewaySnapshot? {
         guard let reach = Reach(key, backends) else { return nil }
         var own = configuration

@@ -6,8 +6,8 @@ internal import PushCore
 
 /// The API keys of a configuration, ready to be compared with what a request brings.
 ///
-/// Made with each ``APISnapshot``, which admits requests by it. It holds hashes, never keys, and compares them in constant
-/// time.
+/// Made with each ``APISnapshot``, which admits requests by it. It holds hashes, never keys, and compares them in
+/// constant time.
 struct Keyring: Sendable {
     private struct Key: Sendable {
         let caller: Caller
@@ -50,7 +50,8 @@ struct Keyring: Sendable {
         }
     }
 
-    /// Lets a request through, or says why not; with an address, only keys that were good from there lately are looked at.
+    /// Lets a request through, or says why not; with an address, only keys that were good from there lately are looked
+    /// at.
     func admit(
         _ authorization: String?,
         _ access: Route.Access,

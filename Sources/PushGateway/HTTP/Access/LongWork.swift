@@ -1,7 +1,8 @@
 internal import NIOCore
 internal import NIOPosix
 
-/// How many threads do long work: half as many as the machine has cores, so that large bodies take at most half of them.
+/// How many threads do long work: half as many as the machine has cores, so that large bodies take at most half of
+/// them.
 let longWorkThreadCount = max(1, System.coreCount / 2)
 
 private let longWorkThreads: NIOThreadPool = {
@@ -12,8 +13,9 @@ private let longWorkThreads: NIOThreadPool = {
 
 /// Runs what a large body costs in computing on a thread of its own kind.
 ///
-/// The threads that tasks share are as many as the machine has cores, and event loops likewise: two bodies of megabytes on
-/// them would keep other requests and the dispatch waiting. A small body is dealt with at once, on the caller's thread.
+/// The threads that tasks share are as many as the machine has cores, and event loops likewise: two bodies of megabytes
+/// on them would keep other requests and the dispatch waiting. A small body is dealt with at once, on the caller's
+/// thread.
 func longWork<Value: Sendable>(
     bytes: Int,
     _ work: @escaping @Sendable () throws(Problem) -> Value

@@ -38,7 +38,8 @@ extension CallerFields {
     }
 }
 
-/// Keeps web pages of other origins away from a gateway without keys, which trusts every process that can reach its loopback address.
+/// Keeps web pages of other origins away from a gateway without keys, which trusts every process that can reach its
+/// loopback address.
 struct OriginGuard: Sendable {
     private let rule: LocalOrigin
 

@@ -9,7 +9,8 @@ extension HTTPField.Name {
         return name
     }
 
-    /// Under what name the audit log has whom a request was about, where that is not in the path or must not be written down.
+    /// Under what name the audit log has whom a request was about, where that is not in the path or must not be written
+    /// down.
     static let auditSubject = known("Audit-Subject")
     static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")

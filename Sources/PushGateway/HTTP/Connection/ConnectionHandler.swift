@@ -5,9 +5,9 @@ internal import PushQueue
 
 /// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``FastIntake`` takes, passes on the rest.
 ///
-/// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever side.
-/// Closes connections that bring no whole request in time, those whose client does not read what is written to it, and at a
-/// graceful shutdown those that have no request in progress, or still have one when the drain is over.
+/// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever
+/// side. Closes connections that bring no whole request in time, those whose client does not read what is written to
+/// it, and at a graceful shutdown those that have no request in progress, or still have one when the drain is over.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -16,8 +16,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// How long a client may keep a connection waiting.
     struct Limits: Sendable {
-        /// A connection without a whole request for so long is closed, whatever comes of it meanwhile: a head may take so long,
-        /// and a body from its head to its end.
+        /// A connection without a whole request for so long is closed, whatever comes of it meanwhile: a head may take
+        /// so long, and a body from its head to its end.
         var request = TimeAmount.seconds(60)
         /// A body that nobody waits for, since its request was refused, has so long to end; then the connection does.
         var refusedBody = TimeAmount.seconds(5)
@@ -62,14 +62,16 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var address = PeerAddress.local
     /// By which number the connection is counted for its peer; nil when it is not.
     private var number: UInt64?
-    /// Whether the connection is a trusted proxy's, which counts for no peer; each request counts for the peer that the proxy names.
+    /// Whether the connection is a trusted proxy's, which counts for no peer; each request counts for the peer that the
+    /// proxy names.
     private var isProxy = false
     private var phase = Phase.idle
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
-    /// Whether the decoder reads no request after the one in progress, since that ends the connection or asks for another protocol:
-    /// without an end of the connection a client would wait for its next answer, and what it sends would be kept without bound.
+    /// Whether the decoder reads no request after the one in progress, since that ends the connection or asks for
+    /// another protocol: without an end of the connection a client would wait for its next answer, and what it sends
+    /// would be kept without bound.
     private var isLast = false
     /// When the connection is closed unless the request that it waits for is there.
     private var deadline = NIODeadline.now()
@@ -157,8 +159,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            // The end of the connection is the end of the answer for a client of HTTP/1.0. What follows a request that ends the
-            // connection is no request (RFC 9112, 9.6).
+            // The end of the connection is the end of the answer for a client of HTTP/1.0. What follows a request that
+            // ends the connection is no request (RFC 9112, 9.6).
             isLast = head.version != .http1_1 || !head.isKeepAlive
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
@@ -191,7 +193,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private static let continuing = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
 
-    /// Whether the client waits for 100 before it sends its body (RFC 9110, 10.1.1), and the length of the body is allowed.
+    /// Whether the client waits for 100 before it sends its body (RFC 9110, 10.1.1), and the length of the body is
+    /// allowed.
     private func awaitsContinue(_ head: HTTPRequestHead) -> Bool {
         guard head.version == .http1_1, head.headers.contains(name: "expect"),
             head.headers["expect"].contains(where: { $0.lowercased() == "100-continue" })

@@ -13,8 +13,8 @@ extension SocketAddress {
         }
     }
 
-    /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the first mapped into IPv6, and sockets
-    /// of the file system, which their file's mode protects.
+    /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the first mapped into IPv6, and
+    /// sockets of the file system, which their file's mode protects.
     var isLoopback: Bool {
         addressBytes.map { Loopback.contains(address: $0) } ?? true
     }

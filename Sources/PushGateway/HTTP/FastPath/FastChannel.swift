@@ -8,8 +8,8 @@ internal import NIOSSL
 ///
 /// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. What ``FastIntake`` accepts is answered on
 /// the event loop; everything else passes on unchanged. ``GatewayAPI`` makes one for each connection: the only way into
-/// this folder. It is there because a notification by single `POST` costs 1.49 times the CPU on the general way, in batches of a hundred
-/// 1.07 times (measured 2026-11-23, one binary with this door open and shut).
+/// this folder. It is there because a notification by single `POST` costs 1.49 times the CPU on the general way, in
+/// batches of a hundred 1.07 times (measured 2026-11-23, one binary with this door open and shut).
 struct FastChannel: ServerChildChannel {
     let http: HTTP1Channel
     let intake: FastIntake

@@ -111,8 +111,8 @@ struct FastIntake: Sendable {
 
     /// The answer to a head that nobody must look at, after which the connection ends; nil for one that is in order.
     ///
-    /// Everybody who answers compares the target and fields with constants, before it is known who asks, and text with many
-    /// combining marks takes seconds for each comparison.
+    /// Everybody who answers compares the target and fields with constants, before it is known who asks, and text with
+    /// many combining marks takes seconds for each comparison.
     func refuseHead(
         _ head: HTTPRequestHead,
         from peer: PeerAddress,
@@ -313,8 +313,8 @@ final class LoopRequest {
     }
 }
 
-/// What the endpoints look at in the head of a request of the usual form: a body of known length, a connection that stays,
-/// nothing to negotiate.
+/// What the endpoints look at in the head of a request of the usual form: a body of known length, a connection that
+/// stays, nothing to negotiate.
 private struct UsualHead {
     var caller = CallerFields()
     var contentType: String?

@@ -5,8 +5,8 @@ internal import PushQueue
 
 /// What the connections of one event loop share: their way into the store, and the text of the `Date` field.
 ///
-/// Work goes straight to the store; the answers of one commit come back together, with one hop to the loop. Used on its loop
-/// only.
+/// Work goes straight to the store; the answers of one commit come back together, with one hop to the loop. Used on its
+/// loop only.
 final class FastRequests {
     private let loop: any EventLoop
     private var port: (any EnqueuePort)?

@@ -14,7 +14,8 @@ final class Admission: Sendable {
 
     /// The most values within `data` and `overrides` of all notifications of a request.
     static let maximumTreeValues = 200_000
-    /// The memory that such a value takes at most beside its text: an array of one number, with what is left free behind it.
+    /// The memory that such a value takes at most beside its text: an array of one number, with what is left free
+    /// behind it.
     static let bytesOfTreeValue = 80
 
     private let requests = Atomic<Int>(0)
@@ -76,8 +77,9 @@ final class Admission: Sendable {
 
     /// Sets memory aside for a body; ``release(bytes:payer:)`` gives it back.
     ///
-    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and all bodies of one
-    /// peer, with whatever keys, leave a quarter of it to other peers: nobody can keep the rest away with bodies that come slowly.
+    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and all
+    /// bodies of one peer, with whatever keys, leave a quarter of it to other peers: nobody can keep the rest away with
+    /// bodies that come slowly.
     func reserve(bytes: Int, payer: Payer, largest: Int) throws(Problem) {
         guard bytes > 0 else { return }
         let budget = Self.budget(largest: largest)

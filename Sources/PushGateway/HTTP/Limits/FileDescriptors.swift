@@ -1,7 +1,7 @@
 internal import PushCore
 
-/// How many file descriptors the process may have, and how they are shared: whoever calls must not take those with which
-/// platforms are reached and files written.
+/// How many file descriptors the process may have, and how they are shared: whoever calls must not take those with
+/// which platforms are reached and files written.
 enum FileDescriptors {
     /// Kept for platforms, the store, logs and the program itself: a quarter, and at least so many.
     private static let leastReserve = 256
@@ -19,7 +19,8 @@ enum FileDescriptors {
 }
 
 extension GatewayConfiguration.Server {
-    /// The most connections that are taken at a time: for every request and every event stream one, as far as descriptors go.
+    /// The most connections that are taken at a time: for every request and every event stream one, as far as
+    /// descriptors go.
     var maximumConnections: Int {
         FileDescriptors.connections(
             wanted: maximumRequests + Admission.maximumStreams,

@@ -1,7 +1,7 @@
 internal import NIOCore
 
-/// Who is at the other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one
-/// customer of a provider has whole.
+/// Who is at the other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which
+/// one customer of a provider has whole.
 struct PeerAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64

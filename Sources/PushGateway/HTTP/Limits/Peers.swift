@@ -5,22 +5,22 @@ internal import Synchronization
 
 /// Counts for each peer its open connections, its requests through a proxy, and its refused attempts of late.
 ///
-/// When nearly all connections are taken, a peer that has few gets the place of one of the peer that has most: so a few addresses
-/// cannot keep others away, whatever the limit of one is.
-/// Its memory is bounded by the connections there are and by ``mostRemembered``.
+/// When nearly all connections are taken, a peer that has few gets the place of one of the peer that has most: so a few
+/// addresses cannot keep others away, whatever the limit of one is. Its memory is bounded by the connections there are
+/// and by ``mostRemembered``.
 final class Peers: Sendable {
     /// Refused attempts a second that a peer may make for long, and at once.
     static let refusals = Pacing(perSecond: 20, burst: .seconds(10))
-    /// The most peers whose refused attempts are remembered; with more the fullest buckets are forgotten, which are those of
-    /// peers that have done least.
+    /// The most peers whose refused attempts are remembered; with more the fullest buckets are forgotten, which are
+    /// those of peers that have done least.
     private static let mostRemembered = 10_000
     /// An empty bucket has its next attempt within so many milliseconds, and some for rounding.
     private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond + 2)
 
     /// Places of requests that peers share: each may take one as long as it has fewer than are free.
     ///
-    /// Of `n` peers that take all they get side by side, each comes to a share of `1 / (n + 1)`, and one such share stays free. A
-    /// request in progress gives no way: its time is limited in place of that.
+    /// Of `n` peers that take all they get side by side, each comes to a share of `1 / (n + 1)`, and one such share
+    /// stays free. A request in progress gives no way: its time is limited in place of that.
     private struct Places {
         var total = 0
         var ofPeer: [PeerAddress: Int] = [:]
@@ -45,8 +45,9 @@ final class Peers: Sendable {
 
     /// Connections that peers share: as long as some are left, each peer may have as many as its limit says.
     ///
-    /// Of the last ones (``spare(of:)``) a peer gets one only if another peer has at least two more, and a connection of the peer
-    /// that has most then gives way. So peers that take all they get come to equal shares, in whatever order they come.
+    /// Of the last ones (``spare(of:)``) a peer gets one only if another peer has at least two more, and a connection
+    /// of the peer that has most then gives way. So peers that take all they get come to equal shares, in whatever
+    /// order they come.
     private struct Connections {
         /// All that there are, those that are giving way and those of trusted proxies included.
         var total = 0
@@ -96,7 +97,8 @@ final class Peers: Sendable {
     /// The most connections that the server takes.
     private let capacity: Int
     private let state = Mutex(State())
-    /// The steady time of the last attempt that was refused, in milliseconds: as long as that is past, no peer is over its limit.
+    /// The steady time of the last attempt that was refused, in milliseconds: as long as that is past, no peer is over
+    /// its limit.
     private let lastRefusal = Atomic<Int64>(Int64.min)
 
     /// Makes a record for a server that takes so many connections.
@@ -126,7 +128,8 @@ final class Peers: Sendable {
     /// Counts a connection of a trusted proxy out.
     func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
 
-    /// Counts in a request of a peer that a trusted proxy names, of `all` that there may be; ``endForwarded(_:)`` counts it out.
+    /// Counts in a request of a peer that a trusted proxy names, of `all` that there may be; ``endForwarded(_:)``
+    /// counts it out.
     func beginForwarded(_ peer: PeerAddress, limit: Int, of all: Int) -> Bool {
         state.withLock { $0.forwarded.take(peer, limit: limit, of: all) }
     }
@@ -146,7 +149,8 @@ final class Peers: Sendable {
         }
     }
 
-    /// Whether a peer has made too many wrong attempts: then only credentials that were good from there lately are compared.
+    /// Whether a peer has made too many wrong attempts: then only credentials that were good from there lately are
+    /// compared.
     func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
         // An empty bucket gets its next attempt within 50 ms of the last one.
         let (last, _) = lastRefusal.load(ordering: .relaxed).addingReportingOverflow(Self.longestEmpty)

@@ -2,7 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// The addresses from which a credential was good lately: callers there go on using it while a guesser at the same address is refused.
+/// The addresses from which a credential was good lately: callers there go on using it while a guesser at the same
+/// address is refused.
 ///
 /// Bounded, and noted without a lock as long as uses come from one address. In memory only.
 final class RecentPeers: Sendable {

@@ -199,7 +199,8 @@ extension RouteTable {
                 scope throws(Problem) in
                 try await own.tokens.importTokens(request, values[0], scope)
             },
-            // By a platform's id a message of any sender is meant; a sender cancels its own by DELETE /v1/notifications/{id}.
+            // By a platform's id a message of any sender is meant; a sender cancels its own by DELETE
+            // /v1/notifications/{id}.
             Route(.post, "/v1/backends/{name}/messages/cancel", .scope(.admin)) {
                 request,
                 values,

@@ -1,7 +1,8 @@
 internal import Logging
 
 extension Handlers {
-    /// Makes the endpoints of a gateway; those that accept notifications are shared with the fast path and come from outside.
+    /// Makes the endpoints of a gateway; those that accept notifications are shared with the fast path and come from
+    /// outside.
     init(
         notifications: NotificationsAPI,
         batches: BatchAPI,

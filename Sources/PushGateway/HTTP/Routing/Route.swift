@@ -3,8 +3,8 @@ internal import Hummingbird
 
 /// One route of the API: a method and a path, who may use it, and what answers.
 ///
-/// All of them stand in ``RouteTable/init(_:)-(Handlers)``; routing, the check of scopes, metrics' labels and the security
-/// section of the API's description are made from that list.
+/// All of them stand in ``RouteTable/init(_:)-(Handlers)``; routing, the check of scopes, metrics' labels and the
+/// security section of the API's description are made from that list.
 struct Route: Sendable {
     /// Answers a request; `values` are the variable steps of its path, as they came.
     typealias Handler =

@@ -3,12 +3,12 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Every request, or those that send, as lines of JSON in files of their own: who asked for what from where, the result, and
-/// what it cost.
+/// Every request, or those that send, as lines of JSON in files of their own: who asked for what from where, the
+/// result, and what it cost.
 ///
-/// For operators who ask for it (`access_log`), apart from the audit log, which its lines would push out of its files. Never in it:
-/// keys, tokens, contents, secrets of paths, users' ids. A line that cannot be written is left out; no request waits for it or is
-/// refused.
+/// For operators who ask for it (`access_log`), apart from the audit log, which its lines would push out of its files.
+/// Never in it: keys, tokens, contents, secrets of paths, users' ids. A line that cannot be written is left out; no
+/// request waits for it or is refused.
 final class AccessLog: Sendable {
     /// What a request cost.
     struct Cost {

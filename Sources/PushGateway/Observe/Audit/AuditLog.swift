@@ -5,11 +5,11 @@ internal import Synchronization
 
 /// Records requests as lines of JSON in files of their own: the key, the route, the target and the result.
 ///
-/// Administration and erasures have a line each, sends a count for each key and minute. Refused attempts stand in other files and
-/// so never push out these lines.
+/// Administration and erasures have a line each, sends a count for each key and minute. Refused attempts stand in other
+/// files and so never push out these lines.
 ///
-/// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and sending
-/// goes on.
+/// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and
+/// sending goes on.
 final class AuditLog: Sendable {
     private struct State: ~Copyable {
         var record: AuditFile

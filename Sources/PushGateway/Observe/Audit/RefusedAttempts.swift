@@ -2,7 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushComposition
 
-/// Which refused attempts get a line of their own in the record: some of each address a minute, and some of all a second.
+/// Which refused attempts get a line of their own in the record: some of each address a minute, and some of all a
+/// second.
 ///
 /// The attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
 struct RefusedAttempts {

@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Events about calls to platforms about devices, `operation.done`, `operation.retry`, `operation.failed`, and what backends
-/// announce, `backend.notice`.
+/// Events about calls to platforms about devices, `operation.done`, `operation.retry`, `operation.failed`, and what
+/// backends announce, `backend.notice`.
 extension EventJSON {
     /// An attempt at an operation ended.
     static func operation(

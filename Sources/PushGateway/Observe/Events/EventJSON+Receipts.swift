@@ -2,8 +2,8 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What receipts add to attempt logs and to the stream of events: `delivery.delivered`, `delivery.opened`, `delivery.failed`,
-/// and `delivery.receipt` for news that changes no state.
+/// What receipts add to attempt logs and to the stream of events: `delivery.delivered`, `delivery.opened`,
+/// `delivery.failed`, and `delivery.receipt` for news that changes no state.
 extension EventJSON {
     /// A receipt as it stands in the attempt log of a delivery.
     ///

@@ -76,8 +76,8 @@ package enum EventJSON {
 
     /// One attempt, as it stands in the attempt log of a delivery.
     ///
-    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock that nobody
-    /// can set, for attempts after which more follows: patience counts from the first of them.
+    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock
+    /// that nobody can set, for attempts after which more follows: patience counts from the first of them.
     package static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
@@ -109,7 +109,8 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    /// An end without an attempt, as it stands in the attempt log of a delivery: the time to live ended, the gateway restarted.
+    /// An end without an attempt, as it stands in the attempt log of a delivery: the time to live ended, the gateway
+    /// restarted.
     package static func ending(_ reason: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()

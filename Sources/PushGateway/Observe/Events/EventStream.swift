@@ -6,8 +6,8 @@ internal import ServiceLifecycle
 
 /// `GET /v1/events`: every event from a number on, as server-sent events, for as long as the client listens.
 ///
-/// Numbered events come from the store, so that a client that lost its connection misses none. A client that is slow slows
-/// its own stream only: the next events are read when the last were taken. Ends at a graceful shutdown.
+/// Numbered events come from the store, so that a client that lost its connection misses none. A client that is slow
+/// slows its own stream only: the next events are read when the last were taken. Ends at a graceful shutdown.
 struct EventStream: Sendable {
     /// The most events that are read at a time.
     private static let batch = 256

@@ -3,9 +3,9 @@ internal import PushQueue
 
 /// The events that a caller may see.
 ///
-/// An administrator of the whole gateway sees all. Other callers see events of notifications whose sender they may see, and of
-/// backends that they may use, with fingerprints for device tokens. What names a device needs the scope `devices`; for a
-/// key that names an app or backends, devices and users must be of the backend's app.
+/// An administrator of the whole gateway sees all. Other callers see events of notifications whose sender they may see,
+/// and of backends that they may use, with fingerprints for device tokens. What names a device needs the scope
+/// `devices`; for a key that names an app or backends, devices and users must be of the backend's app.
 struct EventView: Sendable {
     private let caller: Caller
 

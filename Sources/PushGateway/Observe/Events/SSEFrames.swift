@@ -3,7 +3,8 @@ internal import PushCore
 
 /// Gathers server-sent events until they are written together.
 ///
-/// Source: WHATWG HTML, section 9.2 "Server-sent events", read 2026-11. Data is one line, since our JSON never holds a line end.
+/// Source: WHATWG HTML, section 9.2 "Server-sent events", read 2026-11. Data is one line, since our JSON never holds a
+/// line end.
 struct SSEFrames {
     private var buffer = ByteBuffer()
 

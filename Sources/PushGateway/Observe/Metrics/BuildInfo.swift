@@ -8,8 +8,8 @@ public struct BuildInfo: Sendable, Hashable {
     public var commit: String
     /// The version of the compiler that built it, such as `6.2`.
     public var swift: String
-    /// The versions of the libraries that it uses of this machine, by name, such as `SQLite`: those that were loaded, which may be
-    /// others than it was built with.
+    /// The versions of the libraries that it uses of this machine, by name, such as `SQLite`: those that were loaded,
+    /// which may be others than it was built with.
     public var libraries: [String: String]
 
     /// Makes the description of a build.

@@ -10,8 +10,8 @@ struct AcceptanceLabels: Hashable, Sendable {
 
 /// What the gateway counts, under the names and labels that its users alert on.
 ///
-/// Handles are kept, so that counting costs a look-up and an addition. Labels are of bounded variety: names of backends,
-/// routes and reasons, never a token, a user or an id.
+/// Handles are kept, so that counting costs a look-up and an addition. Labels are of bounded variety: names of
+/// backends, routes and reasons, never a token, a user or an id.
 public final class GatewayMetrics: Sendable {
     private struct Request: Hashable {
         let route: String

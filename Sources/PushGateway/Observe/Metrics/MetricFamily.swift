@@ -1,8 +1,7 @@
 /// A metric of the gateway, by its name, its type, its labels and what it says.
 ///
-/// This is the one table of them.
-/// What counts or writes a metric names a family; `docs/Metrics.md` is generated from ``all``. Names and labels are what users
-/// alert on: they are only added to.
+/// This is the one table of them. What counts or writes a metric names a family; `docs/Metrics.md` is generated from
+/// ``all``. Names and labels are what users alert on: they are only added to.
 package struct MetricFamily: Sendable, Hashable {
     /// The name, such as `chapar_queue_depth`.
     package let name: String

@@ -4,8 +4,8 @@ internal import Synchronization
 /// Keeps every metric of the process and writes them for Prometheus.
 ///
 /// Also the backend of swift-metrics: bootstrap it with an instance and what libraries count appears in `/metrics` too.
-/// A family has at most ``maximumSeries`` series; what comes after goes into one whose labels all read `other`, so that a
-/// platform with endless reasons for its refusals cannot fill the memory.
+/// A family has at most ``maximumSeries`` series; what comes after goes into one whose labels all read `other`, so that
+/// a platform with endless reasons for its refusals cannot fill the memory.
 public final class MetricsRegistry: MetricsFactory, Sendable {
     /// The most series of one name.
     public static let maximumSeries = 1000
@@ -173,7 +173,8 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     /// Makes this registry the backend of swift-metrics: what libraries count from now on appears in `/metrics`.
     ///
-    /// For the program itself, once in its life and before anything is counted; swift-metrics ends the process at a second call.
+    /// For the program itself, once in its life and before anything is counted; swift-metrics ends the process at a
+    /// second call.
     public func bootstrap() { MetricsSystem.bootstrap(self) }
 
     /// A counter; `_total` is added to its name.

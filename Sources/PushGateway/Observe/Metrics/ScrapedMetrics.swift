@@ -4,7 +4,8 @@ internal import PushQueue
 
 /// The metrics that are computed at each scrape: queues, workers, backends, the ledger, the process.
 ///
-/// Made by ``OperatorAPI`` for each `GET /metrics`. It reads the store's depths and the workers' states and changes nothing.
+/// Made by ``OperatorAPI`` for each `GET /metrics`. It reads the store's depths and the workers' states and changes
+/// nothing.
 struct ScrapedMetrics {
     let now: TimeReading
     let startedAt: Date

@@ -109,8 +109,8 @@ struct ClicksAPI: Sendable {
         }
     }
 
-    /// Which deliveries a caller may report: those of notifications that it may see, and those to the device or the user
-    /// that the click names, since an app reports what its server sent with another key.
+    /// Which deliveries a caller may report: those of notifications that it may see, and those to the device or the
+    /// user that the click names, since an app reports what its server sent with another key.
     private func reportable(
         _ click: ReportedClick,
         _ app: AppName,
@@ -166,8 +166,8 @@ extension ReceiptResult {
 }
 
 extension ReceiptEntry {
-    /// The same for a delivery that did not go to the receipt's user as such, but to a device of the user; nil when it names
-    /// no user.
+    /// The same for a delivery that did not go to the receipt's user as such, but to a device of the user; nil when it
+    /// names no user.
     var regardlessOfUser: ReceiptEntry? {
         guard let token = address.token, case .user? = Recipient(storedForm: token) else { return nil }
         var other = self

@@ -10,10 +10,10 @@ internal import Synchronization
 /// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted; and
 /// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that take an address and nothing else.
 ///
-/// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none learns
-/// nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head shows it, the body is not read; a peer
-/// fails so often and no more; bodies are bounded. What a callback says is stored before it is answered, and a callback that
-/// comes again changes nothing.
+/// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none
+/// learns nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head shows it, the body is
+/// not read; a peer fails so often and no more; bodies are bounded. What a callback says is stored before it is
+/// answered, and a callback that comes again changes nothing.
 final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10

@@ -5,8 +5,8 @@ internal import PushQueue
 /// Repeats a write until the store has taken it: what was decided outside of the store must reach it.
 ///
 /// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. Pauses from 50 ms to 1 s lie between the tries,
-/// until the store is closed or the task is cancelled. A write that fails the same way each time, to a damaged store for one, is tried
-/// once.
+/// until the store is closed or the task is cancelled. A write that fails the same way each time, to a damaged store
+/// for one, is tried once.
 struct StoreRetry: Sendable {
     private static let firstPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
@@ -16,8 +16,8 @@ struct StoreRetry: Sendable {
 
     /// Calls `body` until it succeeds, with pauses from 50 ms to 1 s between the attempts.
     ///
-    /// A closed store ends it, since nothing can be written any more, and so do an error that stays (``PushCore/StoreError/isLasting``) and
-    /// the task's cancellation during a pause.
+    /// A closed store ends it, since nothing can be written any more, and so do an error that stays
+    /// (``PushCore/StoreError/isLasting``) and the task's cancellation during a pause.
     ///
     /// - Parameters:
     ///   - work: What is written, of bounded variety, for the log.

@@ -16,7 +16,8 @@ package final class MemoryDatabase: Sendable {
         devices = MemoryDeviceStore(time: time)
     }
 
-    /// A node's process has died: nobody waits there any more, and what it has claimed stays claimed until ``recover(_:)``.
+    /// A node's process has died: nobody waits there any more, and what it has claimed stays claimed until
+    /// ``recover(_:)``.
     package func forget(_ node: Int64) {
         tables.withLock { $0.nodes[node] = nil }
         devices.forgetWaiters()
@@ -53,11 +54,12 @@ package final class MemoryDatabase: Sendable {
     func wake() { for node in tables.withLock({ Array($0.nodes.values) }) { node.signal.signal() } }
 }
 
-/// A store in memory that keeps the whole contract over a ``MemoryDatabase``: a model of the PostgreSQL store, and one for tests.
+/// A store in memory that keeps the whole contract over a ``MemoryDatabase``: a model of the PostgreSQL store, and one
+/// for tests.
 ///
-/// Between it and the database is a ``MemoryConnection``, which can delay a call, and lose it or its answer. What it does then is what the
-/// PostgreSQL store does: an acceptance fails, a claim of which no answer came is released by the next one, and what became of claims is
-/// written again until the database has it.
+/// Between it and the database is a ``MemoryConnection``, which can delay a call, and lose it or its answer. What it
+/// does then is what the PostgreSQL store does: an acceptance fails, a claim of which no answer came is released by the
+/// next one, and what became of claims is written again until the database has it.
 package final class MemoryStore: NotificationStore {
     typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
 
@@ -78,7 +80,7 @@ package final class MemoryStore: NotificationStore {
         var withdrawn: [Int64: EndEvent] = [:]
     }
 
-    /// So often it looks by itself, and after this time it asks again when the database was away.
+    /// The interval of its own searches, and the pause before it asks again when the database was away.
     private static let poll = Duration.seconds(1)
     private static let pause = Duration.milliseconds(200)
 

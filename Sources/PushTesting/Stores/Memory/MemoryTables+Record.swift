@@ -56,7 +56,8 @@ extension MemoryTables {
         return WaitingPage(found: found, next: rows.count > looked.count ? looked.last?.place : nil)
     }
 
-    /// Writes decisions about deliveries that wait for a backend as they were seen; returns the numbers of those that changed.
+    /// Writes decisions about deliveries that wait for a backend as they were seen; returns the numbers of those that
+    /// changed.
     mutating func settle(
         _ resolutions: [Resolution],
         at backend: String,
@@ -177,7 +178,8 @@ extension MemoryTables {
         return (result, claimed)
     }
 
-    /// Cancels the waiting deliveries of a caller up to a number, and marks the claimed ones; returns the numbers of the marked ones.
+    /// Cancels the waiting deliveries of a caller up to a number, and marks the claimed ones; returns the numbers of
+    /// the marked ones.
     mutating func cancel(
         caller: String,
         upTo end: Int64,

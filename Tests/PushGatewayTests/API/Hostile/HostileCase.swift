@@ -19,8 +19,8 @@ enum Hostility: Int, CaseIterable {
 
 /// What one broken client does on its connection, by its number alone, and what may come of it.
 ///
-/// The titles of its notifications tell what they are: `good SEED PLACE` is well-formed, `bad SEED` is part of what is not, and
-/// `inner SEED` stands within the body of another request.
+/// The titles of its notifications tell what they are: `good SEED PLACE` is well-formed, `bad SEED` is part of what is
+/// not, and `inner SEED` stands within the body of another request.
 struct HostileCase: Sendable {
     /// What the client does when all is written.
     enum End { case waits, halfCloses, leaves }

@@ -11,12 +11,12 @@ import Testing
 
 @testable import PushGateway
 
-/// Clients that are broken or mean harm cost at most their own connection: the server goes on, nothing is taken for a request
-/// that is none, what was accepted is what is stored, and others are answered all the while.
+/// Clients that are broken or mean harm cost at most their own connection: the server goes on, nothing is taken for a
+/// request that is none, what was accepted is what is stored, and others are answered all the while.
 ///
 /// Every case follows from its number alone, which a failure names. `CHAPAR_FUZZ=20000` runs so many cases,
-/// `CHAPAR_FUZZ=1234...1234` just that one. The server's deadlines are short; `CHAPAR_SLOWNESS=5` makes them five times as
-/// long, for a sanitizer under which honest clients could not keep to them.
+/// `CHAPAR_FUZZ=1234...1234` just that one. The server's deadlines are short; `CHAPAR_SLOWNESS=5` makes them five times
+/// as long, for a sanitizer under which honest clients could not keep to them.
 @Suite("Hostile clients", .serialized, .timeLimit(.minutes(5)))
 struct HostileClientTests {
     /// How long a case may take; the deadlines of the server are a small part of it.

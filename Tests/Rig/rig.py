@@ -209,6 +209,7 @@ class Client:
             if self.socket is None:
                 self.socket = socket.create_connection((self.host, self.port), self.timeout)
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.settimeout(self.timeout)  # A connection that was kept was made with another request's.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self.socket.sendall(data)  # A body may be refused before it is over.
             response = http.client.HTTPResponse(self.socket, method=method)

@@ -226,8 +226,8 @@ public final class APNsBackend: PushBackend {
         return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
     }
 
-    /// The token of the push type's kind: for the start of a Live Activity that of its attributes type, for what
-    /// follows that of the activity.
+    /// Returns which of a device's tokens the push goes to: for the start of a Live Activity that of its attributes
+    /// type, for its updates and end that of the activity.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         guard let overrides = notification.overrides[Self.kind.rawValue] else {
             return notification.activity == nil ? TokenUse(.device) : nil

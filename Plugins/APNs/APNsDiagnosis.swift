@@ -4,7 +4,7 @@ public import PushCore
 extension APNsBackend {
     /// Looks at key or certificate and topic, then asks Apple with one push to a token that cannot exist.
     ///
-    /// `BadDeviceToken` is the answer hoped for: it comes after Apple has accepted connection, credential and topic.
+    /// Success is the answer `BadDeviceToken`: it comes after Apple has accepted connection, credential and topic.
     public func diagnose() async -> [Diagnosis] {
         var findings = [credentialFinding, topicFinding]
         // Nothing is sent with such a certificate, and a handshake that Apple refuses says no more.

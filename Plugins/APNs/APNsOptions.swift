@@ -3,7 +3,8 @@ public import PushCore
 
 /// Everything an ``APNsBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct APNsOptions: Sendable {
-    /// The two worlds of Apple's tokens: builds run from Xcode have development tokens, all others production tokens.
+    /// The two environments of Apple's tokens: builds run from Xcode have development tokens, all others production
+    /// tokens.
     @nonexhaustive
     public enum Environment: String, Sendable, CaseIterable {
         /// App Store, TestFlight, enterprise and ad hoc builds.
@@ -15,18 +16,18 @@ public struct APNsOptions: Sendable {
         var ofTokens: TokenEnvironment { self == .production ? .production : .development }
     }
 
-    /// Who sends.
+    /// The kinds of credential that a backend can send with.
     @nonexhaustive
     public enum Credential: Sendable {
         /// A team's key, which signs provider tokens; key id and team id have 10 characters each.
         case key(APNsAuthKey, keyID: String, teamID: String)
         /// A client certificate.
         case certificate(APNsCertificate)
-        /// Whatever a relay before Apple wants in the place of these.
+        /// The strategy of a relay before Apple, instead of the two above.
         case strategy(any AuthStrategy)
     }
 
-    /// Who sends.
+    /// The credential that the backend sends with.
     public var credential: Credential
     /// The app's bundle id.
     public var topic: String
@@ -36,9 +37,10 @@ public struct APNsOptions: Sendable {
     public var port: Int
     /// Where broadcasts are sent; nil is where all else is.
     public var broadcastEndpoint: HTTPEndpoint?
-    /// Where broadcast channels are managed; nil when that is not known, as with a simulator that was not told apart.
+    /// The address where broadcast channels are managed; nil when it is not known, as with a `base_url` that has no
+    /// `manage_url` beside it.
     public var managementEndpoint: HTTPEndpoint?
-    /// What every backend takes: address, trust, deadline, proxy, connections.
+    /// The options that every backend has: address, trust, deadline, proxy, connections.
     public var common = CommonBackendOptions()
 
     /// Makes options in code, for Apple's own hosts.
@@ -58,7 +60,7 @@ public struct APNsOptions: Sendable {
     /// Whether requests carry a provider token, of ours or of the relay that they go through.
     var hasProviderToken: Bool { if case .certificate = credential { false } else { true } }
 
-    /// What a relay wants; nil for Apple's own ways.
+    /// The strategy that authorizes requests to a relay; nil where Apple's own credentials are used.
     var strategy: (any AuthStrategy)? { if case .strategy(let strategy) = credential { strategy } else { nil } }
 
     /// Where pushes go.
@@ -91,7 +93,8 @@ public struct APNsOptions: Sendable {
 extension APNsOptions {
     /// Reads a section; nil after reporting everything that is wrong with it.
     ///
-    /// `auth` makes what the key `auth` asks for in the place of Apple's credentials, given what every backend takes.
+    /// `auth` makes the strategy that the key `auth` asks for instead of Apple's credentials, from the options that
+    /// every backend has.
     public init?(
         _ section: ConfigSection,
         auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }

@@ -4,9 +4,9 @@ public import PushCore
 
 /// Altcraft: keeps a resource's push subscriptions, tells it what became of messages, and starts trigger campaigns.
 ///
-/// Altcraft sends its pushes itself, to the tokens that devices subscribed with. What is sent through here is a trigger
-/// campaign, whose template is in the platform; without one in the options nothing can be sent, and the audience is
-/// empty.
+/// Altcraft sends its pushes itself, to the tokens that devices subscribed with. Sending through this backend starts a
+/// trigger campaign, whose template is in the platform; without one in the options nothing can be sent, and the
+/// audience is empty.
 public final class AltcraftBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "altcraft"
@@ -25,7 +25,7 @@ public final class AltcraftBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The resource and how it is used.
-    ///   - auth: What requests carry.
+    ///   - auth: The credentials that requests carry.
     ///   - context: Its surroundings; its `announce` gets every event as a notice.
     ///   - onEvent: Gets every event; must not block.
     /// - Throws: When a certificate or proxy of the options cannot work.

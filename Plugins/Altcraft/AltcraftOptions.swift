@@ -5,10 +5,10 @@ public import PushCore
 /// The factory in `AltcraftPlugin.swift` reads it from a section of the configuration and checks it there; code sets it
 /// by hand. The credentials of devices are not part of it, but of ``AltcraftAuth``.
 public struct AltcraftOptions: Sendable {
-    /// What becomes of a device's subscription when the registry loses the device.
+    /// The change of a device's subscription when the registry loses the device.
     @nonexhaustive
     public enum Removal: String, Sendable, CaseIterable {
-        /// Nothing is told.
+        /// No request is sent.
         case nothing
         /// It gets no more messages, and no unsubscription is recorded in the profile.
         case suspend
@@ -29,9 +29,10 @@ public struct AltcraftOptions: Sendable {
     public var base: HTTPBaseURL
     /// How to connect; requests may take 60 s, as with the SDK.
     public var common: CommonBackendOptions
-    /// What each subscription says about the app, unless the device's own `app_id`, `app_iid`, `app_version` do.
+    /// The app's identity in each subscription, unless the device has its own `app_id`, `app_iid`, `app_version`.
     public var appInfo: AppInfo?
-    /// Which of a device's tokens its subscription is made of: of the first service that it has one of.
+    /// The order of token services: a subscription is made of the token of the first one that the device has a token
+    /// of.
     public var providerPriority: [TokenService]
     /// Whether a change waits for Altcraft's processing unless the caller says otherwise.
     public var sync = true
@@ -43,9 +44,9 @@ public struct AltcraftOptions: Sendable {
     public var maximumAttempts = 16
     /// The pause after the schedule's last.
     public var sweep = Duration.seconds(10_800)
-    /// Refusals that are tried again all the same: 408, 429; the SDK knows none.
+    /// Refusals that are nevertheless tried again: 408, 429; the SDK knows none.
     public var alsoRetried: Set<Int> = []
-    /// What becomes of the subscription of a device that goes.
+    /// The change of the subscription of a device that is removed.
     public var removal = Removal.suspend
     /// Whether tags are written into the profile; they must be fields of the database.
     public var updatesProfiles = false

@@ -22,7 +22,7 @@ public final class ChabokBackend: PushBackend {
     public let users: ChabokUsers
     /// Behaviour of users, and what devices did with messages.
     public let tracker: ChabokTracker
-    /// What happens at Chabok, on its devices and on the way; for one reader.
+    /// The events of Chabok, its link and its devices; takes one reader.
     public let stream: ChabokEventStream
 
     let client: ChabokClient
@@ -35,7 +35,7 @@ public final class ChabokBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The app and how it is used.
-    ///   - strategy: What authorizes requests in the place of the access token.
+    ///   - strategy: Authorizes requests instead of the access token.
     ///   - display: What the app's devices show of a message; by default what the client library does with
     ///     ``ChabokOptions/display``.
     ///   - context: Its surroundings.
@@ -83,7 +83,7 @@ public final class ChabokBackend: PushBackend {
         batch.finish()
         await withTaskGroup(of: Void.self) { tasks in
             for (number, call) in batch.calls.enumerated() {
-                // What waits beyond this waits here, not in tasks.
+                // Calls beyond this number wait here, not in tasks.
                 if number >= options.common.maximumConnections * 2 { await tasks.next() }
                 tasks.addTask { report(await self.send(call)) }
             }
@@ -215,7 +215,7 @@ public final class ChabokBackend: PushBackend {
     /// Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 
-    /// What the connections take in full arrays.
+    /// The number of messages that the connections take in full arrays.
     public var window: Int? { options.common.maximumConnections * ChabokBatch.arrayLimit }
 
     /// Arrays of different bodies.
@@ -262,7 +262,7 @@ public final class ChabokBackend: PushBackend {
     public var tags: (any TagEditor)? { users }
     /// Takes reports of devices.
     public var events: (any EventReporter)? { tracker }
-    /// Asks apps to take notifications away, by a convention of our own that they must play along with.
+    /// Asks apps to remove notifications, by a convention of our own that the apps must support.
     public var recall: (any MessageRecaller)? { messages }
     /// Tells how a message fares.
     public var tracking: (any MessageTracker)? { messages }

@@ -36,9 +36,9 @@ public struct ChabokOptions: Sendable {
         case smart
     }
 
-    /// What happens when a notification was not shown in time.
+    /// The second message that follows when a notification was not shown in time.
     public struct Fallback: Sendable, Hashable {
-        /// What carries the second message.
+        /// The medium of the second message.
         @nonexhaustive
         public enum Media: String, Sendable, CaseIterable {
             /// To the user's attribute `phone`, else a user id that looks like one.
@@ -47,7 +47,7 @@ public struct ChabokOptions: Sendable {
             case email
         }
 
-        /// What carries it.
+        /// The medium.
         public var media: Media
         /// How long to wait, in seconds.
         public var delay: Int
@@ -112,7 +112,7 @@ public struct ChabokOptions: Sendable {
     public var forwardsClicks = false
     /// The span between probes of the link; zero is none.
     public var probeInterval = Duration.seconds(60)
-    /// What authenticates webhooks; nil takes none.
+    /// The secret that authenticates webhooks; nil takes none.
     public var webhookSecret: Secret?
     /// Where the API listens.
     public var base: HTTPBaseURL

@@ -21,7 +21,7 @@ public final class FCMBackend: PushBackend {
     public let audience: BackendAudience
     /// Token look-up, topics and import of APNs tokens; nil when their address is not known.
     public let instanceIDs: FCMInstanceIDs?
-    /// What signs the requests.
+    /// The strategy that authorizes the requests.
     public let auth: any AuthStrategy
 
     let options: FCMOptions
@@ -101,7 +101,7 @@ public final class FCMBackend: PushBackend {
         return batch
     }
 
-    /// No token can be had: what is wrong by itself is told so, the rest waits for the token.
+    /// Reports the requests when no access token is available: faults that need no token now, the rest with `outcome`.
     private func withoutCredential(
         _ requests: [PushRequest],
         _ outcome: DeliveryOutcome,
@@ -250,8 +250,8 @@ public final class FCMBackend: PushBackend {
     /// The sum of the stream limits that Google grants now, 100 before it has told; a quarter of it around quarter
     /// hours.
     ///
-    /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. What is urgent
-    /// goes before what is not, so that a large send waits for it and not the other way round.
+    /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. Urgent messages
+    /// go before others, so that a large send waits for them and not the other way round.
     public var window: Int? {
         let granted = max(100, pool.status.streamLimit)
         return options.spreadsQuarterHours && Self.isNearQuarterHour(time.now) ? max(25, granted / 4) : granted

@@ -2,7 +2,7 @@ public import PushCore
 
 /// Everything an ``FCMBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct FCMOptions: Sendable {
-    /// Who sends.
+    /// The kinds of credential that a backend can send with.
     @nonexhaustive
     public enum Credential: Sendable {
         /// A service account's key file: the usual way for servers.
@@ -15,7 +15,7 @@ public struct FCMOptions: Sendable {
         case strategy(any AuthStrategy)
     }
 
-    /// Who sends.
+    /// The credential that the backend sends with.
     public var credential: Credential
     /// The Firebase project's id, or its number.
     public var projectID: String
@@ -29,11 +29,12 @@ public struct FCMOptions: Sendable {
     /// FCM drops tokens of Android devices after 270 days without contact. It counts only where the registry knows
     /// `Device/lastSeen`.
     public var staleAfter: Duration? = Self.documentedLife
-    /// Whether large sends go slower around quarter hours; nil for yes at Google and no at any other `base_url`.
+    /// Whether large sends go slower around quarter hours; nil means yes at Google's host and no at any other
+    /// `base_url`.
     public var avoidsQuarterHours: Bool?
     /// Whether a message may go to every installation of the app, and which topics reach all of them.
     public var broadcast = BroadcastRule()
-    /// What every backend takes: address, trust, deadline, proxy, connections.
+    /// The options that every backend has: address, trust, deadline, proxy, connections.
     ///
     /// Google asks for a deadline of at least ten seconds: shorter ones make duplicates.
     public var common = CommonBackendOptions(timeout: .seconds(15))
@@ -78,7 +79,8 @@ extension FCMOptions {
 
     /// Reads a section; nil after reporting everything that is wrong with it.
     ///
-    /// `auth` makes what the key `auth` asks for in the place of a Google credential, given what every backend takes.
+    /// `auth` makes the strategy that the key `auth` asks for instead of a Google credential, from the options that
+    /// every backend has.
     public init?(
         _ section: ConfigSection,
         auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }

@@ -103,7 +103,7 @@ public final class HMSBackend: PushBackend {
         }
     }
 
-    /// What a round leaves to be done.
+    /// The requests of a round that have no final outcome yet.
     private struct Rest {
         var again: [HMSBatchRequest] = []
         var unauthorized: [(batchRequest: HMSBatchRequest, code: String?, status: Int, otherwise: DeliveryOutcome)] = []

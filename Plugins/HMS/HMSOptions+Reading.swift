@@ -6,7 +6,8 @@ extension HMSOptions {
 
     /// Reads a section; nil after reporting everything that is wrong with it.
     ///
-    /// `auth` makes what the key `auth` asks for in the place of Huawei's credentials, given what every backend takes.
+    /// `auth` makes the strategy that the key `auth` asks for instead of Huawei's credentials, from the options that
+    /// every backend has.
     public init?(
         _ section: ConfigSection,
         auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }

@@ -26,7 +26,7 @@ public struct HMSOptions: Sendable {
         case strategy(any AuthStrategy)
     }
 
-    /// What Huawei tells Apple's devices about the message's user, in the `apns` block.
+    /// The kind of message, as the `apns` block tells it to Huawei in `target_user_type`.
     @nonexhaustive
     public enum TargetUserType: String, Sendable, CaseIterable {
         /// A test message.
@@ -58,13 +58,13 @@ public struct HMSOptions: Sendable {
     public var badgeClass: String?
     /// The category of a message to HarmonyOS 5 that names none of Huawei's own.
     public var defaultCategory = "MARKETING"
-    /// What Apple's devices are told about the user.
+    /// The `target_user_type` of messages to Apple's devices.
     public var targetUserType = TargetUserType.formal
     /// How delivery receipts are signed; nil when none are expected.
     public var receipts: HMSReceiptOptions?
     /// Whether a message may go to every installation of the app, and which topics reach all of them.
     public var broadcast = BroadcastRule()
-    /// What every backend takes: address, trust, deadline, proxy, connections.
+    /// The options that every backend has: address, trust, deadline, proxy, connections.
     public var common = CommonBackendOptions(timeout: .seconds(15), maximumConnections: 8)
 
     /// Makes options in code, for Huawei's own hosts.

@@ -13,9 +13,9 @@ public final class IDPushBackend: PushBackend {
 
     /// `idpush`.
     public var kind: BackendKind { Self.kind }
-    /// What the sender can address; without one the devices that are registered here.
+    /// The sender's audience; without a sender, the devices that are registered here.
     public let audience: BackendAudience
-    /// What sends; nil when the project only registers.
+    /// The backend that sends; nil when the project only registers.
     public let sender: (any PushBackend)?
 
     private let client: IDPushClient
@@ -26,7 +26,7 @@ public final class IDPushBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The project.
-    ///   - strategy: What authorizes requests to IDPush; it needs none of its own.
+    ///   - strategy: Authorizes requests to IDPush, which needs none of its own.
     ///   - players: Where devices' ids are kept; by default the context's store, else memory.
     ///   - context: Its dependencies.
     ///   - makeSender: Makes the backend of the OneSignal app that the project stands for; nil registers only.
@@ -76,7 +76,7 @@ public final class IDPushBackend: PushBackend {
         if !reports.isEmpty { report(reports) }
     }
 
-    /// What the sender finds; nothing without one, since every message is refused then.
+    /// Returns the sender's findings; none without a sender, since every message is refused then.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         sender?.check(notification, for: recipient) ?? PayloadCheck()
     }

@@ -42,7 +42,7 @@ public final class OneSignalBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The app and how it is used.
-    ///   - strategy: What authorizes requests in the place of the app's API key.
+    ///   - strategy: Authorizes requests instead of the app's API key.
     ///   - players: Where devices' ids at OneSignal are kept; by default the context's store, else memory.
     ///   - context: Its surroundings.
     /// - Throws: When a certificate or proxy of the options cannot work.
@@ -83,7 +83,7 @@ public final class OneSignalBackend: PushBackend {
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await withTaskGroup(of: Void.self) { tasks in
             for (index, request) in requests.enumerated() {
-                // What waits beyond this waits in the pool, not in tasks.
+                // Requests beyond this number wait here, not in tasks.
                 if index >= 64 { await tasks.next() }
                 tasks.addTask { await self.send(request, at: index, report: report) }
             }
@@ -167,7 +167,7 @@ public final class OneSignalBackend: PushBackend {
         if !reports.isEmpty { report(reports) }
     }
 
-    /// One request, one answer for everybody in it.
+    /// Handles one request and its one answer for all recipients in it.
     private func create(_ chunk: OneSignalBatchRequest, _ body: OneSignalPayload) async -> OneSignalOutcomes {
         if let wait = await share.reserve(chunk.targets.count) {
             let detail =
@@ -218,7 +218,7 @@ public final class OneSignalBackend: PushBackend {
         }
         let users = Set(answer.invalidAliases).count
         if users > 0 {
-            // Nobody can know whether another device of these users got it: they count as accepted.
+            // It is not known whether another device of these users got it: they count as accepted.
             let sentence = "\(users) users of a message have devices that are not subscribed."
             announce(BackendNotice(.info, "unsubscribed_devices", message: sentence))
         }
@@ -241,7 +241,7 @@ public final class OneSignalBackend: PushBackend {
         announce(BackendNotice(level, name, message: sentence))
     }
 
-    /// Writes down who has unsubscribed, unless a wrong app id may be the reason: then no token is marked.
+    /// Records the devices that have unsubscribed, unless a wrong app id may be the reason: then no token is marked.
     private func recordUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalBatchRequest, since started: Date)
         async
     {
@@ -287,13 +287,13 @@ public final class OneSignalBackend: PushBackend {
         OneSignalCheck.examine(notification)
     }
 
-    /// What the connections take in full requests.
+    /// The number of recipients that the connections take in full requests.
     public var window: Int? { options.common.maximumConnections * currentChunkSize }
 
     /// One notification to as many recipients as the platform takes.
     public var batching: RequestBatching? { RequestBatching(limit: currentChunkSize, isMixed: false) }
 
-    /// What went wrong last, until something works.
+    /// The connections, and the last problem until a message is accepted.
     public var health: BackendHealth { BackendHealth(client.pool.status, alert: alert.withLock { $0 }) }
 
     /// Ends the backend.
@@ -317,7 +317,7 @@ public final class OneSignalBackend: PushBackend {
     public var tracking: (any MessageTracker)? { messages }
 }
 
-/// What both models of devices can do.
+/// The operations that both models of devices support.
 protocol OneSignalDevices: DeviceRegistrar, SubscriptionManager, TagEditor {
     var client: OneSignalClient { get }
     var players: WatchedPlayers { get }

@@ -23,7 +23,7 @@ public struct NotesModule: GatewayModule {
         }
     }
 
-    /// What a path names.
+    /// The resource that a path names.
     enum Resource: Equatable {
         case json, html, text, since(String), versions, announcements, reload
 
@@ -89,7 +89,7 @@ public struct NotesModule: GatewayModule {
 
     // MARK: Changing
 
-    /// The body as an object of known members, and what is wrong with it so far.
+    /// Reads the body as an object of known members; returns it with the problems found.
     static func object(_ body: [UInt8], _ names: [String]) throws(ModuleProblem) -> (JSONObject, [Finding]) {
         let json: JSONValue
         do throws(JSONSyntaxError) {

@@ -4,7 +4,7 @@ public struct ReleaseNotes: Sendable, Hashable {
     public struct Entry: Sendable, Hashable {
         /// Its number.
         public var number: ReleaseVersion
-        /// What changed: trimmed texts; empty ones stay.
+        /// The changes: trimmed texts; empty ones stay.
         public var changes: [String]
 
         /// Makes a version.
@@ -48,7 +48,7 @@ public struct ReleaseNotes: Sendable, Hashable {
         ReleaseNotes(entries.filter { $0.number > version })
     }
 
-    /// What is remarkable about the list as a whole; an empty one says so, and nothing else.
+    /// Returns the remarks about the list as a whole; for an empty list only that it is empty.
     public func problems(for current: ReleaseVersion) -> [ReleaseNotesProblem] {
         guard !entries.isEmpty else { return [ReleaseNotesProblem(.empty, "the list is empty")] }
         var problems: [ReleaseNotesProblem] = []
@@ -71,7 +71,7 @@ public struct ReleaseNotes: Sendable, Hashable {
 /// Readers and look-ups give it; the module and the command show it. Codes that begin with `NK0` are about reading the
 /// file, those with `NK1` about the list that was read.
 public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConvertible {
-    /// What it is; the word ends up in logs and answers.
+    /// The code of a problem, which appears in logs and answers.
     @nonexhaustive
     public enum Code: String, Sendable {
         /// The file is missing.
@@ -94,7 +94,7 @@ public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConver
         case badCurrent = "NK105"
     }
 
-    /// What it is.
+    /// The code of the problem.
     public var code: Code
     /// A sentence for people, without the prefix.
     public var detail: String
@@ -105,7 +105,8 @@ public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConver
         self.detail = detail
     }
 
-    /// What is told when a reader's own version is none, and 0.0.0 is assumed as the client library does (NK105).
+    /// Returns the problem of a reader's own version that is none, where 0.0.0 is assumed as the client library does
+    /// (NK105).
     public static func badCurrent(_ text: String) -> ReleaseNotesProblem {
         ReleaseNotesProblem(.badCurrent, "current version \"\(text.prefix(64))\" is not a version")
     }

@@ -13,7 +13,7 @@ public final class ServiceBackend: PushBackend {
 
     /// `http`.
     public var kind: BackendKind { Self.kind }
-    /// What the options say.
+    /// The audience of the options.
     public var audience: BackendAudience { options.audience }
 
     private let options: ServiceOptions
@@ -29,7 +29,7 @@ public final class ServiceBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The service and whom it can reach.
-    ///   - strategy: What authorizes requests besides their signature, for a service behind a server that asks for it.
+    ///   - strategy: Authorizes requests besides their signature, for a service behind a server that asks for it.
     ///   - context: Its surroundings.
     /// - Throws: When the secret is too short or a certificate of the options cannot be read.
     public init(
@@ -90,10 +90,10 @@ public final class ServiceBackend: PushBackend {
         ServiceCheck.examine(notification, options: options)
     }
 
-    /// What the options say.
+    /// Whether the options say that a second copy does harm.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
 
-    /// What the connections take in full batches.
+    /// The number of messages that the connections take in full batches.
     public var window: Int? { options.common.maximumConnections * options.batchSize }
     /// Batches of different messages.
     public var batching: RequestBatching? { RequestBatching(limit: options.batchSize, isMixed: true) }

@@ -5,9 +5,9 @@ import PushOAuth
 public struct ServiceOptions: Sendable {
     /// The address that batches are posted to.
     public var url: HTTPBaseURL
-    /// What requests are signed with.
+    /// The secret that signs requests.
     public var secret: Secret
-    /// What requests are signed with besides, while the service changes over from one secret to the other.
+    /// The secret that signs requests as well, while the service changes over from one secret to the other.
     public var previousSecret: Secret?
     /// Whom the service can reach.
     public var audience: BackendAudience

@@ -1,11 +1,12 @@
-// Debian has it in a folder of its own, which only pkg-config tells.
+// Debian has it in a folder of its own, which only pkg-config knows.
 #if __has_include(<libpq-fe.h>)
 #include <libpq-fe.h>
 #else
 #include <postgresql/libpq-fe.h>
 #endif
 
-// What asks a server to end the statement of a connection: from libpq 17 on encrypted as the connection is, and within its connect_timeout.
+// Asks a server to cancel a connection's statement: from libpq 17 on encrypted like the connection, and within its
+// connect_timeout.
 #ifdef LIBPQ_HAS_ASYNC_CANCEL
 static inline void *chapar_cancel_make(PGconn *connection) { return PQcancelCreate(connection); }
 static inline void chapar_cancel_send(void *cancel) { PQcancelBlocking((PGcancelConn *)cancel); }

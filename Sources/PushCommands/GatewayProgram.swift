@@ -22,35 +22,35 @@ internal import PushStoreSQLite
 /// }
 /// ```
 ///
-/// The list of backends is all there is: a configuration can choose these kinds and no others, and the demonstration
-/// tells the stories that these kinds can take part in.
+/// The list of backends is all it needs: a configuration can choose these kinds and no others, and the demonstration
+/// runs the scenarios that these kinds can take part in.
 public struct GatewayProgram: Sendable {
-    /// What the program calls itself in its help.
+    /// The program's name in its help.
     public let name: String
     /// The version that `--version` prints, in its first line.
     public let version: String
-    /// The commit that the program was built from; `unknown` when its build did not say.
+    /// The commit that the program was built from; `unknown` when the build did not say.
     public let commit: String
     /// The platforms that a configuration can choose, in the order in which they are listed.
     public let backends: [BackendFactory]
-    /// What else a configuration can have a section for.
+    /// The modules, each with a configuration section of its own.
     public let modules: [ModuleFactory]
-    /// The rules of those platforms that `sandbox` and `demo` do not simulate by themselves.
+    /// The simulators of those platforms that `sandbox` and `demo` do not have themselves.
     let simulators: [@Sendable () -> any SimulatedService]
-    /// Commands beside those that every gateway has.
+    /// The commands beside those that every gateway has.
     let commands: [any ParsableCommand.Type]
 
     /// Makes a program; nothing happens before ``run()``.
     ///
     /// - Parameters:
-    ///   - name: What it is called on the command line.
-    ///   - version: What `--version` prints; by default the gateway's own version.
-    ///   - commit: What the program was built from, for `--version` and `/healthz`.
+    ///   - name: The program's name on the command line.
+    ///   - version: The version that `--version` prints; by default the gateway's own.
+    ///   - commit: The commit that the program was built from, for `--version` and `/healthz`.
     ///   - backends: The platforms, each kind once.
     ///   - simulators: Each makes the rules of a platform of one's own, which `sandbox` and `demo` simulate and write a
     ///     configuration for, so that `doctor`, `serve` and `send` can be tried without an account.
-    ///   - modules: What plugins bring to the API beside platforms.
-    ///   - commands: What plugins bring to the command line; a command finds the configuration through ``ConfigOption``
+    ///   - modules: The plugins' modules, which extend the API beside platforms.
+    ///   - commands: The plugins' commands; a command finds the configuration through ``ConfigOption``
     ///     and ends with a ``CommandFailure`` when it cannot do its work.
     public init(
         name: String,
@@ -73,20 +73,20 @@ public struct GatewayProgram: Sendable {
     /// The program that is running.
     @TaskLocal static var current = GatewayProgram(name: "chapar", backends: [])
 
-    /// Parses the command line, runs the command, and ends the process with the exit code that its end means.
+    /// Parses the command line, runs the command, and ends the process with the command's exit code.
     public func run() async -> Never {
-        // A reader that goes away ends the output, not the program.
+        // A reader that closes the pipe ends the output, not the program.
         signal(SIGPIPE, SIG_IGN)
         Dumps.forbid()
         OpenFiles.raiseLimit()
-        // Libraries log through the loggers they are given; whatever makes its own stays silent.
+        // Libraries log through the loggers they are given; loggers that they make themselves are silent.
         LoggingSystem.bootstrap { _ in SwiftLogNoOpLogHandler() }
         exit(Shell.ending(await Self.$current.withValue(self) { await ending() }).rawValue)
     }
 
     private func ending() async -> ExitStatus {
         do {
-            // A kind that is there twice is a mistake of the program, whatever it is to do.
+            // A kind that is listed twice is a mistake of the program, for every command.
             _ = try BackendRegistry(backends)
             try Self.checkArguments()
             var command = try RootCommand.parseAsRoot()
@@ -101,7 +101,7 @@ public struct GatewayProgram: Sendable {
         }
     }
 
-    /// Refuses arguments that are not UTF-8: Swift's library would put other letters in the place of theirs.
+    /// Throws for arguments that are not UTF-8: Swift's library would replace their letters with others.
     private static func checkArguments() throws {
         for (place, argument) in Array(UnsafeBufferPointer(start: CommandLine.unsafeArgv, count: Int(CommandLine.argc)))
             .enumerated()
@@ -112,7 +112,7 @@ public struct GatewayProgram: Sendable {
         }
     }
 
-    /// Says what went wrong, on stderr, and gives the exit code; help goes to stdout.
+    /// Reports an error on stderr, and returns the exit code; help goes to stdout.
     private func ending(of error: any Error) -> ExitStatus {
         switch error {
         case let status as ExitStatus:
@@ -137,7 +137,7 @@ public struct GatewayProgram: Sendable {
 }
 
 extension GatewayProgram {
-    /// Which build this is, with the libraries that it was linked with at its start.
+    /// The build of the program, with the libraries that it was linked with when it started.
     var build: BuildInfo {
         var libraries = [
             "jemalloc": Allocator.version, "nghttp2": NIOTransport.nghttp2Version, "SQLite": SQLiteStore.sqliteVersion,
@@ -148,17 +148,18 @@ extension GatewayProgram {
         return BuildInfo(version: version, commit: commit, libraries: libraries.filter { !$0.value.isEmpty })
     }
 
-    /// A sandbox with the simulators of this program's own platforms beside those that every sandbox has.
+    /// The configuration of a sandbox, with the simulators of this program's own platforms beside those that every
+    /// sandbox has.
     var sandbox: Sandbox.Configuration {
         var configuration = Sandbox.Configuration()
         configuration.services = simulators.map { $0() }
         return configuration
     }
 
-    /// Whether it knows a platform.
+    /// Returns whether the program has a platform.
     func knows(_ kind: BackendKind) -> Bool { backends.contains { $0.kind == kind } }
 
-    /// Writes a sandbox's files with a configuration that this program can read: what it does not know is left out.
+    /// Writes a sandbox's files, without the parts of the configuration that this program cannot read.
     func write(_ sandbox: Sandbox, to directory: URL, gatewayPort: Int) throws -> SandboxDescription {
         let written = try sandbox.writeFiles(
             to: directory,

@@ -1,7 +1,7 @@
 import ArgumentParser
 import PushGateway
 
-/// The command that the program's name stands for: it has the others.
+/// The command of the program itself: it has the others as subcommands.
 struct RootCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current
@@ -28,7 +28,7 @@ struct RootCommand: AsyncParsableCommand {
         )
     }
 
-    /// Says what the parser has to say, help on stdout and complaints on stderr, and gives the exit code.
+    /// Prints the parser's message, help on stdout and complaints on stderr, and returns the exit code.
     static func ending(of error: any Error) -> ExitStatus {
         let text = fullMessage(for: error)
         switch exitCode(for: error) {

@@ -1,13 +1,13 @@
-/// Something that is started, used, and shut down whatever happens.
+/// A resource that is started, used, and always shut down.
 protocol Running: Sendable {
-    /// Starts it, or throws and leaves nothing.
+    /// Starts it; after an error nothing of it runs.
     func start() async throws
-    /// Ends it; doing it twice is no mistake.
+    /// Shuts it down; a second call does nothing.
     func shutdown() async
 }
 
 extension Running {
-    /// Starts it, runs `body`, and shuts it down whatever happens.
+    /// Starts it, runs `body`, and shuts it down, also after an error.
     func whileRunning<Value>(
         isolation: isolated (any Actor)? = #isolation,
         _ body: (Self) async throws -> Value

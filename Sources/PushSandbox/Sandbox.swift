@@ -4,10 +4,10 @@ internal import Synchronization
 
 /// All simulators together, as `chapar sandbox` and `chapar demo` start them.
 ///
-/// ``writeFiles(to:gatewayPort:kinds:sections:)`` leaves everything a gateway needs in a directory: the authority to
+/// ``writeFiles(to:gatewayPort:kinds:sections:)`` writes everything a gateway needs into a directory: the authority to
 /// trust, a signing key, a configuration file that sends to these simulators.
 public final class Sandbox: Sendable {
-    /// How the sandbox is set up.
+    /// The configuration of a sandbox.
     public struct Configuration: Sendable {
         /// The APNs simulator; by default it takes any device token and honours magic tokens.
         public var apns = APNsSimulatorConfiguration.demonstration
@@ -17,11 +17,11 @@ public final class Sandbox: Sendable {
         public var hms = HMSSimulatorConfiguration.demonstration
         /// The rules of the simulators of OneSignal and IDPush.
         public var oneSignal = OneSignalSimulator.Rules()
-        /// The rules of the simulator of Altcraft; it takes JWTs of the sandbox's own key unless they name others.
+        /// The rules of the simulator of Altcraft; it accepts JWTs of the sandbox's own key unless they name others.
         public var altcraft = AltcraftSimulator.Rules()
-        /// The rules of the Chabok simulator; by default users without a registered device have one all the same.
+        /// The rules of the Chabok simulator; by default users without a registered device count as one device.
         public var chabok = ChabokSimulator.Rules.demonstration
-        /// The rules of platforms that this package does not have; each is simulated beside the others.
+        /// The rules of platforms outside this package; each is simulated beside the others.
         public var services: [any SimulatedService] = []
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
@@ -45,17 +45,17 @@ public final class Sandbox: Sendable {
     public let altcraft: AltcraftSimulator
     /// A token endpoint, and in the configuration a way to OneSignal that takes its access tokens.
     public let oauth2: OAuth2Simulator
-    /// Chabok, in both of its worlds.
+    /// Chabok, in both of its states.
     public let chabok: ChabokSimulator
     /// A service that the backend `http` posts batches to.
     public let service: ServiceSimulator
-    /// What every client must trust.
+    /// The authority that every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
     private let platforms: [any SimulatedPlatform]
     private let control = Mutex<ControlServer?>(nil)
 
-    /// Makes a sandbox that listens nowhere yet.
+    /// Makes a sandbox that does not listen yet.
     public init(_ configuration: Configuration = Configuration(), time: any TimeSource = SystemTime()) throws {
         self.configuration = configuration
         let authority = try SandboxCertificateAuthority()
@@ -70,7 +70,7 @@ public final class Sandbox: Sendable {
             altcraft.rules.publicKeysPEM = [altcraft.signingKey.publicPEM]
         }
         var rules = OAuth2Simulator.Rules()
-        rules.rotates = false  // A gateway that starts again begins with the file's refresh token.
+        rules.rotates = false  // A gateway that starts again begins with the refresh token of the file.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
         service = try ServiceSimulator(authority: authority, time: time)
         platforms =
@@ -78,10 +78,10 @@ public final class Sandbox: Sendable {
             + (try configuration.services.map { try $0.simulator(authority, time) })
     }
 
-    /// The rules of platforms that this package does not have, as they were given.
+    /// The rules of platforms outside this package, as they were given.
     public var services: [any SimulatedService] { configuration.services }
 
-    /// Starts a sandbox, runs `body`, and shuts the sandbox down whatever happens.
+    /// Starts a sandbox, runs `body`, and shuts the sandbox down, also after an error.
     public static func run<Value>(
         _ configuration: Configuration = Configuration(),
         time: any TimeSource = SystemTime(),
@@ -118,7 +118,7 @@ public final class Sandbox: Sendable {
 
     /// Stops everything.
     ///
-    /// Doing it twice is no mistake.
+    /// A second call does nothing.
     public func shutdown() async {
         let server = control.withLock { server in
             defer { server = nil }
@@ -139,7 +139,7 @@ public final class Sandbox: Sendable {
     ///   - gatewayPort: The port that the configuration gives the gateway.
     ///   - kinds: The kinds of backends that the gateway knows; of the others nothing is written. Nil stands for all.
     ///   - sections: The sections beside backends that it knows, such as `release_notes`. Nil stands for all.
-    /// - Returns: What listens where, and the files.
+    /// - Returns: The listeners with their addresses, and the files.
     /// - Throws: When a file cannot be written.
     public func writeFiles(
         to directory: URL,
@@ -212,7 +212,7 @@ public final class Sandbox: Sendable {
         try handle.close()
     }
 
-    /// The configuration down to its backends.
+    /// Returns the configuration up to its backends.
     private func head(in folder: SandboxFolder, port: Int) -> String {
         """
         # Written by the sandbox: everything here is made up and good for this machine only.
@@ -230,9 +230,9 @@ public final class Sandbox: Sendable {
     }
 }
 
-/// What a sandbox offers and where, for people and for the command line.
+/// The listeners, files and tokens of a sandbox, for people and for the command line.
 public struct SandboxDescription: Sendable, CustomStringConvertible {
-    /// The seed of everything random in this run.
+    /// The seed of all randomness in this run.
     public let seed: UInt64
     /// Each listener's name and URL.
     public let listeners: [(name: String, url: String)]
@@ -243,7 +243,7 @@ public struct SandboxDescription: Sendable, CustomStringConvertible {
     /// The kinds of the backends in the configuration file.
     public let kinds: Set<BackendKind>
 
-    /// A few lines that say what listens where, which files there are, and which device tokens bring which answer.
+    /// A few lines with the listeners, the files, and the device tokens with their answers.
     public var description: String {
         let width = (listeners.map(\.name.count).max() ?? 0) + 2
         var lines = listeners.map { $0.name.padding(toLength: width, withPad: " ", startingAt: 0) + $0.url }

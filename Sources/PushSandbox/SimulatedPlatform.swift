@@ -1,19 +1,19 @@
 internal import PushCore
 
-/// A simulated platform, as the ``Sandbox`` starts it, steers it and writes its part of a configuration.
+/// A simulated platform, as the ``Sandbox`` starts it, controls it and writes its part of a configuration.
 ///
 /// A new platform is one conforming type and one line in ``Sandbox/init(_:time:)``.
 protocol SimulatedPlatform: Running {
-    /// The platform's word: the kind of its backend and the first step of its control paths, such as `apns`.
+    /// The platform's name: the kind of its backend and the first step of its control paths, such as `apns`.
     var name: String { get }
-    /// What listens where, each with the platform's word in front of its name.
+    /// The listeners with their URLs, each name with the platform's in front.
     var listeners: [(name: String, url: String)] { get }
     /// The files that a gateway needs to send here, beside the authority's certificate.
     var files: [SandboxFile] { get }
 
-    /// The platform's entries for the configuration file's `backends`, with the files where `folder` says.
+    /// Returns the platform's entries in the configuration file's `backends`, with the files in `folder`.
     func backends(in folder: SandboxFolder) -> [SandboxBackend]
-    /// Answers a control call whose path has lost the platform's word.
+    /// Answers a control call, whose path has no platform name any more.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue
 }
 
@@ -21,7 +21,7 @@ protocol SimulatedPlatform: Running {
 struct SandboxFile: Sendable {
     /// Its name in the sandbox's directory.
     var name: String
-    /// What it holds.
+    /// Its text.
     var text: String
     /// Whether only its owner may read it.
     var isSecret = false
@@ -30,14 +30,14 @@ struct SandboxFile: Sendable {
     var contents: String { text.hasPrefix("-----BEGIN ") && !text.hasSuffix("\n") ? text + "\n" : text }
 }
 
-/// Where the sandbox's files are.
+/// The folder of the sandbox's files.
 struct SandboxFolder: Sendable {
     /// The directory's absolute path.
     let path: String
     /// The authority's certificate.
     var ca: String { file("ca.pem") }
 
-    /// The absolute path of a file.
+    /// Returns the absolute path of a file.
     func file(_ name: String) -> String { path + "/" + name }
 }
 
@@ -51,14 +51,14 @@ struct SandboxBackend: Sendable {
     /// The kind that its keys name.
     var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
 
-    /// The kinds that a gateway must know to read it: its own, and those that sections of it are called after, as
+    /// The kinds that a gateway must have to read it: its own, and those whose name is the key of a section in it, as
     /// `onesignal` of IDPush.
     var neededKinds: Set<BackendKind> { Set(keys.map { BackendKind(rawValue: $0.key) } + [kind]) }
 
-    /// The lines of the file.
+    /// The lines of its entry in the file.
     var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
 
-    /// Plain words need no quotes; whatever else a path holds, a JSON string is a YAML string too.
+    /// Returns a value as YAML: plain words need no quotes, and any other JSON string is a YAML string too.
     private static func text(_ value: JSONValue) -> String {
         guard let word = value.stringValue, !word.isEmpty, word.utf8.allSatisfy({ (97...122).contains($0) })
         else { return value.text }

@@ -1,48 +1,48 @@
 internal import Foundation
 public import PushCore
 
-/// What a database looks like before a gateway uses it: for `chapar doctor`.
+/// The state of a database before a gateway uses it, for `chapar doctor`.
 public struct PostgresLook: Sendable, Hashable {
-    /// The oldest version of PostgreSQL that is supported: older ones get no mends from their makers any more.
+    /// The oldest supported version of PostgreSQL: older ones get no fixes from their makers any more.
     public static let oldestVersion = 15
 
     /// The server's version, such as `15.18`.
     public var version: String
-    /// Whether the server is one that this program supports.
+    /// Whether this program supports the server's version.
     public var isSupported: Bool
-    /// Steps of the schema that this program would apply at its start.
+    /// The number of schema steps that this program would apply at its start.
     public var missingSteps: Int
-    /// Whether a newer version of the program has been here that this one cannot go on beside.
+    /// Whether a newer version of the program has changed the schema so that this one cannot run beside it.
     public var isNewer: Bool
-    /// Whether what is missing may be made.
+    /// Whether the role may create what is missing.
     public var mayChange: Bool
     /// The gateways that are alive, by their names.
     public var nodes: [String]
-    /// Who holds the oldest snapshot, which keeps dead rows from being cleaned up: a session, a prepared transaction, a
+    /// The oldest snapshot, which keeps dead rows from being removed, of a session, a prepared transaction, a
     /// replication slot or a standby; nil when there is none.
     public var oldestSnapshot: Snapshot?
-    /// How the database or the role is set up in a way that does harm.
+    /// The settings of the database or the role that do harm.
     public var weaknesses: [Weakness] = []
 
-    /// A setting that does harm, as a gateway's log and `chapar doctor` say it.
+    /// A setting that does harm, as a gateway's log and `chapar doctor` report it.
     public struct Weakness: Sendable, Hashable {
-        /// What it is and what it does, as a sentence without a full stop.
+        /// The setting and its effect, as a sentence without a full stop.
         public var finding: String
-        /// What to do.
+        /// The fix.
         public var fix: String
         /// Whether something fails because of it.
         public var isFailure = false
     }
 
-    /// A snapshot that somebody holds.
+    /// A snapshot and its holder.
     public struct Snapshot: Sendable, Hashable {
-        /// Whose it is.
+        /// The session, prepared transaction, replication slot or standby that holds it.
         public var holder: String
-        /// For how long.
+        /// The time for which it has been held.
         public var age: Duration
     }
 
-    /// Looks at a database; changes nothing.
+    /// Inspects a database; changes nothing.
     ///
     /// - Throws: `StoreError` when it cannot be reached.
     public static func look(at options: PostgresOptions) async throws(StoreError) -> PostgresLook {
@@ -91,7 +91,7 @@ public struct PostgresLook: Sendable, Hashable {
     /// The number of connections that a gateway opens, including one for the erasure of a user.
     static let connectionsOfNode: Int64 = 13
 
-    /// Reads what does harm to so many gateways.
+    /// Reads the settings that do harm to this number of gateways.
     static func weaknesses(nodes: Int, _ db: isolated PostgresConnection) throws(PostgresError) -> [Weakness] {
         let rows = try db.run(
             """
@@ -150,7 +150,7 @@ public struct PostgresLook: Sendable, Hashable {
         return found
     }
 
-    /// Who keeps dead rows of this database: sessions in others do not.
+    /// Returns the oldest snapshot that keeps dead rows of this database: sessions in others do not.
     static func oldestSnapshot(
         _ db: isolated PostgresConnection,
         hasEvents: Bool
@@ -181,7 +181,7 @@ public struct PostgresLook: Sendable, Hashable {
         return Snapshot(holder: holders.text(0, 0) ?? "", age: .seconds(seconds ?? 0))
     }
 
-    /// How long ago a transaction was, by the first event that was numbered since; nil when there is none.
+    /// Returns how many seconds ago a transaction was, by the first event numbered since; nil when there is none.
     private static func seconds(since transaction: String, _ db: isolated PostgresConnection) throws(PostgresError)
         -> Int64?
     {

@@ -2,78 +2,79 @@ internal import CPostgres
 internal import Foundation
 public import PushCore
 
-/// How a PostgreSQL database is reached: what the configuration's `store` section says, checked.
+/// The checked options of a PostgreSQL database, from the `store` section of the configuration.
 ///
-/// A connection off the machine is encrypted and its server's name checked (`sslmode=verify-full`) unless the URL says
-/// otherwise. The password may stand in the URL, but belongs into ``password``, which comes from the environment or a
+/// A connection to another machine is encrypted and the server's name is checked (`sslmode=verify-full`) unless the URL
+/// says otherwise. The password may be in the URL, but belongs in ``password``, which comes from the environment or a
 /// file.
 public struct PostgresOptions: Sendable, CustomStringConvertible {
-    /// A URL that is not to be used, and what to write instead.
+    /// A URL that cannot be used, and what to write instead.
     public struct Mistake: Error, Hashable, CustomStringConvertible {
-        /// The sentence.
+        /// The error as a sentence.
         public let description: String
     }
 
-    /// What a URL may say behind its question mark.
+    /// The keywords that a URL may have after its question mark.
     ///
-    /// Nothing that is kept in a session belongs there: behind a pooler a session is not ours.
+    /// None of them changes the state of a session: behind a pooler sessions are shared.
     static let keywords: Set<String> = [
         "application_name", "channel_binding", "connect_timeout", "gssencmode", "host", "hostaddr", "dbname",
         "password", "port",
         "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert", "target_session_attrs", "user",
     ]
-    /// What libpq takes for such a keyword; of a wrong word it says nothing before it connects.
+    /// The values that libpq accepts for a keyword; it reports a wrong one only when it connects.
     private static let words: [String: [String]] = [
         "channel_binding": ["disable", "prefer", "require"], "gssencmode": ["disable", "prefer", "require"],
         "sslmode": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"],
         "target_session_attrs": ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"],
     ]
-    /// What to do about a password that cannot stand in a URL as it is.
+    /// The fix for a password that cannot be in a URL as it is.
     private static let encoding = "encode @ / : in the password as %40 %2F %3A, or use store.password"
-    /// Where Debian and others keep the authorities that the system trusts.
+    /// The files with the certificate authorities that the system trusts, on Debian and others.
     private static let systemAuthorities = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"]
 
-    /// What libpq gets, by keyword; without the password.
+    /// The connection parameters for libpq, by keyword; without the password.
     let parameters: [String: String]
     /// The password; nil where the server asks for none.
     public var password: Secret?
-    /// A statement that takes longer is given up, and the connection with it.
+    /// The longest time for a statement; after it the statement is given up, and the connection with it.
     public var statementTimeout = Duration.seconds(30)
-    /// Whether statements are prepared once for each connection; not behind a pooler that shares connections by the
-    /// transaction.
+    /// Whether statements are prepared once for each connection; false behind a pooler that shares connections between
+    /// transactions.
     public var preparesStatements = true
-    /// What this gateway is called among those that share the database.
+    /// The name of this gateway among those that share the database.
     public var nodeName = ProcessInfo.processInfo.hostName
-    /// After so long without a sign of life a node counts as dead, and others take over what it had claimed.
+    /// The time without a sign of life after which a node counts as dead, and others take over its claims.
     public var nodeLease = Duration.seconds(15)
-    /// Whether other nodes' work is looked for each second only, without a connection that listens for notifications.
+    /// Whether other nodes' work is searched for only once a second, without a connection that listens for
+    /// notifications.
     public var pollsOnly = false
-    /// With so many waiting deliveries new work is refused.
+    /// The most deliveries that may wait; above it new work is refused.
     public var maximumWaiting = 5_000_000
-    /// The schema that all tables are in; it is made when it is missing.
+    /// The schema of all tables; it is created when it is missing.
     ///
-    /// A name that needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not
-    /// as the server's own do (`pg_`). A store with another name does not open.
+    /// The name needs no quotes: letters a to z, digits and underscores, 63 at most, beginning with a letter and not
+    /// with the server's own prefix (`pg_`). A store with another name does not open.
     public var schema = "chapar"
     /// The most changes of devices that may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000
-    /// A look for what was due long ago that takes less is no burden; longer where tests run on a machine that is busy.
+    /// The longest time that a cheap search for long-due work takes; longer in tests on a busy machine.
     var cheapLook = PortionedLooks.cheap
-    /// What reads all that waits, such as a count, reads so many of its pages with a statement: 32 MB of pages of the
+    /// The number of pages of `waiting` that one statement reads of a full pass, such as a count: 32 MB of pages of the
     /// usual size.
     var pagesOfPortion: Int64 = 4_096
-    /// The number of claims that a transaction gives back, takes over or hands over at most.
+    /// The most claims that one transaction gives back, takes over or hands over.
     var claimsOfPortion: Int64 = 5_000
-    /// The openings of every connection that is made with these options, or with a copy of them.
+    /// The count of openings that every connection with these options, or with a copy of them, shares.
     let openings = PostgresOpenings()
-    /// A search through the registry looks at so many rows at a time.
+    /// The number of rows that one step of a search through the registry reads.
     var rowsPerScan = 1_000
 
     /// Reads a URL such as `postgres://chapar@db.example.org/chapar`.
     ///
     /// - Parameters:
-    ///   - url: As libpq reads it; several hosts may stand in it.
-    ///   - password: In place of the URL's.
+    ///   - url: The URL as libpq reads it; it may name several hosts.
+    ///   - password: The password in place of the URL's.
     /// - Throws: ``Mistake``, which names the part and what to write, and never the password, nor what may be a part of
     ///   it.
     public init(url: String, password: Secret? = nil) throws(Mistake) {
@@ -97,8 +98,8 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         found["application_name"] = found["application_name"] ?? "chapar"
         found["connect_timeout"] = found["connect_timeout"] ?? "5"
         found["client_encoding"] = "UTF8"
-        // A host that is gone says nothing: without these what is written to it would be waited for as long as the
-        // system likes.
+        // A host that is gone sends nothing: without these, waiting for it to accept data would last as long as the
+        // system's own defaults.
         found["tcp_user_timeout"] = "30000"
         found["keepalives_idle"] = "30"
         found["keepalives_interval"] = "10"
@@ -106,7 +107,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         parameters = found
     }
 
-    /// Statements with the configured schema in place of `chapar`.
+    /// Returns statements with the configured schema in place of `chapar`.
     func inSchema(_ statements: String) -> String {
         schema == "chapar"
             ? statements
@@ -114,17 +115,17 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
                 .replacing("SCHEMA IF NOT EXISTS chapar", with: "SCHEMA IF NOT EXISTS \(schema)")
     }
 
-    /// The channel of notifications, as statements write it, which get the schema's name by ``inSchema(_:)``.
+    /// The channel of notifications as statements write it; ``inSchema(_:)`` puts in the schema's name.
     ///
-    /// The server takes 63 bytes. With a longer name of the schema it is that name alone, which no other schema's
+    /// The server accepts 63 bytes. With a longer schema name the channel is that name alone, which no other schema's
     /// channel can be: a name without quotes has no dot.
     var channel: String { schema.utf8.count > Self.longestOfChannel ? schema : "chapar.work" }
     private static let longestOfChannel = 63 - ".work".utf8.count
 
-    /// Who connects, where the URL says it.
+    /// The connecting user, where the URL names one.
     var user: String? { parameters["user"] }
 
-    /// Whether every host is this machine, whether the URL says it or libpq's variables of the environment.
+    /// Whether every host is this machine, according to the URL or to libpq's environment variables.
     static func isLocal(_ parameters: [String: String], _ environment: [String: String]) -> Bool {
         func list(_ keyword: String, _ variable: String) -> [Substring] {
             (parameters[keyword] ?? environment[variable] ?? "").split(separator: ",", omittingEmptySubsequences: false)
@@ -138,12 +139,13 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Refuses what libpq would read otherwise than it is meant: an `@` or `/` of a password that is taken for the end
-    /// of it.
+    /// Rejects a URL that libpq would misread: an `@` or `/` of the password that libpq takes for the password's end.
     ///
-    /// Nothing of the text is repeated but a keyword where no `@` follows: any other part may be one of the password.
+    /// The error repeats none of the text except a keyword after which no `@` follows: any other part may belong to the
+    /// password.
     private static func check(_ url: String) throws(Mistake) {
-        // By scalars, as libpq reads bytes: to Swift an @ and a mark that joins it are one character, and no @.
+        // Compares scalars, as libpq compares bytes: for Swift an @ and a combining mark are one character, which is no
+        // @.
         let all = url.unicodeScalars
         let rest = all.dropFirst(url.hasPrefix("postgres://") ? "postgres://".count : "postgresql://".count)
         let user = rest.prefix { $0 != "/" }.firstIndex(of: "@")
@@ -167,7 +169,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Refuses values that libpq would find wrong only when it connects.
+    /// Rejects values that libpq would reject only when it connects.
     private static func check(_ found: [String: String]) throws(Mistake) {
         for name in found.keys.sorted() where !keywords.contains(name) { throw unknown(name) }
         // A path of a socket, or the name of an abstract one, may have an @.
@@ -199,7 +201,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     private static func parse(_ url: String) throws(Mistake) -> [String: String] {
         var message: UnsafeMutablePointer<CChar>?
         guard let first = PQconninfoParse(url, &message) else {
-            // libpq's message repeats the URL, in which a password may stand.
+            // libpq's message repeats the URL, which may contain a password.
             PQfreemem(message)
             throw Mistake(
                 description: "cannot be read as postgres://USER@HOST:PORT/DATABASE?KEYWORD=VALUE; "
@@ -216,7 +218,7 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
         return found
     }
 
-    /// Where it is, for logs and messages: user, host, port and database.
+    /// The address of the database for logs and messages: user, host, port and database.
     public var description: String {
         let port = parameters["port"].map { ":\($0)" } ?? ""
         let user = parameters["user"].map { "\($0)@" } ?? ""

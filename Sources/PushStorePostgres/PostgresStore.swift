@@ -6,19 +6,19 @@ internal import Synchronization
 
 /// The store for several gateways: tables in a PostgreSQL database that all of them share.
 ///
-/// Each kind of work has a connection on a thread of its own, so that a slow reading holds up no commit. What comes
-/// while a transaction is under way shares the next one. A node claims under a lease of its own, kept by the database's
-/// clock; when it dies, another takes over its work. It asks no plugin and sends nothing.
+/// Each kind of work has a connection on a thread of its own, so that a slow read holds up no commit. Calls that arrive
+/// during a transaction share the next one. A node claims under its own lease, timed by the database's clock; when the
+/// node dies, another takes over its work. The store calls no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     let core: StoreCore
-    /// For changes of devices.
+    /// The connection for changes of devices.
     let registry: PostgresConnection
     private let listener: PostgresConnection
-    /// For the outbox.
+    /// The connection for the outbox.
     let outbox: PostgresConnection
-    /// For what is looked up in these.
+    /// The connection for reads of devices and of the outbox.
     let registryReader: PostgresConnection
-    /// For quotas that nodes share: a worker waits for its answer.
+    /// The connection for quotas that nodes share: a worker waits for each answer.
     let quotas: PostgresConnection
     let quotaFailures = QuotaFailures()
     let registryWork = RegistryWork()
@@ -29,18 +29,18 @@ public final class PostgresStore: NotificationStore {
     private let closed = Atomic(false)
 
     private struct Tasks {
-        /// Those that end with their inboxes.
+        /// The tasks that end with their inboxes.
         var loops: [Task<Void, Never>]
-        /// Those that are cancelled at the end.
+        /// The tasks that are cancelled at the end.
         var others: [Task<Void, Never>]
     }
 
-    /// Opens a store, and makes its tables when there are none.
+    /// Opens a store, and creates its tables when there are none.
     ///
     /// - Parameters:
-    ///   - options: Where the database is.
-    ///   - time: In place of the database's clock: for tests.
-    ///   - logger: For what happens without a caller.
+    ///   - options: The database and how to use it.
+    ///   - time: A clock in place of the database's: for tests.
+    ///   - logger: The logger for what happens without a caller.
     /// - Returns: The open store.
     /// - Throws: `StoreError.failed` with the fix when the database cannot be used, `StoreError.newer` when a newer
     ///   version of the program has changed it, `StoreError.full` when it cannot be reached now.
@@ -68,8 +68,8 @@ public final class PostgresStore: NotificationStore {
         return store
     }
 
-    /// Opens every connection: one that finds no room at the server later would stop all of its work, for as long as
-    /// others have it.
+    /// Opens every connection at the start: one for which the server has no room later would stop all of its work until
+    /// other clients leave room.
     private func connect() async throws(PostgresError) {
         let connections =
             core.connections + [registry, outbox, registryReader, quotas] + (options.pollsOnly ? [] : [listener])
@@ -91,7 +91,7 @@ public final class PostgresStore: NotificationStore {
         }
     }
 
-    /// Logs how the database is set up in a way that does harm.
+    /// Logs the settings of the database that do harm.
     private func warn() async throws(PostgresError) {
         let weaknesses = try await core.keeper.session { (db) throws(PostgresError) in
             let nodes = try db.run("SELECT count(*) FROM chapar.nodes WHERE lease_until > clock_timestamp()").integer(
@@ -108,7 +108,7 @@ public final class PostgresStore: NotificationStore {
         }
     }
 
-    /// Refuses a store into which something is being copied: half of what it should have would be sent and forgotten.
+    /// Refuses a store with an unfinished copy: a gateway would send and remove the part that has arrived.
     private func refuseUnfinishedCopy() async throws(PostgresError) {
         let isUnfinished = try await core.keeper.session { (db) throws(PostgresError) in
             try db.run("SELECT EXISTS (SELECT FROM chapar.state WHERE name = $1)", [.text(CopyMark.name)]).bool(0, 0)
@@ -164,18 +164,18 @@ public final class PostgresStore: NotificationStore {
     var options: PostgresOptions { core.options }
     var logger: Logger { core.logger }
 
-    /// The clock, which the database's own one sets.
+    /// The clock, which is set by the database's own.
     public var time: any TimeSource { core.time }
 
-    /// Adds an observer, which is called after each commit of this node.
+    /// Adds an observer that is called after each commit of this node.
     public func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { core.observe(observer) }
 
     // MARK: Work
 
-    /// Takes the numbers for a notification with so many recipients.
+    /// Reserves the numbers of a notification with this number of recipients.
     public func makeID(recipients: Int) -> NotificationID { core.makeID(recipients: recipients) }
 
-    /// Accepts notifications in one transaction with whatever else waits for it.
+    /// Accepts notifications, in one transaction with other requests that wait.
     public func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
         let result: Result<EnqueueResult, StoreError> = await withCheckedContinuation { continuation in
             let request = EnqueueRequest(batch: batch, reply: .task(continuation))
@@ -184,17 +184,18 @@ public final class PostgresStore: NotificationStore {
         return try result.get()
     }
 
-    /// A way in whose results come after each transaction.
+    /// Makes a port that delivers its results after each transaction.
     public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
         PostgresPort(enqueues, receive)
     }
 
-    /// False once the node has missed renewals of its lease since then: another one may have taken its claims.
+    /// Whether the node has renewed its lease without a gap since then; otherwise another node may have taken its
+    /// claims.
     public func holdsClaims(since moment: ContinuousClock.Instant) -> Bool {
         core.leaseHealth.isUnbroken(since: moment)
     }
 
-    /// Takes due deliveries of a backend's queue, and waits for some when there are none.
+    /// Claims due deliveries of a backend's queue, and waits for some when there are none.
     public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
@@ -222,7 +223,7 @@ public final class PostgresStore: NotificationStore {
         return try result.get()
     }
 
-    /// Writes what became of claimed deliveries.
+    /// Records the results of claimed deliveries.
     public func record(
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
@@ -238,7 +239,7 @@ public final class PostgresStore: NotificationStore {
 
     // MARK: Life
 
-    /// Whether the store can take work: whether its last call of the database went well.
+    /// Returns whether the store can take work: whether its last call of the database succeeded.
     public func health() async -> StoreHealth {
         if isClosed { return StoreHealth(acceptsWork: false, detail: StoreError.closed.description) }
         var health = StoreHealth(acceptsWork: core.lastFailure == nil, detail: core.lastFailure)
@@ -250,7 +251,7 @@ public final class PostgresStore: NotificationStore {
     /// Whether ``close()`` was called.
     var isClosed: Bool { closed.load(ordering: .acquiring) }
 
-    /// Ends the store after what is under way is committed; later calls throw `StoreError.closed`.
+    /// Ends the store after work under way is committed; later calls throw `StoreError.closed`.
     public func close() async {
         guard !closed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         enqueues.close()
@@ -261,7 +262,7 @@ public final class PostgresStore: NotificationStore {
             for task in tasks.others { task.cancel() }
             listener.interrupt()
             for task in tasks.loops + tasks.others { await task.value }
-            // What is under way on it is committed first, and nothing is claimed any more.
+            // Its transaction under way is committed first, and nothing more is claimed.
             await outbox.close()
             do throws(PostgresError) {
                 try await core.giveBackReserves(all: true)
@@ -285,7 +286,7 @@ public final class PostgresStore: NotificationStore {
         core.outboxSignals.raiseAll()
     }
 
-    /// Lets the node's lease end, as if the process stood still but for claims; for tests.
+    /// Lets the node's lease expire, as if the process stood still except for claims; for tests.
     func pauseKeeper() async {
         let others = tasks.withLock { $0?.others ?? [] }
         for task in others.dropFirst() { task.cancel() }
@@ -295,7 +296,7 @@ public final class PostgresStore: NotificationStore {
 
     // MARK: Transactions
 
-    /// Runs a transaction, once more when it met another one or lacks a partition, which is that of today's events.
+    /// Runs a transaction, and repeats it after a conflict or when today's partition of events is missing.
     func transaction<Value: Sendable>(
         on connection: PostgresConnection,
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
@@ -312,7 +313,7 @@ public final class PostgresStore: NotificationStore {
         }
     }
 
-    /// Runs single statements.
+    /// Runs single statements, each as a transaction of its own.
     func session<Value: Sendable>(
         on connection: PostgresConnection,
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value

@@ -4,7 +4,7 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// What the parts of a store share.
+/// The state that the parts of a store share.
 final class StoreCore: Sendable {
     let options: PostgresOptions
     let logger: Logger
@@ -25,21 +25,21 @@ final class StoreCore: Sendable {
     let leaseHealth: LeaseHealth
     let outboxSignals: OutboxSignals
     let sessions = NodeSessions()
-    /// The backends of the gateway's configuration, once it has said so, and the number of the node in whose row they
-    /// stand.
+    /// The backends of the gateway's configuration, once it has declared them, and the number of the node whose row has
+    /// them.
     let declared = Mutex<(backends: [String], node: Int64)?>(nil)
 
-    /// For what keeps the store going: partitions, removal, other nodes.
+    /// The connection for upkeep: partitions, removal, other nodes.
     let keeper: PostgresConnection
-    /// For the node's lease and the clock alone, which nothing may hold up.
+    /// The connection for the node's lease and the clock only, which nothing may hold up.
     let pulse: PostgresConnection
-    /// For new notifications.
+    /// The connection for new notifications.
     let writer: PostgresConnection
     let claimer: PostgresConnection
-    /// For what became of deliveries.
+    /// The connection for results of deliveries.
     let recorder: PostgresConnection
     let reader: PostgresConnection
-    /// For counts of what waits, which may take long.
+    /// The connection for counts of what waits, which may take long.
     let counter: PostgresConnection
 
     private struct Node {
@@ -50,25 +50,26 @@ final class StoreCore: Sendable {
         var ahead: Int64 = 0
     }
 
-    /// How deliveries are looked for whose time to live has ended.
+    /// The searches for deliveries whose time to live is over.
     let expiryLooks = Mutex(PortionedLooks(every: .zero))
     let numbering = NumberingMark()
-    /// How many deliveries have not ended, for `max_waiting`.
+    /// The number of deliveries that have not ended, for `max_waiting`.
     let waitingCount = Mutex(WaitingCount())
-    /// When all that waits may be counted again, for `max_waiting`.
+    /// The pace of exact counts, for `max_waiting`.
     let exactCounts = Mutex(WaitingEstimate.Pace())
-    /// Raised when another node has taken its place, or this one a new place, for ``Keeper``.
+    /// Raised for ``Keeper`` when another node has joined, or this one has taken a new place.
     let nodeJoined = AsyncSignal()
     /// The last count of what waits.
     let counts = Mutex(DepthCount.Counts())
-    /// How much waits of each caller, where that may be too much.
+    /// The waiting deliveries of each caller whose share is limited.
     let callerCounts = CallerCounts()
-    /// How many rows of the queue are dead, and for how long a snapshot has kept some, as ``Keeper`` last looked.
+    /// The number of dead rows of the queue, and the age of the oldest snapshot that keeps some, as ``Keeper`` last
+    /// read them.
     let remains = Mutex<(deadRows: Int64?, oldestSnapshot: Duration?)>((nil, nil))
     private let node = Mutex(Node())
     private let observers = Mutex<[@Sendable (StoreChange) -> Void]>([])
     private let failure = Mutex<(sentence: String, at: ContinuousClock.Instant)?>(nil)
-    /// Why this program may not work with the tables any more; nil while it may.
+    /// The reason why this program may not work with the tables any more; nil while it may.
     private let refusal = Mutex<String?>(nil)
 
     init(_ options: PostgresOptions, time: (any TimeSource)?, logger: Logger) {
@@ -103,7 +104,7 @@ final class StoreCore: Sendable {
     /// The number of this node and its slot.
     var place: (number: Int64, slot: Int64) { node.withLock { ($0.number, $0.numbers.slot) } }
 
-    /// All numbers under which this process has claimed: another one each time it was taken for dead.
+    /// All numbers under which this process has claimed: a new one each time the node was declared dead.
     var ownNumbers: [Int64] { node.withLock { $0.own } }
 
     func makeID(recipients: Int) -> NotificationID {
@@ -111,8 +112,8 @@ final class StoreCore: Sendable {
         return node.withLock { $0.numbers.allocate(recipients, at: now) }
     }
 
-    /// The highest number that any node can have given out by now, and no lower than one that is stored; this node
-    /// gives out higher ones from now on.
+    /// Returns the highest number that any node can have given out by now, at least `stored`; this node gives out
+    /// higher ones from now on.
     func newestDelivery(stored: Int64) -> Int64 {
         let now = time.steady
         return node.withLock { node in
@@ -130,12 +131,12 @@ final class StoreCore: Sendable {
         node.withLock {
             $0.number = number
             $0.own.append(number)
-            // What it gave out before may be on its way, and its slot may be the same.
+            // Numbers that it gave out before may not be stored yet, and its slot may be the same.
             $0.numbers = NodeNumbers(slot: slot, above: max(highest, $0.numbers.last))
         }
     }
 
-    /// Writes the gateway's backends into the node's row, where they are not there yet.
+    /// Writes the gateway's backends into the node's row, unless they are there.
     func noteBackends(_ db: isolated PostgresConnection) throws(PostgresError) {
         let number = nodeNumber
         guard let (backends, node) = declared.withLock({ $0 }), node != number else { return }
@@ -146,12 +147,12 @@ final class StoreCore: Sendable {
         declared.withLock { declared in if declared?.backends == backends { declared?.node = number } }
     }
 
-    /// About how many deliveries wait or are claimed, as was last looked, with what this node has changed since.
+    /// About how many deliveries wait or are claimed: the last count, with what this node has changed since.
     var waiting: Int64 { waitingCount.withLock { $0.known } }
 
     // MARK: Clocks
 
-    /// How far the wall clock was ahead of the steady one at the last look, in milliseconds.
+    /// How far the wall clock was ahead of the steady one when it was last read, in milliseconds.
     var ahead: Int64 {
         get { node.withLock { $0.ahead } }
         set {
@@ -159,28 +160,27 @@ final class StoreCore: Sendable {
                 defer { node.ahead = newValue }
                 return node.ahead != newValue
             }
-            // The rows of what was accepted before are changed by ``ClockShift``, on whichever node.
+            // ``ClockShift`` changes the rows of notifications that were accepted before, on any node.
             if isNew { heads.removeAll() }
         }
     }
 
-    /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
+    /// The smallest step of the wall clock that is followed, in milliseconds; smaller ones add up until they reach it.
     static let smallestJump: Int64 = 1_000
 
-    /// Moves what was asked to go out at a time of day, when the clock of a test was set; for the database's clock
-    /// ``NodeLease`` does.
+    /// Shifts scheduled deliveries when a test's clock was set; for the database's clock ``NodeLease`` does.
     func followWallClock() async throws(PostgresError) {
         guard databaseTime == nil else { return }
         let (wall, steady) = time.reading
         let ahead = wall.millisecondsSince1970.subtracting(clamping: steady.millisecondsSince1970)
         guard ahead.distance(clamping: self.ahead) >= Self.smallestJump else { return }
         let shift = ClockShift(self)
-        try await shift.run()  // What another node may have begun.
+        try await shift.run()  // Ends a shift that another node may have begun.
         try await shift.begin(to: ahead, on: keeper)
         try await shift.run()
     }
 
-    /// Ends the move of a backend, since it is there again.
+    /// Ends the move of a backend that is in use again.
     func endMove(of backend: String) async throws(PostgresError) {
         try await claimer.session { [flows] (db) throws(PostgresError) in
             try db.run("DELETE FROM chapar.moves WHERE backend = $1", [.text(backend)])
@@ -188,14 +188,15 @@ final class StoreCore: Sendable {
         }
     }
 
-    /// Sees to it that there is a partition for the events of a time.
+    /// Makes the partition for the events of a time, if it is missing.
     func prepareDay(_ now: Int64, on connection: PostgresConnection) async throws(PostgresError) {
         let missing = partitions.missing([Partitions.day(now)])
         if !missing.isEmpty { try await partitions.make(missing, on: connection) }
     }
 
-    /// Reads flows again after a connection was lost, and forgets what was noted: a standby that took over may lack
-    /// what was written last, and give the numbers of flows to others.
+    /// Reads flows again after a connection was lost, and forgets the noted late ends.
+    ///
+    /// A standby that took over may lack what was written last, and give the numbers of flows to others.
     ///
     /// - Returns: Whether the connection was lost.
     @discardableResult
@@ -209,8 +210,8 @@ final class StoreCore: Sendable {
         return true
     }
 
-    /// Whether a transaction may succeed when it is done again: it met another one, or lacks a partition, which is made
-    /// before it then.
+    /// Whether a transaction may succeed when it is repeated: it met another one, or lacks a partition, which is made
+    /// before.
     func mayRepeat(_ error: PostgresError) -> Bool {
         if error.lacksPartition { partitions.forget() }
         return error.isConflict || error.lacksPartition
@@ -218,9 +219,9 @@ final class StoreCore: Sendable {
 
     // MARK: News
 
-    /// Something waits at a backend since a time or from then on: for this node's callers and for the other nodes'.
+    /// Reports to this node's callers and to other nodes that something waits at a backend, since or from a time.
     ///
-    /// To be called after the commit: what is due later than ``ClaimMarks/slack`` ago is behind all marks then.
+    /// Call it after the commit: what is due later than ``ClaimMarks/slack`` ago is behind all marks then.
     func stir(_ backend: String, due: Int64) {
         let now = now
         let isOlder = due <= now.subtracting(clamping: ClaimMarks.slack)
@@ -228,10 +229,10 @@ final class StoreCore: Sendable {
         if due <= now { announcer.announce(isOlder ? .olderWork(backend: backend) : .work(backend: backend)) }
     }
 
-    /// Something may wait at any backend since any time.
+    /// Reports that something may wait at any backend since any time.
     func stirAll() { for backend in flows.backends { stir(backend, due: .min) } }
 
-    /// There are new events.
+    /// Wakes readers of events, on this node and on others.
     func noteEvents() {
         events.signal()
         announcer.announce(.events)
@@ -250,7 +251,7 @@ final class StoreCore: Sendable {
 
     func noteSuccess() { failure.withLock { $0 = nil } }
 
-    /// Refuses tables that a newer program has changed since the start, while this node stood still or was away.
+    /// Throws when a newer program has changed the tables since the start, while this node stood still or was away.
     func refuseNewer(_ db: isolated PostgresConnection) throws(PostgresError) {
         do throws(PostgresError) {
             _ = try Schema.appliedSteps(db, options, Schema.steps)
@@ -268,7 +269,7 @@ final class StoreCore: Sendable {
 
     func noteFailure(_ error: PostgresError) {
         if case .closed = error { return }
-        if case .declined(.newer) = error { return }  // ``refuseNewer(_:)`` has said it.
+        if case .declined(.newer) = error { return }  // ``refuseNewer(_:)`` has logged it.
         // Class 22 is a value that the server does not take: it says nothing about the server.
         if case .refused(let code, _) = error, code.hasPrefix("22") {
             logger.warning("the store's database refused a value", metadata: ["store.error": "\(error)"])
@@ -282,13 +283,13 @@ final class StoreCore: Sendable {
         if isNews { logger.warning("the store's database failed", metadata: ["store.error": "\(error)"]) }
     }
 
-    /// The last trouble, or why the tables are refused; nil when the last call of the database went well.
+    /// The last failure, or why the tables are refused; nil when the last call of the database succeeded.
     var lastFailure: String? { refusal.withLock { $0 } ?? failure.withLock { $0?.sentence } }
 
     // MARK: Rows
 
-    /// Runs a statement that claims and gives ``DeliveryRow/columns``; what it claimed, with what the notifications'
-    /// rows have.
+    /// Runs a statement that claims deliveries and returns ``DeliveryRow/columns``; returns the claims with the heads
+    /// of their notifications.
     func claim(
         _ statement: String,
         _ parameters: [PostgresValue],
@@ -305,7 +306,7 @@ final class StoreCore: Sendable {
                         self.logUnreadable(rows.integer(row, 0))
                     }
                 }
-                // Here, where no other statement of this connection comes in between: see ``UnknownClaims``.
+                // Added here, before any other statement of this connection: see ``UnknownClaims``.
                 self.inHand.add(found)
                 return found
             }
@@ -318,7 +319,7 @@ final class StoreCore: Sendable {
         do throws(PostgresError) {
             heads = try await self.heads.heads(of: Set(found.map(\.notification)), on: claimer)
         } catch {
-            // They are claimed, and nobody gets them.
+            // They are claimed, but no caller gets them.
             inHand.forget(found)
             unknownClaims.note()
             throw error

@@ -8,19 +8,19 @@ import Synchronization
 /// The lock ends with the process, however it ends. The database file itself is not locked this way, since closing a
 /// second descriptor of it would drop the locks that SQLite holds there.
 ///
-/// The file says which process has the lock and, while a gateway does (``beginRun(at:committed:)``), since when
-/// (``LockNote``). Only an orderly end removes this time, so the next gateway finds it after any other end.
+/// The file has the process that holds the lock and, while a gateway runs (``beginRun(at:committed:)``), the start of
+/// the run (``LockNote``). Only an orderly end removes this time, so the next gateway finds it after any other end.
 final class FileOwnership: Sendable {
     private let descriptor: Mutex<Int32?>
-    /// The note that the file holds at the end of this ownership.
+    /// The note that the file keeps after this ownership.
     private let lasting: Mutex<LockNote>
-    /// The run before this ownership that did not end in order; nil when the last one did.
+    /// The run before this ownership, if it did not end in order.
     let brokenRun: BrokenRun?
     /// The number of an event that was committed before, and must be in the store; nil when none is known.
     let committed: Int64?
     private let runSince = Mutex<Date?>(nil)
 
-    /// Takes the lock, or says which process has it.
+    /// Takes the lock, or throws an error that names the process that has it.
     init(of path: String) throws(StoreError) {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
@@ -46,7 +46,7 @@ final class FileOwnership: Sendable {
         let former = LockNote(in: descriptor)
         brokenRun = former.unendedRun
         committed = former.committed
-        // Kept until a run begins: a start that does not find the event is refused each time.
+        // Kept until a run begins: each start that does not find the event is refused.
         let note = LockNote(process: getpid(), runSince: nil, broken: former.unendedRun, committed: former.committed)
         lasting = Mutex(note)
         note.write(to: descriptor)
@@ -55,7 +55,8 @@ final class FileOwnership: Sendable {
 
     deinit { release() }
 
-    /// Notes what is committed, for the next start: what it does not find then was lost with the write-ahead log.
+    /// Notes the newest committed event for the next start: if that does not find the event, it was lost with the
+    /// write-ahead log.
     func note(committed event: Int64) {
         descriptor.withLock { descriptor in
             guard let descriptor, let since = runSince.withLock({ $0 }) else { return }
@@ -65,15 +66,15 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// What was committed before counts no more: another database takes its place.
+    /// Forgets the event that was committed before: another database takes the place of this one.
     func forgetCommitted() { lasting.withLock { $0.committed = nil } }
 
-    /// Notes that a gateway has the store from now on, until ``release()``, and the number of the newest event in it.
+    /// Notes that a gateway has the store until ``release()``, and the number of the newest event in it.
     func beginRun(at now: Date, committed: Int64? = nil) {
         descriptor.withLock { descriptor in
             guard let descriptor else { return }
             runSince.withLock { $0 = now }
-            // Until it serves: a start that fails tells nobody of the run before.
+            // Until it serves: a start that fails has not reported the run before.
             lasting.withLock {
                 $0 = LockNote(process: getpid(), runSince: nil, broken: brokenRun, committed: committed)
             }
@@ -81,18 +82,18 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Notes that the run takes requests: it tells of the one before it, of which nothing is left once it has ended in
+    /// Notes that the run takes requests: it has reported the run before it, which is forgotten once this one ends in
     /// order.
     func noteServing() { lasting.withLock { $0.broken = nil } }
 
-    /// Gives the lock up: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as
+    /// Releases the lock: a run that had begun has ended in order, unless `isInOrder` is false; then the file stays as
     /// after a death of the process.
     func release(isInOrder: Bool = true) {
         descriptor.withLock { descriptor in
             if let open = descriptor {
                 if isInOrder { lasting.withLock { $0 }.write(to: open) }
-                // Said aloud: a child process that is just being started shares the lock until it has become another
-                // program.
+                // Unlocked explicitly: a child process that is just being started shares the lock until it has become
+                // another program.
                 flock(open, LOCK_UN)
                 close(open)
             }
@@ -100,8 +101,7 @@ final class FileOwnership: Sendable {
         }
     }
 
-    /// Makes sure that the file exists and that nobody but its owner can read it; SQLite gives its other files the
-    /// same mode.
+    /// Creates the file if it is missing, and lets only its owner read it; SQLite gives its other files the same mode.
     static func makePrivate(_ path: String) throws(StoreError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

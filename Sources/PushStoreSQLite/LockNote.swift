@@ -9,20 +9,20 @@ package import PushQueue
 ///     broken off: 4242 since 2026-11-25T08:00:00.000Z
 ///     committed: 90210
 ///
-/// The process that has or had the lock; while a gateway runs, since when; of a run that did not end in order, its
-/// process and beginning, until a later run that took requests has ended; the number of an event that is committed,
-/// which a later start must find. Older versions write and read the first line alone.
+/// The lines are: the process that has or had the lock; the start of the run, while a gateway runs; the process and the
+/// start of a run that did not end in order, until a later run that took requests has ended; the number of a committed
+/// event, which a later start must find. Older versions write and read the first line alone.
 struct LockNote: Sendable {
     private static let running = "running since "
     private static let brokenOff = "broken off: "
     private static let committed = "committed: "
-    /// A bound on the bytes of a note.
+    /// The most bytes of a note.
     private static let largestFile = 256
 
     var process: Int32?
     var runSince: Date?
     var broken: BrokenRun?
-    /// The number of an event that is committed; nil when none is known.
+    /// The number of a committed event; nil when none is known.
     var committed: Int64?
 
     init(process: Int32?, runSince: Date?, broken: BrokenRun?, committed: Int64? = nil) {
@@ -56,13 +56,13 @@ struct LockNote: Sendable {
         runSince.map { BrokenRun(process: process ?? 0, since: $0) } ?? broken
     }
 
-    /// Writes the note in place of what is there, and lets it survive a loss of power.
+    /// Replaces the note, and makes it survive a loss of power.
     ///
-    /// When a note cannot be written, the next gateway does not learn of an end that was not in order, and nothing else
-    /// is lost.
+    /// When a note cannot be written, the next gateway does not learn of an end that was not in order; nothing else is
+    /// lost.
     ///
-    /// With `isLasting` false it survives a death of the process only: a disk that loses it with the power may have
-    /// lost what it speaks of.
+    /// With `isLasting` false it survives only a death of the process: a disk that loses it with the power may also
+    /// have lost the event.
     func write(to descriptor: Int32, isLasting: Bool = true) {
         var text = process.map { "\($0)\n" } ?? "\n"
         if let runSince { text += "\(Self.running)\(RFC3339.string(runSince))\n" }
@@ -76,10 +76,11 @@ struct LockNote: Sendable {
 }
 
 extension StoreLook {
-    /// The last run of a gateway on a store that did not end in order: killed, ended by a fault, or without power.
+    /// Returns the last run of a gateway on a store that did not end in order: killed, ended by a fault, or without
+    /// power.
     ///
     /// It is known until a later run that took requests has ended in order. A run that still goes on does not count.
-    /// Nil also without a store.
+    /// Nil without a store, too.
     package static func brokenRun(of path: String) -> BrokenRun? {
         let descriptor = open(path + ".lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -89,15 +90,15 @@ extension StoreLook {
         return note.broken
     }
 
-    /// Whether a process is gone, or does nothing more: one that was killed has its number until its memory is given
-    /// back and its parent has asked for its end.
+    /// Whether a process is gone, or does nothing more: a killed one keeps its number until its memory is freed and its
+    /// parent has waited for it.
     private static func hasEnded(_ process: Int32) -> Bool {
         func isGone() -> Bool { kill(process, 0) != 0 && errno == ESRCH }
         guard !isGone() else { return true }
         guard let stat = text("/proc/\(process)/stat"), let status = text("/proc/\(process)/status") else {
             return isGone()
         }
-        // After the name, which may hold anything: state, 5 numbers, the flags of the task.
+        // Fields after the name, which may contain anything: state, 5 numbers, the flags of the task.
         let fields = stat[(stat.lastIndex(of: ")") ?? stat.startIndex)...].split(separator: " ").dropFirst()
         if let state = fields.first, ["Z", "X"].contains(state) { return true }
         if let flags = fields.dropFirst(6).first.flatMap({ UInt64($0) }), flags & exiting != 0 { return true }
@@ -105,7 +106,7 @@ extension StoreLook {
         return pending.flatMap { UInt64($0, radix: 16) }.map { $0 & 1 << UInt64(SIGKILL - 1) != 0 } ?? false
     }
 
-    /// The kernel's flag of a task that ends (`PF_EXITING`).
+    /// The kernel's flag of a task that is ending (`PF_EXITING`).
     private static let exiting: UInt64 = 4
 
     private static func text(_ path: String) -> String? {

@@ -4,19 +4,21 @@ import PushCore
 
 /// Makes the write-ahead log durable again before SQLite opens a database.
 ///
-/// After a sync that failed, the system may take pages of the log for written that are not: reads see them, and no
-/// later sync writes them. A process that ended then left a log that is whole in memory only. What the next one commits
-/// behind such pages would be lost with the power, and if the power is lost while they are copied to the database, that
-/// has a part of a transaction, and no log the rest. What is written once more, the next sync writes.
+/// After a failed sync the system may treat pages of the log as written that are not: reads return them, and no later
+/// sync writes them. A process that ended then left a log that is complete in memory only. What the next process
+/// commits behind such pages would be lost with the power. If the power is lost while they are copied to the database,
+/// the database has a part of a transaction, and no log has the rest. Pages that are written again are written by the
+/// next sync.
 ///
-/// It comes before SQLite, which copies the log also when a connection is closed because something else failed.
+/// It runs before SQLite opens the file: SQLite copies the log even when it closes a connection because something else
+/// failed.
 enum LogRewrite {
-    /// Bytes that are read and written at a time: SQLite's file system layer takes less than 128 KiB in a call.
+    /// The bytes that are read and written at a time: SQLite's file system layer takes less than 128 KiB in a call.
     private static let part = 1 << 16
 
-    /// Writes the log of a database once more as it is, and syncs it; does nothing where there is none.
+    /// Writes the log of a database again as it is, and syncs it; does nothing without a log.
     ///
-    /// To be called by the owner of the file: nobody else may write.
+    /// Only the owner of the file may call it: no other process may write.
     ///
     /// - Throws: ``GRDB/DatabaseError`` when the log cannot be read, written or synced; the database is as it was.
     static func run(_ path: String) throws {

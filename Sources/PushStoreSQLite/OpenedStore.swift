@@ -3,12 +3,12 @@ import GRDB
 import PushCore
 import PushQueue
 
-/// What a store finds on disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
+/// The data that a store reads from disk when it opens: enough to fill a ``QueueIndex``, small however much waits.
 ///
-/// ``SQLiteStore`` makes it once, before the commit loop begins. It brings the schema up to date, gives rows to what
-/// was staged, and marks what was claimed when the last process ended as possibly sent.
+/// ``SQLiteStore`` makes it once, before the commit loop begins. It brings the schema up to date, gives rows to staged
+/// deliveries, and marks deliveries that were claimed when the last process ended as possibly sent.
 struct OpenedStore: Sendable {
-    /// A flow with what waits in it.
+    /// A flow, and how much waits in it.
     struct FoundFlow: Sendable {
         var number: Int64
         var backend: String
@@ -18,18 +18,18 @@ struct OpenedStore: Sendable {
         var firstDue: Int64?
     }
 
-    /// A file of so many bytes at most is rewritten when the store opens, if that lets it give room back later.
+    /// The largest file, in bytes, that is rewritten when the store opens, if that lets it return free pages later.
     private static let largestRewrite = 256 << 20
 
     var flows: [FoundFlow] = []
     var moves: [String: String] = [:]
-    /// Whether pages that are free can be given back to the disk.
+    /// Whether free pages can be returned to the file system.
     var givesPagesBack = true
     /// The bytes of a page.
     var pageBytes: Int64 = 0
     /// How far the store's steady time is ahead of the process's, in milliseconds.
     var shift: Int64 = 0
-    /// How far the wall clock was ahead of the store's steady time when they were noted last, in milliseconds.
+    /// How far the wall clock was ahead of the store's steady time when they were last saved, in milliseconds.
     var wallOffset: Int64 = 0
     var lastEvent: Int64 = 0
     var highestID: Int64 = 0
@@ -38,7 +38,7 @@ struct OpenedStore: Sendable {
     /// The number of connections that read at once.
     static let readers = 4
 
-    /// Opens the database, brings its tables up to date, of which it tells `report`, and marks what a dead owner had
+    /// Opens the database, brings its tables up to date and reports that, and marks deliveries that a dead owner had
     /// claimed.
     static func open(
         _ options: SQLiteStoreOptions,
@@ -53,7 +53,7 @@ struct OpenedStore: Sendable {
             configuration.label = "chapar.store"
             configuration.maximumReaderCount = readers
             configuration.busyMode = .timeout(5)
-            // Before anything else touches a new file, since its first write fixes the size of the pages.
+            // Set before anything else touches a new file, since its first write fixes the size of the pages.
             configuration.prepareDatabase { [pageBytes = options.pageBytes] in
                 guard !$0.configuration.readonly else { return }
                 try $0.execute(sql: "PRAGMA page_size = \(pageBytes); PRAGMA auto_vacuum = INCREMENTAL")
@@ -74,8 +74,8 @@ struct OpenedStore: Sendable {
                 var opened = OpenedStore()
                 opened.pageBytes = try Int64.fetchOne(db, sql: "PRAGMA page_size") ?? 0
                 opened.givesPagesBack = try Self.letGivePagesBack(db)
-                // What is removed is overwritten in pages that are written anyway. Pages that become free keep it until
-                // an erasure gives them back; where they cannot be given back, they are overwritten as well.
+                // Removed data is overwritten in pages that are written anyway. Free pages keep it until an erasure
+                // returns them; where they cannot be returned, they are overwritten as well.
                 try db.execute(sql: "PRAGMA secure_delete = \(opened.givesPagesBack ? "FAST" : "ON")")
                 try db.inTransaction(.immediate) {
                     try Self.writeOutStagedRows(db)
@@ -95,15 +95,14 @@ struct OpenedStore: Sendable {
         }
     }
 
-    /// Refuses a file into which something is being copied: half of what it should have would be sent and forgotten.
+    /// Refuses a file with an unfinished copy: a gateway would send and remove the part that has arrived.
     private static func refuseUnfinishedCopy(_ db: Database, _ path: String) throws {
         if try db.value(named: CopyMark.name) != nil { throw CopyMark.refusal(path) }
     }
 
-    /// Throws for a small value that no question could read: every part of the gateway keeps some, and writes them at
-    /// its end.
+    /// Throws for a small value that cannot be read: every part of the gateway keeps some, and writes them at its end.
     ///
-    /// The types stand in the rows, so that SQLite reads no long value.
+    /// The types are in the rows, so that SQLite reads no long value.
     private static func checkState(_ db: Database) throws(StoreError) {
         let damaged = try db.statement(
             """
@@ -116,15 +115,15 @@ struct OpenedStore: Sendable {
         try damaged.requireBytes(1)
     }
 
-    /// Makes sure that a commit survives what it is to survive, or that the store does not open.
+    /// Makes sure that commits survive what they are to survive; otherwise the store does not open.
     private static func makeDurable(_ db: Database, _ options: SQLiteStoreOptions) throws {
-        // GRDB takes the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it
-        // fail. With a rollback pending a power failure could undo the last commit, since the folder is not synced
+        // GRDB reads the answer to `PRAGMA journal_mode = WAL` before SQLite commits the change, and does not see it
+        // fail. With a rollback journal a power failure could undo the last commit, since the folder is not synced
         // after each.
         guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
             throw StoreError.failed("cannot open the store \(options.path): the disk let it make no write-ahead log")
         }
-        // Only now: GRDB sets NORMAL itself while it opens the writer.
+        // Set only now: GRDB sets NORMAL itself while it opens the writer.
         try db.execute(sql: "PRAGMA synchronous = \(options.durability == .full ? "FULL" : "NORMAL")")
     }
 
@@ -152,13 +151,13 @@ struct OpenedStore: Sendable {
             arguments: [now]
         )
         let saved = try db.statement("SELECT value FROM marks WHERE name = 'epoch'")
-        // The numbers of leases are above those of every process before.
+        // Lease numbers are above those of every earlier process.
         let epoch = try saved.next() ? Int64(try saved.count(0)).adding(clamping: 1) : 1
         try db.execute(sql: "INSERT OR REPLACE INTO marks (name, value) VALUES ('epoch', ?)", arguments: [epoch])
         lastLease = try Self.plausible(epoch, "epoch", in: 0...Int64(Int32.max)) << 32
     }
 
-    /// Gives rows to the deliveries that had none yet, unless they got them before the crash.
+    /// Writes the rows of staged deliveries, unless they were written before the crash.
     static func writeOutStagedRows(_ db: Database) throws {
         let insert = try db.makeStatement(
             sql: """
@@ -185,7 +184,7 @@ struct OpenedStore: Sendable {
         try db.execute(sql: "DELETE FROM arrivals")
     }
 
-    /// Which of these deliveries ended and are in the archive.
+    /// Returns which of these deliveries ended and are in the archive.
     static func archived(_ ids: [Int64], _ db: Database) throws -> Set<Int64> {
         guard let first = ids.min(), let last = ids.max() else { return [] }
         let blocks = try db.statement(Archive.search)
@@ -197,7 +196,7 @@ struct OpenedStore: Sendable {
         return found
     }
 
-    /// Lets a file from before give pages back to the disk; false when it is too large to be rewritten at a start.
+    /// Makes an older file return free pages; returns false when it is too large to be rewritten at a start.
     private static func letGivePagesBack(_ db: Database) throws -> Bool {
         if try Int.fetchOne(db, sql: "PRAGMA auto_vacuum") == 2 { return true }
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
@@ -207,9 +206,9 @@ struct OpenedStore: Sendable {
         return true
     }
 
-    /// The value of a mark that later ones are counted from; throws for one that no gateway can have written.
+    /// Returns the value of a mark from which later ones are counted; throws for one that no gateway can have written.
     ///
-    /// A store that begins near the highest number could give out no new ones.
+    /// A store that starts near the highest number could give out no new ones.
     private static func plausible(_ number: Int64, _ mark: String, in range: ClosedRange<Int64>) throws(StoreError)
         -> Int64
     {
@@ -221,15 +220,14 @@ struct OpenedStore: Sendable {
 
     /// The longest absence that counts, in milliseconds: every waiting delivery has expired by then.
     ///
-    /// So a clock that is decades ahead at a start of the machine lifts numbers and times by no more than this.
+    /// So a clock that is decades ahead when the machine starts moves numbers and times by no more than this.
     private static let longestAbsence: Int64 = 400 * 86_400_000
 
-    /// Continues the steady time by the time that has passed since the last write; it never goes back.
+    /// Continues the steady time by the time that has passed since it was last saved; it never goes back.
     ///
-    /// As long as the machine has not been started again its own count of time says what has passed, whatever the clock
-    /// was set to meanwhile; else only the time of day can, up to ``longestAbsence``, and a clock that is behind counts
-    /// as no time that has passed. So a clock that is wrong holds nothing up and, set on the same machine, ends
-    /// nothing.
+    /// While the machine has not been restarted its uptime says how much time has passed, whatever the clock was set to
+    /// meanwhile. Otherwise only the time of day can say it, up to ``longestAbsence``; a clock that is behind counts as
+    /// no time passed. So a wrong clock delays nothing and, when it is set on the same machine, expires nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {
         let (now, base) = time.reading
         let wall = now.millisecondsSince1970
@@ -254,7 +252,7 @@ struct OpenedStore: Sendable {
             wallOffset = try Self.plausible(savedWall, "wall", in: Self.times).subtracting(
                 clamping: savedSteady
             )
-            // Times of day are kept as steady times: an error of the readings would move each one that is shown.
+            // Times of day are kept as steady times: an error between the readings would move each one that is shown.
             let kept = wall.subtracting(clamping: wallOffset)
             if kept >= savedSteady, kept.distance(clamping: steady) <= Self.readingError { steady = kept }
         }
@@ -267,17 +265,18 @@ struct OpenedStore: Sendable {
         shift = steady.subtracting(clamping: wall.subtracting(clamping: ahead))
     }
 
-    /// The largest difference, in milliseconds, between clocks that are read one after the other. No clock is set by so
-    /// little.
+    /// The largest difference, in milliseconds, between clocks that are read one after the other.
+    ///
+    /// No clock is set by less than this.
     private static let readingError: Int64 = 50
 
     /// The times that numbers can be made of, in milliseconds since 1970.
     static let times = 0...NotificationID(rawValue: .max).time.millisecondsSince1970
 
-    /// Takes up the flows with what waits in each.
+    /// Reads the flows, with how much waits in each.
     ///
     /// The first due time is only a bound from which a flow reads its rows on disk. So a damaged one, which SQLite
-    /// turns into a number, refuses no start: the row is passed over, and logged, when the flow reads it.
+    /// turns into a number, prevents no start: the row is skipped, and logged, when the flow reads it.
     private mutating func countWaiting(_ db: Database) throws {
         let rows = try db.statement(
             """
@@ -317,7 +316,7 @@ struct OpenedStore: Sendable {
         }
     }
 
-    /// The queueIndex to start with.
+    /// Makes the index to start with.
     func makeQueueIndex(_ options: SQLiteStoreOptions) -> QueueIndex {
         let budget = Flow.Budget(deliveries: options.windowCapacity, bytes: options.windowBytes)
         let queueIndex = QueueIndex(budget: budget, lastLease: lastLease, moves: moves)

@@ -7,23 +7,23 @@ import Synchronization
 
 /// The embedded store: one SQLite file, owned by one process, that keeps up with a gateway on the same machine.
 ///
-/// Calls hand commands to one thread that writes (`CommitLoop`, which says how a commit works) and wait for their
-/// answers, so that many calls share one wait for the disk. Leases are kept in memory; what was claimed when the
-/// process died is known from the file. Reads go to the file through connections of their own. It asks no plugin and
-/// sends nothing.
+/// Calls pass commands to one thread that writes (`CommitLoop`, whose comment says how a commit works) and wait for
+/// their answers, so that many calls share one wait for the disk. Leases are kept in memory; deliveries that were
+/// claimed when the process died are known from the file. Reads use connections of their own. The store calls no plugin
+/// and sends nothing.
 public final class SQLiteStore: NotificationStore, ServingNotes {
     let core: StoreCore
     private let end = ThreadEnd()
     private let isClosing = Mutex(false)
     private let closed = ThreadEnd()
     private let ownership: FileOwnership
-    /// Why nothing that was stored is there any more, as the end found it.
+    /// The reason why stored data is lost, as the end of the store found it.
     private let loss = Mutex<String?>(nil)
     let pool: DatabasePool
-    /// Leaves half of the connections for reading to look-ups.
+    /// The limit of searches, which leaves half of the connections for reading to look-ups.
     let scans = ScanGate(atOnce: OpenedStore.readers / 2)
 
-    /// Opens a store, and makes the file when there is none.
+    /// Opens a store, and creates the file when there is none.
     ///
     /// - Throws: `StoreError.failed` when another process has the file, or when it cannot be opened or brought
     ///   up to date; `StoreError.newer` when a newer version of the program has changed it.
@@ -57,14 +57,14 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
             )
         }
         options.threads.startWriter { [end, ownership] in
-            // The file stays ours until the last commit, even if the store has no other reference.
+            // The lock is held until the last commit, even if nothing else refers to the store.
             withExtendedLifetime(ownership) { Self.work(core, pool, opened) }
             end.signal()
         }
     }
 
-    /// Refuses a store that lacks what the last run had committed: SQLite passes over a write-ahead log that is
-    /// damaged, cut or gone.
+    /// Refuses a store that lacks what the last run had committed: SQLite ignores a write-ahead log that is damaged,
+    /// cut or gone.
     ///
     /// A commit that need not survive a loss of power (``SQLiteStoreOptions/Durability/normal``) may be missing after
     /// one.
@@ -92,7 +92,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
 
     deinit { core.inbox.close() }
 
-    /// The writer's thread.
+    /// Runs the writer on its thread.
     ///
     /// It keeps the writing connection for as long as the store is open.
     private static func work(_ core: StoreCore, _ pool: DatabasePool, _ opened: OpenedStore) {
@@ -112,18 +112,18 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
-    /// The clock, whose steady time goes on over restarts.
+    /// The clock, whose steady time continues over restarts.
     public var time: any TimeSource { core.time }
 
-    /// Adds an observer, which is called after each commit, on the writer's thread.
+    /// Adds an observer that is called after each commit, on the writer's thread.
     public func observe(_ observer: @escaping @Sendable (StoreChange) -> Void) { core.observers.add(observer) }
 
     // MARK: Work
 
-    /// Takes the numbers for a notification with so many recipients.
+    /// Reserves the numbers of a notification with this number of recipients.
     public func makeID(recipients: Int) -> NotificationID { core.makeID(recipients: recipients) }
 
-    /// Accepts notifications in one commit with whatever else waits for it.
+    /// Accepts notifications, in one commit with other commands that wait.
     public func enqueue(_ batch: EnqueueBatch) async throws(StoreError) -> EnqueueResult {
         let key = batch.idempotency.map { Inbox.KeyName(caller: $0.caller, key: $0.key) }
         var refusal: Result<EnqueueResult, StoreError>?
@@ -136,14 +136,14 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         return try result.get()
     }
 
-    /// A way in whose results come after each commit, on the writer's thread.
+    /// Makes a port that delivers its results after each commit, on the writer's thread.
     public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
         let port = StorePort(core.inbox, receive)
         core.ports.add(port)
         return port
     }
 
-    /// Takes due deliveries of a backend's queue, and waits for some when there are none.
+    /// Claims due deliveries of a backend's queue, and waits for some when there are none.
     public func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
     {
@@ -161,14 +161,14 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         return try result.get()
     }
 
-    /// Takes waiting deliveries whose time to live has ended.
+    /// Claims waiting deliveries whose time to live is over.
     ///
-    /// Each call looks at a part of those that wait, in turn.
+    /// Each call reads a part of the waiting ones, in turn.
     public func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
         try await ask { .claimExpired(limit: limit, $0) }
     }
 
-    /// Writes what became of claimed deliveries.
+    /// Records the results of claimed deliveries.
     public func record(
         _ resolutions: [Resolution],
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
@@ -176,7 +176,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         try await ask { .record(resolutions, event, $0) }
     }
 
-    /// Cancels what is not final; a large notification in several commits.
+    /// Cancels the deliveries of a notification that are not final; a large notification takes several commits.
     public func cancel(_ id: NotificationID, event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])
         async throws(StoreError) -> Cancellation?
     {
@@ -195,7 +195,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
-    /// Hands what waits for a backend to another one.
+    /// Moves the waiting deliveries of a backend to another one.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         try await ask { .move(backend: backend, to: other, $0) }
     }
@@ -210,12 +210,12 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         try await ask { .saveState(name: name, value: value, $0) }
     }
 
-    /// Removes what is over and old, as much as one short commit can.
+    /// Removes data that is over and old, as much as one short commit can.
     public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
         try await ask { .purge(retention, $0) }
     }
 
-    /// What waits in each backend's queue, from memory.
+    /// Returns how much waits in each backend's queue, from memory.
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
         let now = core.time.steady.millisecondsSince1970
         return try await look { queueIndex in
@@ -225,10 +225,10 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
 
     // MARK: Life
 
-    /// Whether the store can take work.
+    /// Returns whether the store can take work.
     public func health() async -> StoreHealth {
         let now = core.time.steady.millisecondsSince1970
-        // The writer commits something then, which tells whether the log is whole.
+        // The writer then commits something, which shows whether the log is whole.
         if !core.inbox.isClosed, core.disk.hasEmptyLog(now: now) { _ = try? await look { _ in } }
         let free = core.disk.free(now: now)
         if core.inbox.isClosed {
@@ -245,10 +245,10 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         return health
     }
 
-    /// Notes that a gateway takes requests, and so tells of a run before that did not end in order.
+    /// Notes that a gateway takes requests, and so has reported an earlier run that did not end in order.
     package func noteServing() { ownership.noteServing() }
 
-    /// Commits what is under way and gives up the file.
+    /// Commits work under way and releases the file.
     public func close() async {
         core.inbox.close()
         let isFirst = isClosing.withLock { isClosing in
@@ -262,19 +262,18 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         core.ports.removeAll()
         core.observers.removeAll()
         await core.timer.close()
-        // Before the connections close, which may write into a file that was emptied.
+        // Checked before the connections close, which may write into a file that was emptied.
         var found = core.disk.loss()
         let foundEmptyLog = core.disk.foundEmptyLog
         switch found?.part {
         case nil: if !foldLog(), foundEmptyLog { found = core.disk.lossOfContent }
         case .logName:
             let log = core.options.path + "-wal"
-            // A log that something else put there would be read into the file, which has what came later.
+            // A log that something else put there would be read into the file, which already has later commits.
             if foldLog() { rename(log, log + ".replaced") }
         case .file: try? pool.close()
         case .logContent:
-            // Kept open, since SQLite copies the log at the last close: into a file that is whole as of the last
-            // checkpoint.
+            // Kept open: SQLite copies the log at the last close, into a file that is whole as of the last checkpoint.
             _ = Unmanaged.passRetained(pool)
         }
         if let found {
@@ -285,8 +284,8 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         closed.signal()
     }
 
-    /// Moves what the write-ahead log holds into the file, so that the file alone is the store, and closes the
-    /// connections; false when the log still has something.
+    /// Moves the content of the write-ahead log into the file, so that the file alone is the store, and closes the
+    /// connections; returns false when the log still has something.
     private func foldLog() -> Bool {
         defer { try? pool.close() }
         do {
@@ -302,7 +301,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
 
     typealias Continuation<Value: Sendable> = CheckedContinuation<Result<Value, StoreError>, Never>
 
-    /// Hands a command to the commit loop and waits for its answer.
+    /// Passes a command to the commit loop and waits for its answer.
     func ask<Value: Sendable>(_ make: (Reply<Value>) -> StoreCommand) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let operation = make(Reply(continuation: continuation))
@@ -311,12 +310,12 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         return try result.get()
     }
 
-    /// Why a change cannot be made now; nil when it can.
+    /// A closure that returns why a change cannot be made now; nil when it can.
     typealias Refusal = @Sendable (CommitLoop) throws(StoreError) -> StoreError?
 
-    /// Hands a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
+    /// Passes a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
     ///
-    /// `refusal` is asked within the transaction, before anything is changed.
+    /// `refusal` is called within the transaction, before anything is changed.
     func work<Value: Sendable>(
         rows: Int,
         isNew: Bool,
@@ -345,7 +344,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         return try result.get()
     }
 
-    /// Looks at what the writer has in memory.
+    /// Reads what the writer has in memory.
     func look<Value: Sendable>(_ body: @escaping @Sendable (QueueIndex) -> Value) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
@@ -371,7 +370,8 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
-    /// Reads the file as one of a few searches at a time; what may look at many rows goes in several such steps.
+    /// Reads the file as one of a limited number of searches; a search that may read many rows takes several such
+    /// steps.
     func scan<Value: Sendable>(_ body: @escaping @Sendable (Database) throws -> Value) async throws(StoreError)
         -> Value
     {

@@ -5,12 +5,13 @@ import PushCore
 import PushQueue
 import Synchronization
 
-/// What the callers of a store and its commit loop share: inbox, ports, observers, events, timer, state of the disk.
+/// The parts that the callers of a store and its commit loop share: inbox, ports, observers, events, timer, state of
+/// the disk.
 ///
-/// Each part guards itself; none keeps a delivery. ``SQLiteStore`` makes it and closes its parts.
+/// Each part has its own lock; none keeps a delivery. ``SQLiteStore`` makes it and closes its parts.
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
-    /// The clock whose steady time goes on over restarts.
+    /// The clock, whose steady time continues over restarts.
     let time: StoreTime
     let observers = StoreObservers()
     let inbox: Inbox
@@ -23,7 +24,7 @@ final class StoreCore: Sendable {
     private let waitingCount: Atomic<Int>
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 
-    /// Takes the number of the last event that is committed, about once a second.
+    /// Gets the number of the last committed event, about once a second.
     let noteCommitted: @Sendable (Int64) -> Void
 
     init(
@@ -51,19 +52,19 @@ final class StoreCore: Sendable {
         ids = Mutex((NotificationIDAllocator(above: opened.highestID), opened.highestID))
     }
 
-    /// Hands the answers of the last transaction over.
+    /// Delivers the answers of the last transaction.
     func handOver() { options.threads.handOver { [ports] in ports.flush() } }
 
-    /// Why no new work fits; nil when it does.
+    /// Returns why no new work fits; nil when it does.
     ///
-    /// The log tells when that begins and when it ends.
+    /// The beginning and the end of a refusal are logged.
     func refusal(now: Int64) -> String? {
         let reason = disk.refusal(now: now)
         status.note(refusal: reason, now: now)
         return reason
     }
 
-    /// How many deliveries wait, as of the last commit; the writer sets it.
+    /// The number of waiting deliveries, as of the last commit; the writer sets it.
     var waiting: Int {
         get { waitingCount.load(ordering: .relaxed) }
         set { waitingCount.store(newValue, ordering: .relaxed) }
@@ -82,10 +83,10 @@ final class StoreCore: Sendable {
     }
 }
 
-/// A clock whose steady time is shifted, so that it goes on where it was in the process before.
+/// A clock whose steady time is shifted, so that it continues that of the process before.
 struct StoreTime: BootTimeSource {
     let base: any TimeSource
-    /// In milliseconds.
+    /// The shift, in milliseconds.
     let shift: Int64
 
     var now: Date { base.now }
@@ -105,12 +106,11 @@ final class StoreObservers: Sendable {
 
     func notify(_ change: StoreChange) { for observer in observers.withLock({ $0 }) { observer(change) } }
 
-    /// Lets go of all of them when the store is closed.
+    /// Releases all of them when the store is closed.
     func removeAll() { observers.withLock { $0 = [] } }
 }
 
-/// Remembers whether the last commit worked, for `health`, and logs failures of the store, no more often than is
-/// useful.
+/// The result of the last commit, for `health`, and the log of the store's failures, no more often than is useful.
 final class StoreStatus: Sendable {
     private struct Failure {
         var sentence: String
@@ -119,19 +119,18 @@ final class StoreStatus: Sendable {
 
     /// The time, in milliseconds, for which a failure counts when no commit follows it.
     ///
-    /// It must end: a gateway that takes no work would never
-    /// commit again.
+    /// It must end: a gateway that takes no work would never commit again.
     private static let memory: Int64 = 10_000
 
-    /// Failures are logged at most this often, in milliseconds.
+    /// The shortest time between two logged failures, in milliseconds.
     private static let pause: Int64 = 10_000
 
     private let failure = Mutex<Failure?>(nil)
-    /// When failures were logged last, and how many there were since.
+    /// The time when failures were last logged, and how many there were since.
     private let logged = Mutex<(at: Int64?, since: Int)>((nil, 0))
     /// The deliveries whose rows could not be read.
     private let unreadable = Mutex<Set<Int64>>([])
-    /// When the log told last that new work is refused, and whether it still is.
+    /// The time when a refusal of new work was last logged, and whether it still lasts.
     private let refusing = Mutex<(since: Int64, isOn: Bool)>((.min, false))
     /// The logged sentences about rows that could not be read.
     private let damage = Mutex<Set<String>>([])
@@ -141,7 +140,7 @@ final class StoreStatus: Sendable {
 
     /// Logs that the disk refuses new work from now on, or takes it again.
     ///
-    /// Free space that goes up and down around the limit is logged once in ``pause``.
+    /// When free space goes up and down around the limit, a refusal is logged at most once in ``pause``.
     func note(refusal reason: String?, now: Int64) {
         let isNew = refusing.withLock { refusing in
             guard refusing.isOn != (reason != nil) else { return false }
@@ -160,7 +159,7 @@ final class StoreStatus: Sendable {
         }
     }
 
-    /// The last failure, unless something was committed since or it is long ago.
+    /// Returns the last failure, unless something was committed since or it is long ago.
     func lastFailure(now: Int64) -> String? {
         failure.withLock { failure in
             failure.flatMap { now.distance(clamping: $0.at) < Self.memory ? $0.sentence : nil }
@@ -182,7 +181,7 @@ final class StoreStatus: Sendable {
         )
     }
 
-    /// Tells of a waiting delivery whose row is damaged: once for each of the first thousand.
+    /// Logs a waiting delivery whose row is damaged: once for each of the first thousand.
     func logUnreadable(_ delivery: Int64) {
         guard unreadable.withLock({ $0.count < 1_000 && $0.insert(delivery).inserted }) else { return }
         logger.error(
@@ -191,7 +190,7 @@ final class StoreStatus: Sendable {
         )
     }
 
-    /// Logs a damaged row that is passed over: once for each of the first thousand sentences.
+    /// Logs a damaged row that is skipped: once for each of the first thousand sentences.
     func logDamage(_ sentence: String) {
         guard damage.withLock({ $0.count < 1_000 && $0.insert(sentence).inserted }) else { return }
         logger.error(
@@ -200,12 +199,12 @@ final class StoreStatus: Sendable {
         )
     }
 
-    /// Tells at the end that what was stored is gone.
+    /// Logs at the end that stored data is lost.
     func logLoss(_ reason: String) {
         logger.error("the store's file was lost while the gateway ran", metadata: ["store.reason": "\(reason)"])
     }
 
-    /// Tells that the store's file alone is not the whole store after the end.
+    /// Logs that the store's file alone is not the whole store after the end.
     func logUnfolded(_ reason: String) {
         logger.warning(
             "the write-ahead log was not moved into the store's file: the file is the store only together with its -wal",
@@ -213,7 +212,7 @@ final class StoreStatus: Sendable {
         )
     }
 
-    /// Tells that the wall clock was set.
+    /// Logs that the wall clock was set.
     func logJump(milliseconds: Int64) {
         logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])
     }

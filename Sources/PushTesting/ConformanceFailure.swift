@@ -1,12 +1,12 @@
-/// A promise of a protocol that an implementation did not keep: what was expected, and what happened.
+/// A promise of a protocol that an implementation broke: the expected and the actual behaviour.
 public struct ConformanceFailure: Error, Sendable, CustomStringConvertible {
-    /// The sentence: what was seen, and once it leaves a check also the promise and where it is made.
+    /// The sentence: the observation, and once the failure leaves a check also the promise and its source.
     public let description: String
 
     /// Makes a failure.
     public init(_ description: String) { self.description = description }
 
-    /// A failure as its check tells it: the promise, what was seen, why it matters, and where to read on.
+    /// Makes the failure of a check: the promise, the observation, the reason for the promise, and its source.
     init(promise: String, seen: String, why: String, source: String) {
         let reason = why.isEmpty ? "" : "\n  why it matters: \(why)"
         description = """
@@ -17,16 +17,16 @@ public struct ConformanceFailure: Error, Sendable, CustomStringConvertible {
             """
     }
 
-    /// Where every promise is explained, with what a subject gives for it.
+    /// The page that explains every promise, and the parts of a subject that it needs.
     static let page = "docs/Plugins.md, section \"The kit\""
 }
 
-/// Throws with the sentence unless the claim holds: how the conformance kits speak, without a testing library.
+/// Throws with the sentence unless the claim holds, so that the kits need no testing library.
 func expect(_ claim: Bool, _ sentence: @autoclosure () -> String) throws(ConformanceFailure) {
     if !claim { throw ConformanceFailure(sentence()) }
 }
 
-/// Runs a check; a failure leaves it with the promise, the reason for it and its source.
+/// Runs a check; adds the promise, its reason and its source to a failure.
 func promised(_ promise: String, _ source: String, why: String = "", _ check: () async throws -> Void) async throws {
     do {
         try await check()
@@ -35,13 +35,13 @@ func promised(_ promise: String, _ source: String, why: String = "", _ check: ()
     }
 }
 
-/// A check, or a part of one, that could not be asked, since its subject does not give what it needs.
+/// A check, or a part of one, that was skipped, since its subject does not give what it needs.
 public struct ConformanceSkip: Sendable, Hashable, CustomStringConvertible {
     /// The promise, as the end of a sentence that begins with "it".
     public let promise: String
-    /// What the subject has to give, a sentence each.
+    /// The parts that the subject has to give, in one sentence each.
     public let give: [String]
-    /// Whether the rest of the check was asked.
+    /// Whether the rest of the check was run.
     public let isPartial: Bool
 
     /// One line, for `Test.cancel` and logs.
@@ -50,11 +50,11 @@ public struct ConformanceSkip: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Something that a check uses and that a subject may leave out.
+/// A part of a subject that a check uses and that the subject may leave out.
 struct ConformanceNeed<Subject: Sendable>: Sendable {
-    /// What to give.
+    /// The part to give, as a sentence.
     let what: String
-    /// Whether it is there.
+    /// Returns whether a subject has it.
     let isGiven: @Sendable (Subject) -> Bool
 
     init(_ what: String, isGiven: @escaping @Sendable (Subject) -> Bool) {
@@ -63,19 +63,19 @@ struct ConformanceNeed<Subject: Sendable>: Sendable {
     }
 }
 
-/// One named check of a conformance kit, for an implementation's tests to run.
+/// A named check of a conformance kit, for an implementation's tests to run.
 public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvertible {
     /// The promise, as the end of a sentence that begins with "it".
     public let name: String
-    /// Where the promise is made: the declaration whose documentation says so, or the article.
+    /// The source of the promise: the declaration whose documentation makes it, or the article.
     public let source: String
-    /// What goes wrong where the promise is broken.
+    /// The consequence of a broken promise.
     public let why: String
-    /// Whether the check waits for a deadline of the subject's: then that should be short, a few seconds at the most.
+    /// Whether the check waits for a deadline of the subject: then that should be a few seconds at most.
     public let wantsHaste: Bool
-    /// Without these there is nothing to ask.
+    /// The parts without which the check is skipped.
     private let needs: [ConformanceNeed<Subject>]
-    /// Without these a part of it is not asked.
+    /// The parts without which it is run only in part.
     private let wants: [ConformanceNeed<Subject>]
     private let body: @Sendable (Subject) async throws -> Void
 
@@ -83,8 +83,8 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     ///
     /// - Parameters:
     ///   - name: The promise, as the end of a sentence that begins with "it".
-    ///   - source: Where the promise is made.
-    ///   - why: What goes wrong where it is broken.
+    ///   - source: The declaration or article that makes the promise.
+    ///   - why: The consequence of a broken promise.
     ///   - wantsHaste: Whether it waits for a deadline of the subject's.
     ///   - body: Throws a ``ConformanceFailure`` that says what was seen.
     public init(
@@ -115,7 +115,7 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
         self.body = body
     }
 
-    /// What a subject leaves out that the check uses; nil when all of it is asked.
+    /// Returns what a subject leaves out for the check; nil when the whole check can run.
     public func skip(for subject: Subject) -> ConformanceSkip? {
         let missing = needs.filter { !$0.isGiven(subject) }
         let left = missing + wants.filter { !$0.isGiven(subject) }
@@ -129,8 +129,8 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     /// if let skip = try await check.run(subject) { try Test.cancel("\(skip)") }
     /// ```
     ///
-    /// - Parameter subject: What is checked.
-    /// - Returns: What was not asked, and what to give for it; nil when all of it was.
+    /// - Parameter subject: The implementation to check.
+    /// - Returns: The part that was skipped, and what to give for it; nil when the whole check ran.
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen, why it matters and the source; else what the
     ///   subject threw.
     @discardableResult

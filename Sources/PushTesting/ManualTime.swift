@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// A wall clock that stands still until a test moves it.
 ///
-/// `sleep(for:)` returns when the clock has been advanced past its end, in the order of the ends. ``set(_:)`` moves the
-/// wall clock alone, as an operator does; the steady clock and whoever sleeps know nothing of it.
+/// `sleep(for:)` returns when the clock has been advanced past its end, in the order of the ends. ``set(_:)`` moves
+/// only the wall clock, as an operator does; the steady clock and sleeping tasks are not affected.
 public final class ManualTime: TimeSource {
     private struct Sleeper {
         let id: UInt64
@@ -16,7 +16,7 @@ public final class ManualTime: TimeSource {
     private struct State {
         /// The steady time.
         var steady: Date
-        /// How far the wall clock is ahead of it, in seconds.
+        /// The seconds by which the wall clock is ahead of it.
         var offset = 0.0
         var sleepers: [Sleeper] = []
         var cancelled: Set<UInt64> = []
@@ -30,16 +30,16 @@ public final class ManualTime: TimeSource {
         state = Mutex(State(steady: now))
     }
 
-    /// The time of day it was last moved or set to.
+    /// The time of day to which it was moved or set last.
     public var now: Date { state.withLock { $0.steady.addingTimeInterval($0.offset) } }
 
-    /// The time it has been advanced to.
+    /// The time to which it was advanced.
     public var steady: Date { state.withLock { $0.steady } }
 
-    /// How many tasks wait on it.
+    /// The number of tasks that wait on it.
     public var sleeping: Int { state.withLock { $0.sleepers.count } }
 
-    /// Moves the clock on and wakes who has slept long enough.
+    /// Moves the clock on and wakes the tasks whose waits are over.
     public func advance(by duration: Duration) {
         let woken = state.withLock { state -> [Sleeper] in
             state.steady += duration.inSeconds
@@ -51,7 +51,7 @@ public final class ManualTime: TimeSource {
         for sleeper in woken { sleeper.continuation.resume() }
     }
 
-    /// Sets the wall clock, also back; nobody is woken by that.
+    /// Sets the wall clock, also back; wakes no task.
     public func set(_ now: Date) { state.withLock { $0.offset = now.timeIntervalSince($0.steady) } }
 
     /// Waits until the clock has been moved on by `duration`; throws `CancellationError` when the task is cancelled.
@@ -62,7 +62,7 @@ public final class ManualTime: TimeSource {
     /// Waits until the clock has been moved to a steady time; throws `CancellationError` when the task is cancelled.
     public func sleep(until steady: Date) async throws { try await sleep { _ in steady } }
 
-    /// Waits until an end that follows from the steady time at which the wait begins.
+    /// Waits until an end that is computed from the steady time at the start of the wait.
     private func sleep(_ end: @escaping @Sendable (Date) -> Date) async throws {
         let id = state.withLock { state -> UInt64 in
             state.nextID += 1
@@ -82,7 +82,7 @@ public final class ManualTime: TimeSource {
         } onCancel: {
             let sleeper = state.withLock { state -> Sleeper? in
                 guard let place = state.sleepers.firstIndex(where: { $0.id == id }) else {
-                    state.cancelled.insert(id)  // It has not gone to sleep yet.
+                    state.cancelled.insert(id)  // It does not sleep yet.
                     return nil
                 }
                 return state.sleepers.remove(at: place)

@@ -1,6 +1,6 @@
 import PushCommands
 
-/// The program: the commands of a gateway, for the platforms of ``Plugins``.
+/// The program `chapar`: the commands of a gateway, for the platforms of ``Plugins``.
 @main
 enum Main {
     static func main() async { await Plugins.program.run() }

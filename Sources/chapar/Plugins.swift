@@ -11,9 +11,9 @@ import PushReleaseNotes
 import PushReleaseNotesCommand
 import PushService
 
-/// The platforms this program knows: the one list.
+/// The one list of platforms that this program has.
 ///
-/// A plugin's line here is all that registers it.
+/// A line here is all that registers a plugin.
 enum Plugins {
     static let program = GatewayProgram(
         name: "chapar",

@@ -1,7 +1,7 @@
 public import PushCore
 import Synchronization
 
-/// What APNs asks of its connections: one provider token for each, and when one must be given up.
+/// The connection policy of APNs: one provider token for each connection, and the answers that retire one.
 ///
 /// With a client certificate there is no token, and only the second half applies.
 struct APNsConnectionPolicy: HTTPConnectionPolicy {
@@ -18,8 +18,8 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
         if answer.status == 403 { tokens?.compareClock(with: answer.date) }
         switch reason {
         case "ExpiredProviderToken":
-            // Every later request on this connection may be refused the same way. It cannot come to a storm of new
-            // ones: after a second refusal of the same token the source gives it to no other for a while.
+            // Later requests on this connection may be refused in the same way. This cannot end in a storm of new
+            // connections: after a second refusal of the same token, the source withholds it from others for a while.
             tokens?.expired(on: connection)
             return .retire
         case "TooManyProviderTokenUpdates":

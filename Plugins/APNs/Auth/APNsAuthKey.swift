@@ -4,17 +4,17 @@ public import PushCore
 
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
 ///
-/// Every way in which an operator can hand over the wrong thing has its own message.
+/// Each wrong thing that an operator can supply has its own message.
 public struct APNsAuthKey: Sendable {
     let key: P256.Signing.PrivateKey
 
-    /// A text that is not a usable key: what it is instead, and what to do.
+    /// The error for a text that is not a usable key: what it is instead, and what to do.
     public struct Mistake: Error, Sendable, Hashable {
-        /// What is wrong.
+        /// The problem, as the end of a sentence about the key: "is an encrypted key".
         ///
         /// Never holds key material.
         public let problem: String
-        /// What to give instead.
+        /// The fix, in one or more sentences.
         public let fix: String
     }
 

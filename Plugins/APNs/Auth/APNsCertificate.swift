@@ -5,7 +5,8 @@ import X509
 
 /// A client certificate for APNs with its key: what it may send to, and until when.
 ///
-/// Read when the configuration is, so that a wrong topic is found before Apple finds it; its dates are no part of that.
+/// Read with the configuration, so that a wrong topic is found before Apple refuses it. Its dates are not checked
+/// there.
 public struct APNsCertificate: Sendable {
     /// The topics it names, in its order.
     public let topics: [String]
@@ -20,7 +21,7 @@ public struct APNsCertificate: Sendable {
     /// The pair as the connection pool wants it.
     public let pair: HTTPPoolConfiguration.ClientCertificate
 
-    /// What is wrong with a certificate or its key.
+    /// The error for a certificate or a key that cannot be used.
     public struct Mistake: Error, Sendable, Hashable {
         /// Which of the two is wrong.
         @nonexhaustive
@@ -33,11 +34,11 @@ public struct APNsCertificate: Sendable {
 
         /// Which of the two is wrong.
         public let part: Part
-        /// What is wrong.
+        /// The problem, as the end of a sentence about that part: "is an encrypted key".
         ///
         /// Never holds key material.
         public let problem: String
-        /// What to give instead.
+        /// The fix, in one or more sentences.
         public let fix: String
     }
 

@@ -7,16 +7,16 @@ import Synchronization
 /// rules.
 ///
 /// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is
-/// minted when the newest is 30 minutes old, a connection keeps the one it began with until that is 50 to 54 minutes
-/// old, and nothing is minted within 20 minutes of the last: at most two tokens live at once, and none goes out older
-/// than 55 minutes. When Apple says that tokens change too often, none is minted for 20 minutes, but for one in the
-/// place of a token of 55 minutes: minting waits, sending does not. When Apple calls a young token expired, another
-/// connection tries it; refused there too it is kept from further connections for a second, then tried again, with
+/// minted when the newest is 30 minutes old, and never within 20 minutes of the last. A connection keeps the token that
+/// it began with until that is 50 to 54 minutes old. At most two tokens live at once, and none is sent that is older
+/// than 55 minutes. When Apple says that tokens change too often, none is minted for 20 minutes, except to replace a
+/// token of 55 minutes: minting waits, sending does not. When Apple calls a young token expired, another connection
+/// tries it. If it is refused there too, it is withheld from further connections for a second, then tried again, with
 /// waits that double up to a minute: two odd answers are no proof. Signing takes microseconds, so it happens under the
 /// lock: a thousand refusals at once find the one new token.
 ///
 /// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
-/// Used by ``APNsBackend`` through its connection policy, and by anybody else as an `AuthStrategy`.
+/// ``APNsBackend`` uses it through its connection policy, other code as an `AuthStrategy`.
 public final class APNsTokenSource: Sendable {
     /// The spans of the rules, in seconds.
     enum Rule {
@@ -25,13 +25,13 @@ public final class APNsTokenSource: Sendable {
         static let moveAfter: Int64 = 50 * 60
         static let neverOlderThan: Int64 = 55 * 60
         static let tolerableSkew: Double = 60
-        /// For so long a young token that two connections were refused for gets no other connection; doubles up to
+        /// How long a young token that two connections were refused for is withheld from others; doubles up to
         /// `longestHold`.
         static let firstHold: Int64 = 1
         static let longestHold: Int64 = 60
     }
 
-    /// What is not as it should be, for health and logs.
+    /// A problem for health and logs, and until when it is shown.
     struct Alert: Sendable, Hashable {
         let text: String
         let until: Int64
@@ -45,8 +45,8 @@ public final class APNsTokenSource: Sendable {
         var pins: [UInt64: APNsProviderToken] = [:]
         /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
         var suspectSince: ContinuousClock.Instant?
-        /// Until when the newest token, refused on two connections, gets no other connection; the one that comes then
-        /// tries it again.
+        /// Until when the newest token, refused on two connections, is withheld from others; the first connection after
+        /// that tries it again.
         var heldUntil: Int64?
         /// How long it is held at its next refusal.
         var nextHold = Rule.firstHold
@@ -78,7 +78,7 @@ public final class APNsTokenSource: Sendable {
     /// Makes a source; nothing is minted before the first use.
     ///
     /// - Parameters:
-    ///   - key: What signs.
+    ///   - key: The key that signs.
     ///   - keyID: The key's id.
     ///   - teamID: The team's id.
     ///   - addresses: The only ones whose requests carry a token when it is used as an `AuthStrategy`.
@@ -108,7 +108,7 @@ public final class APNsTokenSource: Sendable {
     /// How many tokens this process has minted or taken over: what tests and `chapar doctor` look at.
     var generation: UInt64 { state.withLock { $0.generation } }
 
-    /// What is wrong at the moment, in a sentence with its fix.
+    /// The present problem, in a sentence with its fix; nil when there is none.
     var alert: String? {
         let now = now
         return state.withLock { $0.alert.flatMap { now < $0.until ? $0.text : nil } }

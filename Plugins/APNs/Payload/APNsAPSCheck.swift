@@ -1,9 +1,9 @@
 import PushCore
 
-/// What the keys of `aps` may hold, whatever their source: code by ``APNsPush``, a caller of the API as JSON.
+/// The rules for the keys of `aps`, whether code sets them with ``APNsPush`` or a caller of the API sends them as JSON.
 ///
-/// A key that is not known here is Apple's business: it adds some each year. A null takes away what the notification
-/// says. Source: Apple, "Generating a remote notification", read 2026-08.
+/// Unknown keys are not checked: Apple adds some each year. A null removes the notification's value. Source: Apple,
+/// "Generating a remote notification", read 2026-08.
 enum APNsAPSCheck {
     private static let levels = ["passive", "active", "time-sensitive", "critical"]
     private static let activityKeys = ["event", "content-state", "attributes-type", "attributes", "dismissal-date"]

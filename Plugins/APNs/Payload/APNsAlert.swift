@@ -2,8 +2,8 @@ public import PushCore
 
 /// A push that shows, sounds or badges, in Apple's own words.
 ///
-/// What is nil stays as the notification has it.
-/// Source: Apple, "Generating a remote notification", read 2026-08.
+/// A property that is nil leaves the notification's value. Source: Apple, "Generating a remote notification", read
+/// 2026-08.
 public struct APNsAlert: Sendable, Hashable {
     /// The heading.
     public var title: AppText?
@@ -25,13 +25,13 @@ public struct APNsAlert: Sendable, Hashable {
     public var isContentAvailable: Bool
     /// Whether the app's extension may change the notification before it is shown.
     public var isMutable: Bool
-    /// Which window is brought forward.
+    /// The identifier of the window that is brought forward.
     public var targetContentID: String?
     /// How much it may interrupt.
     public var interruptionLevel: InterruptionLevel?
     /// Its place in a summary, 0 to 1; the highest is shown largest.
     public var relevanceScore: Double?
-    /// What a Focus compares with its filter.
+    /// The value that a Focus compares with its filter.
     public var filterCriteria: String?
 
     /// How much a notification may interrupt.
@@ -113,7 +113,7 @@ public struct APNsAlert: Sendable, Hashable {
     }
 }
 
-/// What a device plays.
+/// The sound that a device plays.
 @nonexhaustive
 public enum APNsSound: Sendable, Hashable {
     /// A file of the app, or `default`.

@@ -1,7 +1,7 @@
 import PushCore
 
-/// What is wrong with a notification, found without Apple: run before acceptance, and for its faults again before
-/// sending.
+/// The checks of a notification that need no request to Apple: made before acceptance and, for faults only, again
+/// before sending.
 enum APNsCheck {
     /// Faults and warnings of a notification whose headers are known.
     static func examine(
@@ -29,8 +29,8 @@ enum APNsCheck {
         return check
     }
 
-    /// Whether a notification is of the usual kind, in which nothing can be wrong but its size: it shows a text,
-    /// replaces nothing and overrides nothing.
+    /// Whether a notification is of the usual kind, whose only possible fault is its size: it shows a text, replaces
+    /// nothing and overrides nothing.
     static func isPlain(_ notification: PushNotification) -> Bool {
         guard notification.hasText, !notification.isSilent, notification.collapseID == nil,
             notification.overrides.isEmpty

@@ -11,7 +11,7 @@ public import PushCore
 /// seconds since 2001); a `JSONValue` goes through unchanged.
 /// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications".
 public struct APNsLiveActivity: Sendable, Hashable {
-    /// What happens to the activity.
+    /// The kinds of change: an activity starts, changes or ends.
     @nonexhaustive
     public enum Event: Sendable, Hashable {
         /// It begins, with the name and the value of the app's attributes type (iOS 17.2).
@@ -31,7 +31,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
         case channel(String)
     }
 
-    /// What lights up the device; without one an update is silent.
+    /// The alert that lights up the device; an update without one is silent.
     public struct Alert: Sendable, Hashable {
         /// The heading.
         public var title: AppText?
@@ -48,19 +48,20 @@ public struct APNsLiveActivity: Sendable, Hashable {
         }
     }
 
-    /// What happens.
+    /// The change of the activity.
     public var event: Event
-    /// What the activity shows from now on: the app's `ContentState`, an object; only an end may leave it out.
+    /// The state that the activity shows from now on: the app's `ContentState`, an object; only an end may leave it
+    /// out.
     public var state: JSONValue?
     /// When the state was true; a device ignores what is older than what it has.
     ///
     /// To the second.
     public var timestamp: Date
-    /// What lights up the device.
+    /// The alert that lights up the device; nil leaves it to the notification's title and body.
     public var alert: Alert?
     /// When the state is out of date.
     public var staleDate: Date?
-    /// Which of the app's activities is shown first: the highest; any number.
+    /// The rank among the app's activities, any number: the highest is shown first.
     public var relevanceScore: Double?
 
     /// Makes a push of values that are JSON already.
@@ -83,13 +84,13 @@ public struct APNsLiveActivity: Sendable, Hashable {
     /// Starts an activity; it needs an alert, or a title and body of the notification.
     ///
     /// - Parameters:
-    ///   - attributes: What stays the same while the activity runs.
+    ///   - attributes: The values that stay the same while the activity runs.
     ///   - type: The name of the attributes' type in the app.
-    ///   - state: What it shows at first.
+    ///   - state: The first state that it shows.
     ///   - timestamp: When that was true.
-    ///   - alert: What lights up the device.
+    ///   - alert: The alert that lights up the device.
     ///   - updates: How it is to get its updates.
-    /// - Returns: What to send.
+    /// - Returns: The push to send.
     /// - Throws: `PayloadError` when the attributes or the state cannot be encoded.
     public static func start(
         _ attributes: some Encodable,
@@ -111,10 +112,10 @@ public struct APNsLiveActivity: Sendable, Hashable {
     /// Changes a running activity.
     ///
     /// - Parameters:
-    ///   - state: What it shows from now on.
+    ///   - state: The state that it shows from now on.
     ///   - timestamp: When that was true.
-    ///   - alert: What lights up the device; nil is silent.
-    /// - Returns: What to send.
+    ///   - alert: The alert that lights up the device; nil is silent, unless the notification has a title or body.
+    /// - Returns: The push to send.
     /// - Throws: `PayloadError` when the state cannot be encoded.
     public static func update(
         _ state: some Encodable,
@@ -127,10 +128,10 @@ public struct APNsLiveActivity: Sendable, Hashable {
     /// Ends an activity with a last state.
     ///
     /// - Parameters:
-    ///   - state: What it shows at last.
+    ///   - state: The last state that it shows.
     ///   - timestamp: When that was true.
     ///   - dismissal: When it leaves the screen; nil is Apple's own time, a past one is at once.
-    /// - Returns: What to send.
+    /// - Returns: The push to send.
     /// - Throws: `PayloadError` when the state cannot be encoded.
     public static func end(
         _ state: some Encodable,
@@ -145,7 +146,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     /// - Parameters:
     ///   - timestamp: When it ended.
     ///   - dismissal: When it leaves the screen; nil is Apple's own time, a past one is at once.
-    /// - Returns: What to send.
+    /// - Returns: The push to send.
     public static func end(at timestamp: Date, dismissal: Date? = nil) -> APNsLiveActivity {
         APNsLiveActivity(.end(dismissal: dismissal), state: nil, at: timestamp)
     }

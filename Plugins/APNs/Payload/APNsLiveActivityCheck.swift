@@ -1,6 +1,6 @@
 import PushCore
 
-/// What the payload of a Live Activity push must and must not hold.
+/// The rules for the payload of a Live Activity push: the keys that it must and must not hold.
 enum APNsLiveActivityCheck {
     private static let startOnly = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
 

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What a caller wrote under `overrides.apns`: `payload`, laid over the payload, and `headers`, which replace ours.
+/// A caller's `overrides.apns`: `payload` is laid over the payload, `headers` replace the backend's.
 ///
 /// Read only when present; every mistake becomes a fault with its place.
 struct APNsOverrides {
@@ -38,7 +38,8 @@ struct APNsOverrides {
         return pushType.isRepeatHarmful || pushType == .liveactivity && payload?["aps"]?["event"] == "start"
     }
 
-    /// Which of a device's tokens take it, with the Live Activity that it is sent to; nil when none does.
+    /// Returns which of a device's tokens the push goes to, with the Live Activity that it is sent to; nil when none
+    /// takes it.
     func tokenUse(activity: String?) -> TokenUse? {
         guard pushType == .liveactivity else { return activity == nil ? TokenUse(pushType?.tokenKind ?? .device) : nil }
         let aps = payload?["aps"]

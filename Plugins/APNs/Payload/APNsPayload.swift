@@ -2,9 +2,9 @@ import PushCore
 
 /// Turns the neutral notification into Apple's JSON: straight into bytes, once for each text variant of a request.
 ///
-/// The texts are under `aps.alert`, the caller's `data` beside `aps`. What Apple has no field for and only an extension
-/// of the app can use (picture, tap address, buttons) is under `chapar`. Overrides are laid over the result when there
-/// are any.
+/// The texts are under `aps.alert`, the caller's `data` beside `aps`. Values that Apple has no field for and only an
+/// extension of the app can use (picture, tap address, buttons) are under `chapar`. Overrides are laid over the result
+/// when there are any.
 enum APNsPayload {
     /// The payload for recipients with this language.
     static func encode(
@@ -27,8 +27,8 @@ enum APNsPayload {
         return JSONValue.object(untranslated(object, changes).merging(changes)).bytes
     }
 
-    /// The payload without texts in whose place the changes put the key of a text that the app has itself: Apple wants
-    /// one of the two.
+    /// Returns the payload without the texts that the changes replace by the key of a text in the app: Apple wants one
+    /// of the two.
     private static func untranslated(_ payload: JSONObject, _ changes: JSONObject) -> JSONObject {
         guard let keys = changes["aps"]?["alert"]?.objectValue, var aps = payload["aps"]?.objectValue,
             var alert = aps["alert"]?.objectValue
@@ -86,7 +86,8 @@ enum APNsPayload {
         writer.endObject()
     }
 
-    /// What lights up the device with a change of a Live Activity: its sound is within, and there is no second heading.
+    /// Writes the alert that lights up the device with a change of a Live Activity: its sound is within, and it has no
+    /// subtitle.
     private static func activityAlert(_ notification: PushNotification, _ language: String?, _ writer: inout JSONWriter)
     {
         guard notification.title != nil || notification.body != nil else { return }
@@ -129,7 +130,7 @@ enum APNsPayload {
 
     // MARK: Languages and sizes
 
-    /// A number of bytes that the payload surely does not exceed: cheap, since most messages are far below the limit.
+    /// Returns an upper bound of the payload's size in bytes: cheap, since most messages are far below the limit.
     static func upperBound(_ notification: PushNotification, overrides: APNsOverrides?) -> Int {
         var texts = size(notification.title) + size(notification.subtitle) + size(notification.body)
         texts += size(notification.sound) + size(notification.category)

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What Apple alone understands of a notification: what the push is for, and how it travels.
+/// The options of a notification that only Apple has: the purpose of the push, and how it travels.
 ///
 /// Title, body, sound, badge, category and data of the notification go along as with any other; what is set here is
 /// laid over them. Lay it over with ``PushCore/PushNotification/with(_:)``:
@@ -15,9 +15,9 @@ public struct APNsPush: PlatformPayload, Hashable {
     /// `apns`.
     public static var kind: BackendKind { APNsBackend.kind }
 
-    /// What a push is for: each of Apple's push types, with what its payload must hold.
+    /// The purpose of a push: each of Apple's push types, with the values that its payload must hold.
     ///
-    /// What the topic must end with follows from it.
+    /// The suffix of the topic follows from it.
     @nonexhaustive
     public enum Content: Sendable, Hashable {
         /// Shows, sounds or badges.
@@ -58,15 +58,16 @@ public struct APNsPush: PlatformPayload, Hashable {
         case powerSaving = 1
     }
 
-    /// What it is for.
+    /// The purpose of the push.
     public var content: Content
     /// How urgent it is; nil follows from the notification and the content.
     public var priority: Priority?
     /// When Apple gives up; nil follows from the notification's time to live.
     public var expiration: PushRequest.Expiration?
-    /// What a newer push replaces, 1 to 64 bytes; nil is the notification's.
+    /// The collapse id, 1 to 64 bytes: a newer push with it replaces this one; nil is the notification's.
     public var collapseID: String?
-    /// The backend's topic, with or without what the content adds to it; nil is the same, and any other one is refused.
+    /// The backend's topic, with or without the suffix that the content adds; nil is the backend's topic, and any other
+    /// one is refused.
     public var topic: String?
     /// More of the payload, laid over all the rest: members beside `aps`, and keys under `aps` that Apple added later.
     public var payload: JSONObject
@@ -105,7 +106,7 @@ public struct APNsPush: PlatformPayload, Hashable {
         return overrides
     }
 
-    /// What Apple would refuse, but for what only a backend knows: its topic, and whether it has a key.
+    /// Finds what Apple would refuse, except for rules that depend on the backend: its topic, and whether it has a key.
     public static func faults(in notification: PushNotification) -> [Finding] {
         let overrides = notification.overrides[kind.rawValue].map { APNsOverrides($0) }
         // A channel takes a larger update than a device; the backend knows which of the two it is.
@@ -137,7 +138,7 @@ public struct APNsPush: PlatformPayload, Hashable {
         }
     }
 
-    /// What the content puts into the payload.
+    /// The members that the content adds to the payload.
     private var members: JSONObject {
         switch content {
         case .alert(let alert):

@@ -1,6 +1,6 @@
 import PushCore
 
-/// What a push is for: the values of `apns-push-type`, with the rules Apple ties to each.
+/// The purpose of a push: the values of `apns-push-type`, with the rules that Apple ties to each.
 ///
 /// Source: Apple, "Sending notification requests to APNs", read 2026-08.
 enum APNsPushType: String, Sendable, CaseIterable {
@@ -27,7 +27,7 @@ enum APNsPushType: String, Sendable, CaseIterable {
     /// Refreshes widgets.
     case widgets
 
-    /// What the topic must end with, after the bundle id.
+    /// The suffix of the topic, after the bundle id.
     ///
     /// Callers never type it.
     var topicSuffix: String {
@@ -44,7 +44,7 @@ enum APNsPushType: String, Sendable, CaseIterable {
         }
     }
 
-    /// What the tokens are for that take it; those of Live Activities have a name besides.
+    /// The kind of token that the push goes to; a Live Activity's token also has a name.
     var tokenKind: TokenKind {
         switch self {
         case .alert, .background, .mdm, .liveactivity: .device

@@ -3,7 +3,7 @@ import PushCore
 
 /// Builds the calls of one `send`: encodes each request once, and adds to each recipient's call what is its own.
 ///
-/// What can be told to be wrong without Apple never leaves: it is refused here. Nothing of it waits.
+/// Messages that can be found faulty without Apple are refused here and never sent. Nothing here waits.
 struct APNsBatch {
     /// Where a call's outcome belongs, and what decides its meaning.
     struct Slot: Sendable {
@@ -37,9 +37,9 @@ struct APNsBatch {
     let started: Date
     private(set) var deviceCalls = Calls()
     private(set) var channelCalls = Calls()
-    /// What was refused, and the dry runs, which end here.
+    /// The reports of recipients that need no request: refusals and dry runs.
     private(set) var refused: [DeliveryReport] = []
-    /// What the recipients of the last usual request share, for the next that is like it.
+    /// The shared parts of the last usual request, for the next request that is like it.
     private var usual: Shared?
     private let templates: APNsTemplates
     private let options: APNsOptions
@@ -55,7 +55,7 @@ struct APNsBatch {
         deviceCalls.reserve(room)
     }
 
-    /// What all recipients of a request share; a class, since it is handed on for each recipient.
+    /// The parts that all recipients of a request share; a class, since it is handed on for each recipient.
     private final class Shared {
         let headers: APNsHeaders
         let overrides: APNsOverrides?

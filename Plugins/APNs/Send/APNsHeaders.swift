@@ -11,10 +11,10 @@ struct APNsHeaders {
     var pushType: APNsPushType
     var topic: String
     var priority: String
-    /// Whether the topic is the configured one without a suffix, so that a refusal of it is the operator's business.
+    /// Whether the topic is the configured one without a suffix, so that only an operator can act on a refusal of it.
     var isOwnTopic: Bool
     var collapseID: String?
-    /// What the caller wants instead of the request's own expiration.
+    /// The expiration that replaces the request's own: the caller's, or "0" for Push-to-Talk.
     var expiration: String?
     var faults: [Finding] = []
 
@@ -40,10 +40,10 @@ struct APNsHeaders {
         validate(hasProviderToken: hasProviderToken, form: form, isOverridden: overrides?.collapseID != nil)
     }
 
-    /// Checks a topic that the caller wrote: it can be no other than the backend and the push type have anyway.
+    /// Checks a topic that the caller wrote: only the one that backend and push type give anyway is allowed.
     ///
-    /// A provider key is good for all apps of a team, so Apple would take another app's topic. But callers are let in
-    /// by the names of backends, so a backend must reach no other app than its section names.
+    /// A provider key is valid for all apps of a team, so Apple would take another app's topic. But callers are
+    /// authorized by the names of backends, so a backend must reach no other app than the one that its section names.
     private mutating func override(topic own: String, base: String) {
         let suffix = pushType.topicSuffix
         if let written = APNsPushType.suffix(of: own), written != suffix {

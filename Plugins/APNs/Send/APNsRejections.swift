@@ -1,12 +1,12 @@
 import Foundation
 import PushCore
 
-/// What each of Apple's reasons means for the message, the token and the backend: the one mapping table.
+/// The mapping table: what each of Apple's reasons means for the message, the token and the backend.
 ///
 /// Source: Apple, "Handling notification responses from APNs" and "Sending channel management requests", read 2026-08;
 /// unknown reasons are classified by their status.
 enum APNsRejections {
-    /// What follows from a reason.
+    /// The handling that a reason calls for.
     enum Consequence: Sendable, Hashable {
         /// The token is dead or foreign.
         case invalidToken
@@ -20,12 +20,12 @@ enum APNsRejections {
         case broadcasts
         /// Send once more on another connection; after that `configuration`.
         case replay
-        /// Send once more on another connection with the same token; after that single messages find out when Apple
-        /// takes one again.
+        /// Send once more on another connection with the same token; after that single messages probe until Apple takes
+        /// one.
         case slow
         /// This recipient gets too much.
         case slowRecipient
-        /// Nobody but time helps.
+        /// Only waiting helps.
         case retry
         /// The channel does not exist any more.
         case channelGone
@@ -147,7 +147,7 @@ enum APNsRejections {
 }
 
 extension APNsRejections {
-    /// What a request was like, as far as it decides what an answer to it means.
+    /// The properties of a request that decide what an answer to it means.
     struct Context {
         /// When the send began: the invalidation's time when Apple gives none.
         var started: Date
@@ -159,7 +159,7 @@ extension APNsRejections {
         var isSecondTry: Bool
     }
 
-    /// What an answer other than 200 means.
+    /// The decision about an answer other than 200.
     enum Verdict {
         case final(DeliveryOutcome)
         /// Send it once more, on another connection; the outcome if that is not possible.
@@ -217,8 +217,8 @@ extension APNsRejections {
             return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
         case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
         case .slow:
-            // More often the connection's fault than the key's: messages with the same token are taken on the next.
-            // Making tokens waits 20 minutes (APNsTokenSource), sending does not, unless Apple says so.
+            // More often the fault of the connection than of the key: the next connection takes messages with the same
+            // token. Minting waits 20 minutes (APNsTokenSource); sending does not, unless Apple says so.
             let outcome = refused(.account, .slowBackend(after: wait))
             return context.isSecondTry || wait != nil ? .final(outcome) : .replay(otherwise: outcome)
         case .retry: return .final(refused(.platform, .retry(after: wait)))
@@ -244,7 +244,7 @@ extension APNsRejections {
 }
 
 extension APNsRejections {
-    /// What a delivery comes to for each reason of the table, at the configured topic.
+    /// The outcome of a delivery for each reason of the table, at the configured topic.
     static var outcomes: [DeliveryOutcome] {
         let context = Context(
             started: Date(timeIntervalSince1970: 0),

@@ -20,7 +20,7 @@ struct APNsAnswer {
             do throws(JSONSyntaxError) {
                 (reason, timestamp) = try JSONScanner.scan(answer.body, Self.read)
             } catch {
-                // A body that is cut off is Apple's none the less.
+                // A truncated body is still Apple's.
                 isForeign = answer.body.first { !Self.isSpace($0) } != UInt8(ascii: "{")
             }
         }

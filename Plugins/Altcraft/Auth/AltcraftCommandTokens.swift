@@ -4,10 +4,10 @@ internal import Synchronization
 
 /// JWTs from a program: it is started with the user and the device among its arguments, and prints a JWT.
 ///
-/// No shell is between; each argument stays one, and one that would begin with `-` only because of the user or the
-/// device is not given: the program would take it for an option. Of the gateway's environment the program gets
-/// ``environment``, since the rest may hold the gateway's own credentials. Printing nothing, or ending with an error,
-/// says that there is none.
+/// No shell is involved, so each argument stays one. If an argument would begin with `-` only because of the user or
+/// the device, the program is not started, since it would take it for an option. From the gateway's environment the
+/// program gets ``environment``, since the rest may hold the gateway's own credentials. No output means that there is
+/// no JWT; an error at the end, or no output in time, is thrown (540).
 public struct AltcraftCommandTokens: AltcraftTokenSource {
     /// How long a JWT is kept, unless it ends sooner.
     public let cacheSpan: Duration
@@ -36,7 +36,7 @@ public struct AltcraftCommandTokens: AltcraftTokenSource {
         self.deadline = deadline
     }
 
-    /// What the program prints.
+    /// Runs the program and returns the JWT that it prints.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
         let filled = arguments.compactMap { template in
             template.filled(identity).flatMap { $0.hasPrefix("-") && !template.text.hasPrefix("-") ? nil : $0 }
@@ -76,7 +76,7 @@ private final class CommandRun: Sendable {
         self.arguments = arguments
     }
 
-    /// What the program wrote, without blanks around it; nil when that is nothing.
+    /// Returns the program's output without blanks around it; nil when it is empty.
     func output() async throws -> Secret? {
         try await withCheckedThrowingContinuation { continuation in
             // A thread of its own, since reading a pipe blocks; it ends with the program, which `stop` ends.

@@ -19,13 +19,13 @@ public struct AltcraftIdentity: Sendable, Hashable {
     public init(_ device: DeviceRecord) { self.init(user: device.user, device: device.id) }
 }
 
-/// What a request needs to know of its credential: the header, and how Altcraft finds the profile by it.
+/// The credential of a request: the header, and how Altcraft finds the profile by it.
 public struct AltcraftSession: Sendable, Hashable {
     /// The value of the `authorization` field.
     public let authorization: Secret
     /// The value of `matching_mode`.
     public let matchingMode: String
-    /// Stands for the profile: requests of one tag belong together.
+    /// The tag of the profile: requests with the same tag belong together.
     ///
     /// A hash; it never leaves this machine.
     public let tag: String
@@ -38,7 +38,7 @@ public struct AltcraftSession: Sendable, Hashable {
     }
 }
 
-/// What a JWT says about the profile it is for.
+/// The claims of a JWT about the profile that it is for.
 ///
 /// Read from every JWT before it is used, so that one that lacks something is found here, with the SDK's code, and not
 /// at Altcraft. It proves nothing: the signature is checked by Altcraft alone.

@@ -34,13 +34,13 @@ public struct AltcraftSigner: AltcraftTokenSource {
         }
     }
 
-    /// A text that is not a usable key: what it is instead, and what to do.
+    /// The error for a text that is not a usable key: what it is instead, and what to do.
     public struct Mistake: Error, Sendable, Hashable {
-        /// What is wrong.
+        /// The problem, as the end of a sentence about the key: "is not a plain PEM private key".
         ///
         /// Never holds key material.
         public let problem: String
-        /// What to give instead.
+        /// The fix, in one or more sentences.
         public let fix: String
     }
 

@@ -37,7 +37,7 @@ public struct AltcraftClosureTokens: AltcraftTokenSource {
         self.fetch = fetch
     }
 
-    /// What the closure gives; an error or no answer in time is no JWT.
+    /// Returns the closure's JWT; throws when it fails or gives no answer in time.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
         do {
             return try await Deadline.run(deadline) { try await fetch(identity) }.map { Secret($0) }
@@ -77,7 +77,7 @@ public struct AltcraftFileTokens: AltcraftTokenSource {
         self.cacheSpan = cacheSpan
     }
 
-    /// What is in the file.
+    /// Returns the content of the file; nil when there is none or it is too large.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
         guard ![identity.user ?? "", identity.device].contains(where: { $0 == "." || $0 == ".." }),
             let name = path.filled(identity, { FormEncoding.encode($0) }),
@@ -103,10 +103,10 @@ public final class AltcraftURLTokens: AltcraftTokenSource {
     ///
     /// - Parameters:
     ///   - url: The address of the service.
-    ///   - secret: What authorizes the question, as a bearer; nil for nothing.
+    ///   - secret: Authorizes the request, as a bearer; nil for none.
     ///   - cacheSpan: How long a JWT is kept at most.
     ///   - common: Trust, proxy and deadline.
-    ///   - http: What it is asked through.
+    ///   - http: The transport of the requests.
     /// - Throws: When a certificate or proxy cannot work.
     public init(
         url: HTTPBaseURL,
@@ -130,7 +130,7 @@ public final class AltcraftURLTokens: AltcraftTokenSource {
         self.cacheSpan = cacheSpan
     }
 
-    /// What the service answers.
+    /// Asks the service and returns the JWT of its answer.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
         let body: JSONValue = [
             "user": identity.user.map { .string($0) } ?? .null, "device": .string(identity.device),

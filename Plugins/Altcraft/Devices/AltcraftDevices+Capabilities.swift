@@ -21,7 +21,7 @@ extension AltcraftDevices: DeviceRegistrar {
         return record.hashID ?? token.map { Fingerprint.of($0.value) } ?? ""
     }
 
-    /// Does with the subscription what the options say, and forgets the device.
+    /// Changes the subscription as the options say, and forgets the device.
     public func remove(_ device: DeviceRecord) async throws(PushError) {
         let saved = try await client.store.load(device.id).saved
         if let saved, let status = client.options.removal.status {
@@ -64,7 +64,7 @@ extension AltcraftDevices: SubscriptionManager {
         try await status(.current, of: device).status
     }
 
-    /// What is wrong with the options: each with its pointer, what was found, and the fix.
+    /// Returns the problems of the options: each with its pointer, what was found, and the fix.
     public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         var issues: [Finding] = []
         _ = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
@@ -105,7 +105,7 @@ extension AltcraftDevices: TagEditor {
         _ = try await edit(tags, of: device, as: OutboxAttempt(at: client.time.now))
     }
 
-    /// What is wrong with profile fields.
+    /// Returns the problems of profile fields.
     public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
         AltcraftFields.issues(profile: tags, at: "#")
     }

@@ -3,15 +3,17 @@ public import PushCore
 
 /// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
 ///
-/// What a gateway asks by the capabilities of a backend, and code by the methods that give Altcraft's whole answers.
-/// Queueing, order and repeats are the caller's.
+/// A gateway calls it through the capabilities of a backend, other code through the methods that return Altcraft's
+/// whole answers. The caller queues, orders and repeats.
 public final class AltcraftDevices: Sendable {
     let client: AltcraftClient
 
     init(_ client: AltcraftClient) { self.client = client }
 
-    /// Stands for the profile that the device's requests are about now; for a queue what waits stays without one (503),
-    /// for anybody else the call is refused (402).
+    /// Returns the tag of the profile that the device's requests are about now.
+    ///
+    /// Without a credential it throws after an event: 503 for a queue, where waiting requests stay, else 402, since the
+    /// call is refused.
     package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
             return try await client.auth.session(for: AltcraftIdentity(device)).tag
@@ -159,7 +161,8 @@ public final class AltcraftDevices: Sendable {
         return answer
     }
 
-    /// After a log-in or log-out: suspends what other profiles have with the device's token, resumes what this one has.
+    /// Suspends the subscriptions that other profiles have with the device's token and resumes this profile's, after a
+    /// log-in or log-out.
     public func unsuspend(_ device: DeviceRecord) async throws(PushError) -> ResponseWithHttp {
         try await unsuspend(device, answer: nil)
     }

@@ -3,7 +3,7 @@ internal import PushComposition
 package import PushCore
 internal import Synchronization
 
-/// What is kept of a device: the token that Altcraft confirmed, and one that was set by hand.
+/// The stored state of a device: the token that Altcraft confirmed, and one that was set by hand.
 package struct AltcraftRecord: Hashable {
     /// The token of the subscription, as Altcraft has it.
     var saved: DeviceToken?
@@ -19,8 +19,8 @@ package struct AltcraftRecord: Hashable {
 
 /// Keeps records in the gateway's store, or in memory when there is none.
 ///
-/// Clearing all is one write: each record holds the number of the clearing it was made after, and counts as none after
-/// the next.
+/// Clearing everything is one write that raises an epoch: each record holds the epoch in which it was made, and counts
+/// as none in a later one.
 package actor AltcraftStore {
     /// The most records in memory.
     static let maximumInMemory = 100_000
@@ -107,7 +107,7 @@ package actor AltcraftStore {
         func validate(_ text: String) throws(InvalidToken) -> DeviceToken { DeviceToken(text, service: service) }
     }
 
-    /// What a chain of token providers keeps its last token in.
+    /// Returns the memory in which a chain of token providers keeps its last token.
     func memory(of device: String) async throws(PushError) -> StoredTokenMemory {
         StoredTokenMemory(state, name: "\(prefix)/last/\(try await currentEpoch())/\(device)")
     }

@@ -40,7 +40,7 @@ enum AltcraftCheck {
 }
 
 extension AltcraftCampaignOptions.Call {
-    /// What a parameter holds.
+    /// The type of value that a parameter holds.
     enum ParameterKind: String {
         case object = "an object"
         case list = "a list"

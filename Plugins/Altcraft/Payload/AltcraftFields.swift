@@ -49,7 +49,7 @@ public enum AltcraftFields {
         return merged
     }
 
-    /// What is wrong with profile fields: any JSON is a value, but a change must be one that Altcraft knows.
+    /// Returns the problems of profile fields: any JSON is a value, but a change must be one that Altcraft knows.
     static func issues(profile fields: JSONObject, at pointer: String) -> [Finding] {
         var issues = common(fields, at: pointer)
         for (name, value) in fields {
@@ -63,7 +63,7 @@ public enum AltcraftFields {
         return issues
     }
 
-    /// What is wrong with subscription fields: texts, numbers and truth values only (code 475).
+    /// Returns the problems of subscription fields: texts, numbers, truth values and null only (code 475).
     static func issues(custom fields: JSONObject, at pointer: String) -> [Finding] {
         var issues = common(fields, at: pointer)
         for (name, value) in fields {

@@ -14,7 +14,7 @@ public struct TokenData: Sendable, Hashable, Codable {
     }
 }
 
-/// What a subscription says about the app, in three fields of their own.
+/// The app's identity in a subscription, in three fields of their own.
 public struct AppInfo: Sendable, Hashable, Codable {
     /// `_app_id`: the app, as Firebase numbers it.
     public var appID: String

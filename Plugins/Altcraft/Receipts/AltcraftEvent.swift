@@ -14,7 +14,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
         case error
         /// It failed in a way that is worth another try: `RetryEvent`.
         ///
-        /// Operations that have no retry policy are not repeated for all that.
+        /// Operations without a retry policy are not repeated.
         case retry
     }
 
@@ -22,7 +22,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
     public let id: UUID
     /// How bad it is.
     public let level: Level
-    /// What was done.
+    /// The name of the function that the event is about.
     ///
     /// Informative only: its text changed between releases of the SDK.
     public let function: String

@@ -9,9 +9,9 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
     public struct Button: Sendable, Hashable {
         /// Its place among the buttons, from 0.
         public var index: Int
-        /// What it says.
+        /// The text on the button.
         public var label: String
-        /// What a tap opens, if anything.
+        /// The address that a tap opens, if any.
         public var link: String?
         /// How the app names it: `button0`, `button1`, `button2`.
         ///
@@ -42,7 +42,7 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
     public var body: String?
     /// The address of a picture; nil when there is none, or none that is an http address (453).
     public var media: String?
-    /// What a tap on the notification opens.
+    /// The address that a tap on the notification opens.
     public var clickURL: String?
     /// The buttons that have a label.
     public var buttons: [Button]
@@ -74,7 +74,8 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
         (buttons, hasBadButtons) = Self.buttons(map["_buttons"])
     }
 
-    /// What a tap opens, nil when it only opens the app; `action` is ``defaultAction`` or the id of a button.
+    /// Returns the address that a tap opens, nil when it only opens the app; `action` is ``defaultAction`` or the id of
+    /// a button.
     public func link(for action: String) throws(LinkFault) -> String? {
         if action == Self.defaultAction { return clickURL }
         guard action.hasPrefix("button"), let index = Int(action.dropFirst(6)), (0..<3).contains(index),

@@ -20,7 +20,7 @@ public struct AltcraftConfiguration: Sendable, Hashable {
     public func getApiUrl() -> String { apiUrl }
     /// The role token; an empty one counts as none.
     public func getRToken() -> Secret? { rToken.flatMap { $0.isBlank ? nil : $0 } }
-    /// What subscriptions say about the app.
+    /// Returns the app's identity that subscriptions carry.
     public func getAppInfo() -> AppInfo? { appInfo }
     /// The order of the token services, by their names; nil when none was set, which means the usual one, or the one
     /// that ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.

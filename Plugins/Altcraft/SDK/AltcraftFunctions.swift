@@ -49,14 +49,14 @@ public struct AltcraftSubscriptionFunctions: Sendable {
         await change(.suspended, sync, profileFields, customFields, cats, replace, skipTriggers)
     }
 
-    /// After the JWT was switched: suspends what other profiles have with the device's token, resumes what this one
-    /// has.
+    /// Suspends the subscriptions that other profiles have with the device's token and resumes this profile's, after
+    /// the JWT was switched.
     ///
     /// Asked once. With HTTP 200 and no subscription in the answer, subscribe next. Nil when there was no answer.
     public func unSuspendPushSubscription() async -> ResponseWithHttp? {
         guard let backend = await core.ready("unSuspendPushSubscription()") else { return nil }
         let answerSlot = AnswerSlot()
-        // A failure has been told as an event; its answer, if there was one, is heard all the same.
+        // A failure was emitted as an event already; its answer, if there was one, is still returned.
         _ = try? await backend.mobile.unsuspend(core.record(), answer: answerSlot)
         return answerSlot.answer
     }
@@ -269,7 +269,7 @@ public struct AltcraftNotifications: Sendable {
 
     /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
     ///
-    /// What cannot be read of it is told as an event, and the rest is handed on all the same.
+    /// Parts that cannot be read are emitted as an event, and the rest is returned.
     public func didReceive(_ payload: JSONValue) async -> AltcraftReceivedPush? {
         guard let object = payload.objectValue else {
             core.events.emit(.error, "didReceive()", "the payload is no object", 450)
@@ -300,7 +300,7 @@ public struct AltcraftNotifications: Sendable {
     }
 }
 
-/// What the SDK does in the background, as a loop of the caller's.
+/// The background work of the SDK, as a loop that the caller runs.
 public struct AltcraftBackgroundTasks: Sendable {
     let core: AltcraftSDKCore
 

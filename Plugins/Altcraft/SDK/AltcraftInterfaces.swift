@@ -33,7 +33,7 @@ public protocol HMSInterface: Sendable {
 
 /// The event stream of the SDK: one callback, which a new one replaces.
 ///
-/// What happens while it is off is lost, not kept.
+/// Events that happen while it is off are lost.
 public final class EventSDKFunctions: Sendable {
     private struct Slot {
         var callback: (@Sendable (Event) -> Void)?

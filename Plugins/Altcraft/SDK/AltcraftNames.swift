@@ -15,19 +15,19 @@ public enum Constants {
     }
 }
 
-/// What the SDK calls ``EventSDKFunctions``.
+/// The SDK's name for ``EventSDKFunctions``.
 public typealias SDKEvents = EventSDKFunctions
-/// What the SDK calls ``AltcraftSubscriptionFunctions``.
+/// The SDK's name for ``AltcraftSubscriptionFunctions``.
 public typealias PublicPushSubscriptionFunctions = AltcraftSubscriptionFunctions
-/// What the SDK calls ``AltcraftTokenFunctions``.
+/// The SDK's name for ``AltcraftTokenFunctions``.
 public typealias PublicPushTokenFunctions = AltcraftTokenFunctions
-/// What the SDK calls ``AltcraftEventFunctions``.
+/// The SDK's name for ``AltcraftEventFunctions``.
 public typealias PublicPushEventFunctions = AltcraftEventFunctions
-/// What the SDK calls ``AltcraftBackgroundTasks``.
+/// The SDK's name for ``AltcraftBackgroundTasks``.
 public typealias BackgroundTasks = AltcraftBackgroundTasks
-/// What the SDK calls ``AltcraftNotifications``.
+/// The SDK's name for ``AltcraftNotifications``.
 public typealias NotificationManager = AltcraftNotifications
-/// What the SDK calls ``PushAltcraft/ActionField``.
+/// The SDK's name for ``PushAltcraft/ActionField``.
 public typealias ActionFieldBuilder = ActionField
 
 extension ActionField {
@@ -54,7 +54,7 @@ extension ActionField {
 public class Event: Hashable, @unchecked Sendable {
     /// Its id.
     public let id: UUID
-    /// What was done; informative only.
+    /// The name of the function that the event is about; informative only.
     public let function: String
     /// A sentence for people.
     public let message: String?

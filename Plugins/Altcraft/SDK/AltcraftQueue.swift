@@ -3,8 +3,8 @@ import PushCore
 
 /// Changes and events that wait to be sent, in order, kept in a store before anything is sent.
 ///
-/// What the SDK has its database for. A row belongs to the profile that was logged in when it was made, and is not
-/// touched while another one is.
+/// It takes the place of the SDK's database. A row belongs to the profile that was logged in when it was made, and is
+/// not touched while another one is.
 actor AltcraftQueue {
     /// The most rows; further ones are refused, so that no older one is lost.
     static let limit = 500

@@ -18,7 +18,7 @@ public final class AltcraftSDK: Sendable {
     public let pushSubscriptionFunctions: AltcraftSubscriptionFunctions
     /// Deliveries and openings.
     public let pushEventFunctions: AltcraftEventFunctions
-    /// What the SDK did in the background.
+    /// The background work of the SDK.
     public let backgroundTasks: AltcraftBackgroundTasks
     /// Payloads and taps.
     public let notificationManager: AltcraftNotifications
@@ -44,9 +44,9 @@ public final class AltcraftSDK: Sendable {
     /// Gives the SDK what a phone has of itself; call it before ``initialization(configuration:)``.
     ///
     /// - Parameters:
-    ///   - http: What it sends through.
+    ///   - http: The transport that it sends through.
     ///   - state: Where requests wait, and the device's tokens are kept; nil keeps both in memory.
-    ///   - device: What the app knows of the device; its tokens come from the providers.
+    ///   - device: The app's record of the device; its tokens come from the providers.
     ///   - common: Trust, proxy and deadline of requests.
     ///   - logger: The log.
     public func connect(
@@ -62,9 +62,9 @@ public final class AltcraftSDK: Sendable {
     /// Makes an SDK for one device.
     ///
     /// - Parameters:
-    ///   - http: What it sends through.
+    ///   - http: The transport that it sends through.
     ///   - state: Where requests wait, and the device's tokens are kept; nil keeps both in memory.
-    ///   - device: What the app knows of the device; its tokens come from the providers.
+    ///   - device: The app's record of the device; its tokens come from the providers.
     ///   - common: Trust, proxy and deadline of requests.
     ///   - time: The clock.
     ///   - logger: The log.

@@ -18,7 +18,7 @@ actor AltcraftSDKCore {
     private var logger: Logger
     let time: any TimeSource
     let events: EventSDKFunctions
-    /// What gives JWTs; outside the actor, since it may be set at any time.
+    /// The source of JWTs; outside the actor, since it may be set at any time.
     let jwt = Mutex<(any JWTInterface)?>(nil)
     let chain: TokenProviderChain
 

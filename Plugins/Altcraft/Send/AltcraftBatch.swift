@@ -135,7 +135,7 @@ final class AltcraftBatch: Sendable {
     static func outcome(_ answer: HTTPAnswer, now: Date) -> DeliveryOutcome {
         let response = Response(answer.body)
         if (200..<300).contains(answer.status), response == nil, !answer.body.isEmpty {
-            // Whoever said that, it was not Altcraft's API, and the start may have reached it all the same.
+            // Something other than Altcraft's API answered, and the start may have reached Altcraft nevertheless.
             let detail = "The answer is no JSON object; a repeat may start the campaign twice."
             return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: true))
         }
@@ -206,7 +206,7 @@ extension AltcraftCampaignOptions.Call {
 }
 
 extension AltcraftBatch {
-    /// What a start comes to for each status that Altcraft answers with.
+    /// The outcome of a start for each status that Altcraft answers with.
     static var outcomes: [DeliveryOutcome] {
         [401, 402, 408, 429, 500, 302, 400].map {
             outcome(HTTPAnswer(status: $0), now: Date(timeIntervalSince1970: 0))

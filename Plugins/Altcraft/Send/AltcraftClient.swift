@@ -3,16 +3,16 @@ internal import Logging
 import PushCore
 internal import Synchronization
 
-/// What a request for a device and its events have in common: the action, the device, the attempt.
+/// The parts that a device's request and its events have in common: the action, the device, the attempt.
 ///
 /// ``AltcraftDevices`` makes one for each call of ``AltcraftClient``.
 struct AltcraftRequestContext: Sendable {
     var action: AltcraftAction
     var device: DeviceRecord
     var attempt: OutboxAttempt
-    /// What events carry besides, such as `uid` and `type`.
+    /// Further values of the events, such as `uid` and `type`.
     var value = JSONObject()
-    /// What the message of an event says besides: `type: open`.
+    /// The event's type that the messages of events add, such as `open`.
     var remark: String?
     /// Texts that must not be in a message.
     var tokens: [String] = []

@@ -1,4 +1,4 @@
-/// What is done at Altcraft: the kind of an event, from which its number follows.
+/// The action at Altcraft that an event is about, from which its number follows.
 @nonexhaustive
 public enum AltcraftAction: String, Sendable, CaseIterable {
     /// A subscription becomes `subscribed`.

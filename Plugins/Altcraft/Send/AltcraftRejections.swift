@@ -1,8 +1,7 @@
 internal import Foundation
 import PushCore
 
-/// What each of Altcraft's answers and failures means: the number of the event, and what a gateway does next. The one
-/// table.
+/// The table of Altcraft's answers and failures: the number of the event, and what a gateway does next.
 ///
 /// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``). A status of 5xx, or one of `alsoRetried`, is worth
 /// another try; 401 and 403 are the account's where all devices share one credential; everything else is the request's.
@@ -89,7 +88,8 @@ extension AltcraftClient {
         return PushError(context.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
     }
 
-    /// After the last try of an operation that waits in a queue: without a report the loss would be silent.
+    /// Emits an event after the last try of a queued operation other than a token update: without it the loss would be
+    /// silent.
     private func dropIfLast(_ context: AltcraftRequestContext) {
         guard context.action.isRepeated, context.action != .update,
             context.attempt.number >= options.operationPolicy.maximumAttempts

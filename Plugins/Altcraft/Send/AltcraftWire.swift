@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What Altcraft answered: the HTTP status and the body, when that could be read.
+/// An answer of Altcraft: the HTTP status and the body, when that could be read.
 public struct ResponseWithHttp: Sendable, Hashable, Codable {
     /// The HTTP status.
     public var httpCode: Int?
@@ -31,7 +31,7 @@ public struct ResponseWithHttp: Sendable, Hashable, Codable {
 public struct Response: Sendable, Hashable, Codable {
     /// Altcraft's own code, 0 for success.
     public var error: Int?
-    /// What is wrong, in Altcraft's words.
+    /// The error, in Altcraft's words.
     public var errorText: String?
     /// The profile; nil after an asynchronous request, or when there is none.
     public var profile: ProfileData?

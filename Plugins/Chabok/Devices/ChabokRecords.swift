@@ -1,7 +1,7 @@
 import PushCore
 import Synchronization
 
-/// What Chabok was last told about a device of the gateway.
+/// The state of a gateway's device that Chabok was last told.
 struct ChabokRecord: Sendable, Hashable {
     var installation: String
     var user: String?

@@ -65,7 +65,7 @@ public struct ChabokUsers: TagEditor {
         _ = try await client.call("POST", "/installations/attributes", .object(body))
     }
 
-    /// What becomes of an attribute of one installation.
+    /// The change of an attribute of one installation.
     @nonexhaustive
     public enum AttributeChange: Sendable, Hashable {
         /// A number, a text, a truth value or a list of texts.
@@ -133,7 +133,7 @@ public struct ChabokUsers: TagEditor {
 
     // MARK: As a gateway asks for it
 
-    /// What is wrong with tags: values are true, a text, a number, or null; `attributes` is an object.
+    /// Returns the problems of tags: values are a truth value, a text, a number, or null; `attributes` is an object.
     public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] {
         var issues: [Finding] = []
         if device.user == nil {
@@ -193,13 +193,13 @@ public struct ChabokUsers: TagEditor {
         }
         if !added.isEmpty { reached = max(reached, try await addTags(added, to: user)) }
         if !removed.isEmpty { reached = max(reached, try await removeTags(removed, of: user)) }
-        // Nobody says whether a tag had a value; removing it the other way too does no harm.
+        // Chabok does not say whether a tag had a value; removing it in the other way too does no harm.
         for name in removed { reached = max(reached, try await removeValueTag(name, of: user)) }
         if case .object(let attributes)? = tags["attributes"] { try await setAttributes(attributes, of: .user(user)) }
         return reached
     }
 
-    /// What is wrong with attributes or event data.
+    /// Returns the problems of attributes or event data.
     static func problem(_ values: JSONObject, _ pointer: String) -> [Finding] {
         values.members.compactMap { name, value in
             switch value {

@@ -1,12 +1,13 @@
 import PushCore
 
-/// What is wrong with a notification, found without Chabok: all of it at once.
+/// The checks of a notification that need no request to Chabok; they report all problems at once.
 ///
 /// Run before acceptance, and for its faults again before sending.
 enum ChabokCheck {
     /// The largest body, in bytes; Chabok documents no limit, and this is ours.
     static let limit = 65_536
-    /// What reaches a device that is not connected must fit the platforms' push notifications.
+    /// The size, in bytes, above which a warning is given: a device that is not connected gets a platform's push
+    /// notification, which must fit.
     static let pushLimit = 3_500
 
     static func examine(
@@ -117,11 +118,11 @@ enum ChabokCheck {
         }
     }
 
-    /// What is wrong with the overrides whatever the backend's configuration is.
+    /// Finds the problems of overrides that do not depend on the backend's configuration.
     static func overrideFaults(_ notification: PushNotification) -> [Finding] {
         let overrides = ChabokPayload.overrides(notification)
         var faults: [Finding] = []
-        // The way of a message takes all there is: which of it another way takes, the backend knows.
+        // The mechanism `message` takes every key; only the backend knows which of them another mechanism takes.
         let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
         checkOverrides(overrides, way) { pointer, code, detail in
             faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))

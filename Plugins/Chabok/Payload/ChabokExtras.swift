@@ -1,17 +1,17 @@
 public import PushCore
 
-/// What Chabok alone understands of a notification.
+/// The options of a notification that only Chabok has.
 ///
-/// What is nil stays as the notification has it, or as the backend is configured. Lay it over with
-/// ``PushCore/PushNotification/with(_:)``.
-/// Source: Chabok, "REST API", pages on sending, read 2026-08.
+/// A property that is nil leaves the notification's value, or the backend's configured one. Lay the options over a
+/// notification with ``PushCore/PushNotification/with(_:)``. Source: Chabok, "REST API", pages on sending, read
+/// 2026-08.
 public struct ChabokExtras: PlatformPayload, Hashable {
     /// `chabok`.
     public static var kind: BackendKind { ChabokBackend.kind }
 
     /// How it travels.
     public var mechanism: ChabokOptions.Mechanism?
-    /// What happens when it was not shown in time.
+    /// The second message that follows when it was not shown in time.
     public var fallback: ChabokOptions.Fallback?
     /// The channel of a message: `name`, `public/name` or `private/name`.
     public var channel: String?
@@ -19,11 +19,11 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     public var trackID: String?
     /// The text of a message in the inbox, where it differs from what is shown.
     public var content: String?
-    /// What is shown instead of a message's text.
+    /// The text that is shown instead of the message's own.
     public var alertText: String?
     /// Whether a message is delivered only while the app is open.
     public var isInApp: Bool?
-    /// Whether only users get it who are connected at this moment; nothing is reported of such a message.
+    /// Whether only users who are connected at this moment get it; nothing is reported of such a message.
     public var isLive: Bool?
     /// Whether the text of a message is what is shown.
     public var showsContent: Bool?
@@ -78,7 +78,7 @@ public struct ChabokExtras: PlatformPayload, Hashable {
         return members
     }
 
-    /// What Chabok would refuse, but for what depends on the backend's configuration.
+    /// Finds what Chabok would refuse, except for rules that depend on the backend's configuration.
     public static func faults(in notification: PushNotification) -> [Finding] {
         ChabokCheck.overrideFaults(notification)
     }

@@ -9,7 +9,7 @@ struct ChabokPayload: Sendable {
     static let longestTimeToLive: Int64 = 30 * 86_400
     /// Chabok takes no message without a text; a silent one shows none of it.
     static let silentContent = "."
-    /// What overrides may set, by mechanism; the audience is Chapar's.
+    /// The keys that overrides may set, by mechanism; the audience is Chapar's to set.
     static let keys: [ChabokOptions.Mechanism: Set<String>] = [
         .message: common.union(["inApp", "silent", "alertText", "channel"]),
         .notification: common,

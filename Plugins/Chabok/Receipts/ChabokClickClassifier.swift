@@ -16,7 +16,7 @@ public enum ChabokClickClassifier {
         case response
     }
 
-    /// What the app was doing.
+    /// The state of the app when the notification arrived.
     @nonexhaustive
     public enum AppState: Sendable, Hashable, CaseIterable {
         /// In front.
@@ -27,7 +27,7 @@ public enum ChabokClickClassifier {
         case terminated
     }
 
-    /// What an arrival means.
+    /// The meaning of an arrival.
     public struct Verdict: Sendable, Hashable {
         /// Whether the user clicked.
         public var isClick: Bool

@@ -44,7 +44,7 @@ extension ChabokTracker: ClickReader {
         return taken
     }
 
-    /// What the arrival means, where the app says how it came; nil where it does not.
+    /// Returns the meaning of the arrival when the app says how it came; nil when it does not.
     private static func verdict(_ context: JSONObject) throws(PushError) -> ChabokClickClassifier.Verdict? {
         guard !context.isEmpty else { return nil }
         func wrong(_ detail: String) -> PushError { PushError(.invalidRequest, detail, reason: "bad_context") }
@@ -81,7 +81,7 @@ extension ChabokClickClassifier.Verdict {
 }
 
 extension ChabokNotification {
-    /// What it means for the delivery of its message; nil without a message's id.
+    /// Returns the receipt for the delivery of its message; nil without a message's id.
     func receipt(of user: String?, at time: Date) -> DeliveryReceipt? {
         guard let messageID else { return nil }
         let event: DeliveryReceipt.Event =

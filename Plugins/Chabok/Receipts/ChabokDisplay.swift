@@ -1,13 +1,13 @@
 public import Foundation
 public import PushCore
 
-/// What a device would show of a Chabok message, for previews and for payloads of other plugins.
+/// The form in which a device would show a Chabok message, for previews and for payloads of other plugins.
 public struct ChabokDisplayPlan: Sendable, Hashable {
     /// The heading.
     public var title: String?
     /// The text.
     public var body: String?
-    /// What it is grouped with.
+    /// The group that it is shown in.
     public var group: String?
     /// A picture.
     public var image: String?
@@ -17,7 +17,7 @@ public struct ChabokDisplayPlan: Sendable, Hashable {
     public var timeZone: String?
     /// The word on the button of an alert; nil for the system's.
     public var action: String?
-    /// What the app gets back when the notification is tapped; empty for the message itself.
+    /// The values that the app gets back when the notification is tapped; empty for the message itself.
     public var userInfo: JSONObject
     /// The rest, as the message has it, such as `icon`, `sound`, `dir`, `actions` and `clickUrl`.
     public var rest: JSONObject
@@ -119,7 +119,7 @@ public struct ChabokDisplayPolicy: Sendable {
         self.override = override
     }
 
-    /// What is shown; nil for nothing.
+    /// Returns what is shown of a message; nil for nothing.
     public func plan(_ message: JSONObject, for client: Client) -> ChabokDisplayPlan? {
         if let override { return override(message) }
         let notification = message["notification"]?.objectValue ?? JSONObject()
@@ -156,7 +156,7 @@ public struct ChabokDisplayPolicy: Sendable {
         )
     }
 
-    /// What a device shows of a payload that reached it; nil for nothing, and where the system itself shows it.
+    /// Returns what a device shows of a payload that reached it; nil for nothing, and where the system itself shows it.
     func plan(of notification: ChabokNotification, at now: Date) -> ChabokDisplayPlan? {
         guard notification.source == .chabokMessage, let message = notification.raw["message"]?.objectValue else {
             return nil

@@ -15,7 +15,7 @@ public enum ChabokEvent: Sendable, Hashable {
     case connectionStateChanged(old: ChabokConnectionState, new: ChabokConnectionState)
     /// Whether Chabok can be reached changed.
     case reachabilityChanged(isReachable: Bool, network: ChabokNetworkType)
-    /// What a device or a webhook reported beside.
+    /// A device or a webhook reported something else.
     case reported(ChabokReport)
 
     /// The name of the client notification that it stands for; nil for kinds that the clients do not post.
@@ -36,7 +36,7 @@ public enum ChabokEvent: Sendable, Hashable {
 /// ``ChabokReceipts`` reads it of what Chabok sends. It becomes a receipt of a message where it is about one, else an
 /// event; a word that is not known is kept and never refused.
 public struct ChabokReport: Sendable, Hashable {
-    /// What it reports.
+    /// The kinds of report.
     @nonexhaustive
     public enum Kind: Sendable, Hashable {
         /// It reached the device.
@@ -98,7 +98,7 @@ public struct ChabokReport: Sendable, Hashable {
         }
     }
 
-    /// What it reports.
+    /// The kind of the report.
     public var kind: Kind
 
     /// Whether it says how a message fares.

@@ -6,7 +6,7 @@ public import PushCore
 /// The gateway uses it as the backend's tracker and recaller; code also sends with it to audiences that a notification
 /// cannot name. It keeps nothing: what it answers is what Chabok says now.
 public struct ChabokMessages: MessageTracker, MessageRecaller {
-    /// What Chabok took.
+    /// The ids and the device count of messages that Chabok took.
     public struct Sent: Sendable, Hashable {
         /// The ids of the messages; none where Chabok gave none.
         public var ids: [String]
@@ -65,7 +65,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - mechanism: How it travels; nil is what the options say.
     ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that reaches every user, unless
     ///     the options allow it.
-    /// - Returns: What Chabok took; a count of 0 means that no user matched.
+    /// - Returns: The messages that Chabok took; a count of 0 means that no user matched.
     /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
     public func send(
         _ notification: PushNotification,
@@ -168,12 +168,13 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         }
     }
 
-    /// Asks an app that plays along to take notifications away; our own convention, which Chabok knows nothing of.
+    /// Asks apps to remove notifications, by a convention of our own that the apps must support and Chabok does not
+    /// know.
     ///
     /// - Parameters:
     ///   - ids: The messages; nil for all.
     ///   - user: Whose devices.
-    /// - Returns: What Chabok took: the request, not its completion.
+    /// - Returns: The request that Chabok took, which says nothing of its completion.
     /// - Throws: Why nothing was taken.
     public func requestCancellation(of ids: [String]?, at user: String) async throws(PushError) -> Sent {
         var data: JSONObject = ["gw_op": ids == nil ? "cancelAll" : "cancel"]

@@ -11,7 +11,7 @@ public struct ChabokNotification: Sendable, Hashable {
         case apns
     }
 
-    /// What the user did.
+    /// The kinds of user action.
     @nonexhaustive
     public enum Action: Sendable, Hashable {
         /// Tapped the notification.
@@ -23,7 +23,7 @@ public struct ChabokNotification: Sendable, Hashable {
         /// Nothing: it was shown.
         case shown
 
-        /// What a platform's identifier of an action means; nil is a report of display.
+        /// Reads a platform's identifier of an action; nil is a report of display.
         public init(identifier: String?) {
             self =
                 switch identifier {
@@ -79,9 +79,9 @@ public struct ChabokNotification: Sendable, Hashable {
     public var title: String?
     /// The text.
     public var body: String?
-    /// What the user did.
+    /// The user's action.
     public var action: Action
-    /// What to open; nil for nothing.
+    /// The address to open; nil for none.
     public var url: String?
     /// The whole payload.
     public var raw: JSONObject

@@ -88,7 +88,7 @@ public struct ChabokReceipts: ReceiptReader {
 }
 
 extension ChabokReport {
-    /// What it means for a delivery; nil when it is about none.
+    /// Returns the receipt for a delivery; nil when the report is about none.
     func receipt(receivedAt: Date) -> DeliveryReceipt? {
         guard let messageID else { return nil }
         let error = (raw["error"] ?? raw["reason"])?.stringValue

@@ -25,7 +25,7 @@ public struct ChabokTracker: EventReporter {
         }
     }
 
-    /// What became of many behaviours.
+    /// The result of reporting many behaviours.
     public struct BulkResult: Sendable {
         /// How many Chabok took.
         public var accepted: Int

@@ -1,4 +1,4 @@
-/// What went wrong in an app, by the number that the vendor's client libraries report.
+/// An error in an app, by the number that the vendor's client libraries report.
 ///
 /// For apps that pass their errors on. Source: the public headers of AdpPushClient 1.16.0 and chabok-client-js 1.4.0.
 @nonexhaustive

@@ -7,7 +7,7 @@ public enum ChabokAudience: Sendable, Hashable {
     case user(String)
     /// Several users who get the same message.
     case users([String])
-    /// Whoever fits the rules.
+    /// The users who fit the rules.
     case segment(ChabokSegment)
     /// A stored segment's id, or a flat query such as `{"deviceType":"ios"}`.
     case target(JSONValue)
@@ -44,7 +44,7 @@ public struct ChabokChannel: Sendable, Hashable {
 
 /// The rules for ids of users.
 enum ChabokUserID {
-    /// What is wrong with an id; nil when nothing is.
+    /// Returns the problem of an id; nil when there is none.
     static func problem(_ id: String, minimum: Int) -> String? {
         let least = max(1, minimum)
         guard (least...64).contains(id.count) else { return "A user id has \(least) to 64 characters." }
@@ -60,8 +60,8 @@ enum ChabokUserID {
 
 /// Rules that users must fit, all of them.
 ///
-/// Whom a message by tags goes to, made of the caller's filter or in code. Chabok evaluates it: whom it reaches, and
-/// how many, is not known here.
+/// The audience of a message by tags, made of the caller's filter or in code. Chabok evaluates it: which users it
+/// reaches, and how many, is not known here.
 public struct ChabokSegment: Sendable, Hashable {
     /// How a value is compared.
     @nonexhaustive
@@ -82,9 +82,9 @@ public struct ChabokSegment: Sendable, Hashable {
         case include
         /// Has none of these.
         case notInclude = "not_include"
-        /// Longer ago than so many hours.
+        /// Longer ago than a number of hours.
         case before
-        /// Less long ago than so many hours.
+        /// Less long ago than a number of hours.
         case after
     }
 

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Calls to Chabok's API: paths, access token, pace, link state, and repeats of what may be repeated.
 ///
-/// What everything else here calls through.
+/// All other types of the plugin call through it.
 final class ChabokClient: Sendable {
     /// The longest pause between two tries; a longer pause that the platform asks for is left to the caller.
     static let longestPause = Duration.seconds(20)
@@ -106,7 +106,7 @@ final class ChabokClient: Sendable {
             case .success(let answer):
                 if answer.isSuccess || accepted.contains(answer.status) { return answer }
                 problem = ChabokRejections.error(answer)
-                // What wrong credentials of an SDK look like as well: once more, and no more.
+                // Wrong credentials of an SDK are answered so too: such a call is repeated only once.
                 if answer.status == 500, attempt > 1 { throw problem }
             case .failure(let failure):
                 problem = ChabokRejections.error(failure, isRepeatable: isRepeatable)

@@ -1,10 +1,10 @@
 import PushCore
 import Synchronization
 
-/// What the answer to a send means for each of its recipients.
+/// The outcomes of a send for each of its recipients, read from the answer.
 ///
-/// Made for one call; gives exactly one report for each recipient of it. What an error means stands in
-/// ``ChabokRejections``, what the entries of a success say is read here.
+/// Made for one call; gives exactly one report for each of its recipients. ``ChabokRejections`` says what an error
+/// means; the entries of a success are read here.
 struct ChabokOutcomes: Sendable {
     private let call: ChabokBatchRequest
     private let resendsAmbiguous: Bool

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What Chabok's errors mean for the caller: the one table.
+/// The mapping table: what Chabok's errors mean for the caller.
 ///
 /// Sends, calls about users and receipts ask it, with an answer that is no success. It looks at status and code only,
 /// keeps nothing and repeats nothing.
@@ -68,7 +68,7 @@ enum ChabokRejections {
 }
 
 extension ChabokRejections {
-    /// What a delivery comes to for each row of the table.
+    /// The outcome of a delivery for each row of the table.
     static var outcomes: [DeliveryOutcome] {
         [302, 401, 404, 413, 429, 500, 503, 400].map { status in
             .refused(refusal(ChabokAnswer(HTTPAnswer(status: status), retryAfter: nil)))

@@ -1,8 +1,8 @@
 import PushCore
 
-/// What Chabok answered: the four shapes of a success, or the error of the LoopBack server behind it.
+/// An answer of Chabok: one of the four shapes of a success, or the error of the LoopBack server behind it.
 ///
-/// Never fails: of a body that cannot be read only the status remains.
+/// Reading never fails: a body that cannot be read leaves only the status.
 struct ChabokAnswer: Sendable {
     /// A LoopBack error, as far as it can be read.
     struct Fault: Sendable, Hashable {

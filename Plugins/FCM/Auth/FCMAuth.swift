@@ -109,7 +109,8 @@ public final class FCMAuth: AuthStrategy {
         return AuthCredential(headers: [.init("authorization", value)], generation: entry.generation)
     }
 
-    /// A refused token is replaced, once for all that it was refused for; nothing else is mended by another token.
+    /// Replaces a refused token, once for all messages that it was refused for; no other refusal is solved by another
+    /// token.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         guard status == 401, reason != FCMErrorCode.thirdPartyAuth else {
             return .giveUp(FCMRejections.accountDetail(reason, status: status))

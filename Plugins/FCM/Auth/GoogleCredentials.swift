@@ -6,9 +6,9 @@ public import PushCore
 public struct GoogleCredentialMistake: Error, Sendable, Hashable, CustomStringConvertible {
     /// The member of the file, nil when the file as a whole is meant.
     public let field: String?
-    /// What is wrong; never the key itself.
+    /// The problem, as the end of a sentence about the field or the file; never holds the key itself.
     public let problem: String
-    /// What to do about it.
+    /// The fix, in one or more sentences.
     public let fix: String
 
     init(_ field: String?, _ problem: String, fix: String) {

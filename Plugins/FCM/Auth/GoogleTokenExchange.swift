@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// Source: RFC 6749 section 5.2, and Google, "Using OAuth 2.0 for server to server applications", read 2026-08.
 final class GoogleTokenExchange: Sendable {
-    /// What is assumed of a token without `expires_in`.
+    /// The lifetime that is assumed of a token without `expires_in`.
     private static let assumedLifetime = Duration.seconds(300)
 
     private let uri: GoogleTokenURI

@@ -25,7 +25,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
 
     /// Looks a token up; nil when Google does not know it.
     public func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? {
-        // What servers take for a step of the path is no token.
+        // Servers resolve these as steps of the path, so they cannot be tokens.
         guard ![".", ".."].contains(Self.bare(token.value)) else { return nil }
         let path = "/iid/info/\(FormEncoding.encode(Self.bare(token.value), keeping: ":"))?details=true"
         let answer = try await answer("GET", path, body: [])
@@ -55,14 +55,14 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
 
     /// Joins tokens to a topic: any number, an outcome for each, in order.
     ///
-    /// Throws when no topic can be called so.
+    /// Throws when the name cannot be a topic's.
     public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change(tokens, topic, "/iid/v1:batchAdd")
     }
 
     /// Takes tokens off a topic: any number, an outcome for each, in order.
     ///
-    /// Throws when no topic can be called so.
+    /// Throws when the name cannot be a topic's.
     public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change(tokens, topic, "/iid/v1:batchRemove")
     }

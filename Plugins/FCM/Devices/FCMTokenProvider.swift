@@ -3,7 +3,7 @@ public import PushCore
 /// Gives and checks the device tokens of `ios-firebase` or `android-firebase`, for code that gets them from an app.
 ///
 /// On iOS Firebase needs an APNs token first, so that early calls come back empty: a chain of providers tries again.
-/// What can also delete a token is ``FCMDeletingTokenProvider``.
+/// ``FCMDeletingTokenProvider`` can also delete a token.
 public struct FCMTokenProvider: TokenProvider {
     /// How a token stands with Google.
     @nonexhaustive
@@ -44,7 +44,7 @@ public struct FCMTokenProvider: TokenProvider {
     ///   - apns: Gives the APNs token; nil when there is none for now.
     ///   - application: The app's bundle id.
     ///   - isSandbox: Whether the app is a build run from Xcode.
-    ///   - instanceIDs: What does the import: ``FCMBackend/instanceIDs``.
+    ///   - instanceIDs: Does the import: ``FCMBackend/instanceIDs``.
     ///   - deadline: How long both together may take.
     public init(
         importing apns: any TokenProvider,
@@ -96,9 +96,9 @@ public struct FCMTokenProvider: TokenProvider {
     ///
     /// - Parameters:
     ///   - token: The token.
-    ///   - instanceIDs: What asks: ``FCMBackend/instanceIDs``.
+    ///   - instanceIDs: Asks Google: ``FCMBackend/instanceIDs``.
     ///   - projectNumber: The number of the own project; nil leaves that unchecked.
-    /// - Returns: What Google knows of it.
+    /// - Returns: Google's details of it.
     /// - Throws: When Google gives no usable answer: the token's standing is not known then.
     public static func standing(
         of token: DeviceToken,

@@ -1,10 +1,10 @@
 public import PushCore
 
-/// What only Android devices get of a message that goes through Google.
+/// The options of a message through Google that only Android devices get.
 ///
-/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of
-/// other kinds do not see it, Apple's devices do not get it. Source: Firebase, REST resource `projects.messages`,
-/// `AndroidConfig`, read 2026-08.
+/// A property that is nil leaves the notification's value. Lay the options over a notification with
+/// ``PushCore/PushNotification/with(_:)``; backends of other kinds ignore them, and Apple's devices do not get them.
+/// Source: Firebase, REST resource `projects.messages`, `AndroidConfig`, read 2026-08.
 public struct FCMAndroid: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }
@@ -18,7 +18,7 @@ public struct FCMAndroid: PlatformPayload, Hashable {
         case high = "HIGH"
     }
 
-    /// What is shown, in Android's words.
+    /// The notification that is shown, with Android's own options.
     public var notification: FCMAndroidNotification?
     /// The app's values, instead of the notification's.
     public var data: [String: String]?
@@ -80,12 +80,12 @@ public struct FCMAndroid: PlatformPayload, Hashable {
         return ["android": .object(android)]
     }
 
-    /// What Google would refuse.
+    /// Finds what Google would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }
 
 extension FCMCheck {
-    /// What Google would refuse of a notification to a device, for code that has no backend at hand.
+    /// Finds what Google would refuse of a notification to a device, for code that has no backend at hand.
     static func faults(in notification: PushNotification) -> [Finding] {
         let overrides = notification.overrides[FCMBackend.kind.rawValue].map { FCMOverrides($0) }
         let payload = FCMPayload(

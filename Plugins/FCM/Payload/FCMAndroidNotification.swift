@@ -1,7 +1,7 @@
 public import Foundation
 public import PushCore
 
-/// What Android shows for a message, in Android's words.
+/// A notification with the options that Android has for showing it.
 ///
 /// Source: Firebase, REST resource `projects.messages`, `AndroidNotification`, read 2026-08.
 public struct FCMAndroidNotification: Sendable, Hashable {
@@ -20,7 +20,7 @@ public struct FCMAndroidNotification: Sendable, Hashable {
         case maximum = "PRIORITY_MAX"
     }
 
-    /// What a locked screen shows.
+    /// The part of a notification that a locked screen shows.
     @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
         /// That there is one, not what it says.
@@ -58,11 +58,11 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     public var clickAction: String?
     /// The app's channel, which decides sound and prominence from Android 8 on.
     public var channelID: String?
-    /// What screen readers say.
+    /// The text that screen readers speak.
     public var ticker: String?
     /// Whether it stays after a tap.
     public var isSticky: Bool?
-    /// When what it tells of happened; notifications are sorted by it.
+    /// The time of the event that it is about; notifications are sorted by it.
     public var eventTime: Date?
     /// Whether it stays on this device, without a copy on a watch.
     public var isLocalOnly: Bool?
@@ -76,7 +76,7 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     public var usesDefaultLight: Bool?
     /// How long to wait and to vibrate, by turns.
     public var vibration: [Duration]?
-    /// What a locked screen shows.
+    /// The part that a locked screen shows.
     public var visibility: Visibility?
     /// How many items it stands for, in the number on the app's icon.
     public var count: Int?

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What only Apple's devices get of a message that goes through Google.
+/// The options of a message through Google that only Apple's devices get.
 ///
 /// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes:
 /// ``init(_:liveActivityToken:)`` takes those.
@@ -38,7 +38,7 @@ public struct FCMApple: PlatformPayload, Hashable {
         self.liveActivityToken = liveActivityToken
     }
 
-    /// Takes what another value says for Apple itself (`FCMApple(APNsPush(…))`).
+    /// Takes the headers and payload that another value has for Apple itself (`FCMApple(APNsPush(…))`).
     ///
     /// - Parameters:
     ///   - push: A value whose overrides are `headers` and `payload`; other members are left out.
@@ -71,6 +71,6 @@ public struct FCMApple: PlatformPayload, Hashable {
         return ["apns": .object(apple)]
     }
 
-    /// What Google would refuse.
+    /// Finds what Google would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }

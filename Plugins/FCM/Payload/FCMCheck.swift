@@ -1,7 +1,7 @@
 internal import PushCore
 
-/// What is wrong with a notification, found without Google: run before acceptance, and for its faults again before
-/// sending.
+/// The checks of a notification that need no request to Google: made before acceptance and, for faults only, again
+/// before sending.
 enum FCMCheck {
     private static let maximumAppleCollapseID = 64
     private static let ownKeys = ["chapar", "chapar_id"]
@@ -47,7 +47,7 @@ enum FCMCheck {
         return faults
     }
 
-    /// What a kind of recipient cannot take, beside the faults of the notification itself.
+    /// Finds what a kind of recipient cannot take, besides the faults of the notification itself.
     static func faults(_ notification: PushNotification, for kind: FCMTarget.Class) -> [Finding] {
         guard kind.includes(.iOS), let collapseID = notification.collapseID,
             collapseID.utf8.count > maximumAppleCollapseID

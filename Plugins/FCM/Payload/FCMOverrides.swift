@@ -1,9 +1,9 @@
 internal import PushCore
 
-/// What a caller wrote under `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
+/// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///
-/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets are
-/// the recipient's business and cannot be overridden.
+/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets
+/// follow from the recipient and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []
@@ -49,8 +49,8 @@ struct FCMOverrides: Sendable {
     /// Whether a second copy does harm: it would start a second activity.
     var isRepeatHarmful: Bool { isLiveActivity && object["apns"]?["payload"]?["aps"]?["event"] == "start" }
 
-    /// A message to an Android device without the common texts in whose place the overrides put the key of a text that
-    /// the app has itself: one of the two is shown.
+    /// Returns a message to an Android device without the common texts that the overrides replace by the key of a text
+    /// in the app: only one of the two is shown.
     func untranslated(_ message: JSONObject) -> JSONObject {
         guard let keys = object["android"]?["notification"]?.objectValue,
             var common = message["notification"]?.objectValue
@@ -118,13 +118,13 @@ struct FCMOverrides: Sendable {
 ///
 /// Source: Firebase, REST resource `projects.messages`, read 2026-08. One style of names, snake_case.
 enum FCMSchema {
-    /// What a field takes.
+    /// The type of value that a field takes.
     indirect enum Shape: Sendable {
         case text
         case bool
         case integer
         case number
-        /// `"3600s"`, fractions allowed; at most so many seconds.
+        /// `"3600s"`, fractions allowed; at most `maximum` seconds.
         case duration(maximum: Double?)
         /// `#rrggbb`.
         case color
@@ -187,7 +187,7 @@ enum FCMSchema {
 }
 
 extension FCMSchema.Shape {
-    /// What is wrong with a value that is no object and no list; nil when nothing is.
+    /// Returns the problem of a value that is neither an object nor a list; nil when there is none.
     func problem(with value: JSONValue) -> String? {
         switch (self, value) {
         case (.text, .string), (.bool, .bool), (.integer, .integer), (.number, .integer), (.number, .double): return nil

@@ -1,10 +1,10 @@
 internal import PushCore
 
 extension FCMPayload {
-    /// How many bytes of an encoded message count against FCM's limit.
+    /// Returns how many bytes of an encoded message count against FCM's limit.
     ///
-    /// What reaches a device: the common texts and data, and of the platforms' own blocks the largest. Targets,
-    /// priorities, lifetimes and headers are routing.
+    /// The common texts and data count, and of the platforms' own blocks the largest, since they reach a device.
+    /// Targets, priorities, lifetimes and headers are routing and do not count.
     static func size(of message: [UInt8]) -> Int {
         guard let object = (try? JSONValue(parsing: message))?.objectValue else { return message.count }
         func bytes(_ value: JSONValue?) -> Int { value.map { $0.bytes.count } ?? 0 }

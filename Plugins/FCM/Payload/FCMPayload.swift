@@ -1,15 +1,15 @@
 internal import Foundation
 internal import PushCore
 
-/// A message without its target, encoded once for all recipients of a kind and language: only what is a recipient's own
-/// is put in for each.
+/// A message without its target, encoded once for all recipients of a kind and language; only a recipient's own values
+/// are inserted for each.
 struct FCMBody: Sendable {
     /// `{"message":{…`, open at its end.
     let bytes: [UInt8]
     /// Where the 36 characters of the delivery's id go.
     let marks: [Int]
 
-    /// Stands for a delivery's id, as a JSON string: between its quotation marks are as many bytes as an id has.
+    /// A placeholder for a delivery's id, as a JSON string: between its quotation marks are as many bytes as an id has.
     static let mark = [UInt8(ascii: "\"")] + encodedMark + [UInt8(ascii: "\"")]
     private static let encodedMark = Array(String(repeating: #"\u0001"#, count: 6).utf8)
 

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What only browsers get of a message that goes through Google: tokens of `web-firebase`, and members of topics.
+/// The options of a message through Google that only browsers get: tokens of `web-firebase`, and members of topics.
 ///
 /// A message to a token of an Android or Apple device goes without it.
 /// Source: Firebase, REST resource `projects.messages`, `WebpushConfig`, read 2026-08.
@@ -8,9 +8,9 @@ public struct FCMWeb: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }
 
-    /// What a click opens, an `https` address.
+    /// The `https` address that a click opens.
     public var link: String?
-    /// What the browser shows: the options of the Web Notification API (`icon`, `badge`, `actions`,
+    /// The notification that the browser shows: the options of the Web Notification API (`icon`, `badge`, `actions`,
     /// `requireInteraction`).
     public var notification: JSONObject?
     /// The app's values, instead of the notification's.
@@ -48,6 +48,6 @@ public struct FCMWeb: PlatformPayload, Hashable {
         return ["webpush": .object(web)]
     }
 
-    /// What Google would refuse.
+    /// Finds what Google would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] { FCMCheck.faults(in: notification) }
 }

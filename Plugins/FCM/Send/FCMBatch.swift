@@ -4,8 +4,8 @@ internal import PushCore
 /// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its
 /// own.
 ///
-/// What can be told to be wrong without Google never leaves: it is refused here, and so is what is held. Nothing of it
-/// waits.
+/// Messages that can be found faulty without Google are refused here and never sent, and so are messages to a part that
+/// is paused. Nothing here waits.
 struct FCMBatch {
     /// Where a call's outcome belongs, and what decides its meaning.
     struct Slot: Sendable {
@@ -23,7 +23,7 @@ struct FCMBatch {
     let started: Date
     private(set) var calls: [HTTPCall] = []
     private(set) var slots: [Slot] = []
-    /// What was refused without Google.
+    /// The reports of recipients that are refused without a request to Google.
     private(set) var refused: [DeliveryReport] = []
     private let template: HTTPCallTemplate
     private let path: String

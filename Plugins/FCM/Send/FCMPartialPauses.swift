@@ -5,7 +5,7 @@ internal import Synchronization
 /// The parts of a project that must pause while the rest goes on.
 ///
 /// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of
-/// topics stops topics only. What is held is refused here, with the time that is left, and never leaves.
+/// topics stops topics only. Messages to a paused part are refused here, with the time that is left, and never sent.
 final class FCMPartialPauses: Sendable {
     /// A part of a project.
     enum Part: Hashable, Sendable {
@@ -19,10 +19,10 @@ final class FCMPartialPauses: Sendable {
 
     /// How long a part pauses for a key that is broken, before the next message tries again.
     static let span = Duration.seconds(60)
-    /// How long it pauses for the first such answer: a single odd one is no broken key, and a second one after this
+    /// How long it pauses after the first such answer, which alone is no proof of a broken key; a second one after this
     /// pause is.
     static let firstSpan = Duration.milliseconds(500)
-    /// After so long without another one an answer is the first again.
+    /// How long after the end of a pause the next such answer counts as the first again.
     private static let memory = Duration.seconds(60)
 
     private struct Hold {
@@ -67,7 +67,7 @@ final class FCMPartialPauses: Sendable {
         }
     }
 
-    /// What is held now, in a sentence; nil when nothing is.
+    /// Returns why parts are paused now, as text; nil when none is.
     func detail(at now: Date) -> String? {
         pauses.withLock { pauses in
             let texts = pauses.values.filter { $0.until > now }.map { $0.refusal.detail ?? $0.refusal.reason }

@@ -1,16 +1,16 @@
 internal import Foundation
 internal import PushCore
 
-/// What each of Google's errors means for the message, the token and the backend: the one mapping table.
+/// The mapping table: what each of Google's errors means for the message, the token and the backend.
 ///
 /// Source: Firebase, "FCM error codes" and "Best practices for sending FCM messages at scale", read 2026-08. The
 /// decision is taken from `FcmError.errorCode`, else `ErrorInfo.reason`, else `error.status`, else the HTTP status.
 enum FCMRejections {
-    /// What a request was like, as far as it decides what an answer to it means.
+    /// The properties of a request that decide what an answer to it means.
     struct Context: Sendable {
         /// When the send began: FCM gives no time for a dead token.
         var started: Date
-        /// What it was addressed to.
+        /// The kind of target that it was addressed to.
         var target: FCMTarget.Class
         /// Whether it has been replayed with a fresh access token already.
         var isSecondTry: Bool
@@ -19,7 +19,7 @@ enum FCMRejections {
     /// How long an error without a name is tried again: it may never end.
     static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
 
-    /// What an answer that is not a success means.
+    /// The decision about an answer that is not a success.
     enum Verdict {
         case final(DeliveryOutcome)
         /// The access token was refused: send it once more with a fresh one; the outcome if that is not possible.
@@ -184,7 +184,7 @@ enum FCMRejections {
         )
     }
 
-    /// What an operator can do about a refusal that concerns the whole project.
+    /// Returns what an operator can do about a refusal that concerns the whole project.
     static func accountDetail(_ reason: String?, status: Int) -> String {
         switch reason {
         case "SERVICE_DISABLED": return "Enable the Firebase Cloud Messaging API in the Google Cloud console."
@@ -208,7 +208,7 @@ enum FCMRejections {
 }
 
 extension FCMRejections {
-    /// What it means that no access token can be had: the backend pauses, and no message is lost.
+    /// Returns the outcome when no access token is available: the backend pauses, and no message is lost.
     static func outcome(of error: PushError) -> DeliveryOutcome {
         let isOurs = error.code == .credentialsRefused
         return .refused(
@@ -223,7 +223,7 @@ extension FCMRejections {
 }
 
 extension FCMRejections {
-    /// What a delivery to a token comes to for each of Google's errors.
+    /// The outcome of a delivery to a token for each of Google's errors.
     static var outcomes: [DeliveryOutcome] {
         let context = Context(started: Date(timeIntervalSince1970: 0), target: .android, isSecondTry: true)
         let codes = FCMErrorCode.known.sorted().map { answer(400, "google.firebase.fcm.v1.FcmError", "errorCode", $0) }

@@ -1,12 +1,12 @@
 internal import PushCore
 
-/// What one message is addressed to, as the field of FCM's `message` that says so.
+/// The target of one message, as the field of FCM's `message` that holds it.
 ///
 /// A device token whose text begins with `fid:` is a Firebase Installation ID and goes into `fid`; no registration
 /// token begins so. A topic whose text holds a quotation mark is a condition, such as
 /// `'news' in topics && !('de' in topics)`: no topic's name can hold one.
 struct FCMTarget: Sendable {
-    /// What the rules tell apart.
+    /// The kinds of target that the rules distinguish.
     enum Class: Sendable, Hashable {
         case android
         case iOS
@@ -40,7 +40,7 @@ struct FCMTarget: Sendable {
         case unsupported
     }
 
-    /// What sort of target it is.
+    /// The kind of target.
     let kind: Class
     /// `,"token":"` and its like.
     let opening: StaticString

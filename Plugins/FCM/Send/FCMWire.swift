@@ -31,7 +31,7 @@ struct FCMAnswer {
     private(set) var appleReason: String?
     /// The fields that `BadRequest` complains about.
     private(set) var violatedFields: [String] = []
-    /// What `QuotaFailure` says, in lower case, with the message.
+    /// The texts of `QuotaFailure`, in lower case, with the message.
     private(set) var quotaText = ""
     /// `error.message`: decides only where the table says so; never shown, since it may hold a token.
     private(set) var message = ""
@@ -41,7 +41,7 @@ struct FCMAnswer {
     init(_ answer: HTTPAnswer) {
         guard !answer.body.isEmpty else { return }
         guard let error = (try? JSONValue(parsing: answer.body))?["error"]?.objectValue else {
-            // A body that is cut off is Google's none the less.
+            // A truncated body is still Google's.
             isForeign = answer.body.first { $0 > 0x20 } != UInt8(ascii: "{")
             return
         }
@@ -73,7 +73,7 @@ struct FCMAnswer {
     }
 }
 
-/// What a success says: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
+/// The body of a success: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
 ///
 /// Read once for each message that FCM took, so the form that Google writes has a path of its own; every other form
 /// goes through the JSON scanner, with the same result.

@@ -8,7 +8,7 @@ public import PushCore
 public final class HMSAuth: AuthStrategy {
     /// The refusals that a new token may mend: token missing or foreign, token expired, JWT expired.
     private static let curable: Set<String> = ["80200001", "80200003", "80200005"]
-    /// A token is replaced so long before its end, while the present one stays in use.
+    /// How long before its end a token is replaced, while the present one stays in use.
     private static let renewAhead = Duration.seconds(300)
     static let path = "/oauth2/v3/token"
 
@@ -66,7 +66,7 @@ public final class HMSAuth: AuthStrategy {
     /// Waits for a refresh under way.
     public func shutdown() async { await cache.shutdown() }
 
-    /// A token that is missing, foreign or expired is replaced, unless that was done already; other refusals are not
+    /// Replaces a token that is missing, foreign or expired, unless that was done already; other refusals are not
     /// retried.
     ///
     /// Unknown codes of the family 8020 are treated likewise.

@@ -5,7 +5,7 @@ public import PushCore
 
 /// A service account's key file: who it is, and the RSA key that signs its JWTs.
 ///
-/// Every way in which an operator can hand over the wrong thing has its own message.
+/// Each wrong thing that an operator can supply has its own message.
 public struct HMSServiceAccount: Sendable {
     /// The project it belongs to; nil when the file does not say.
     public let projectID: String?
@@ -20,13 +20,13 @@ public struct HMSServiceAccount: Sendable {
     /// How long a token is good for; Huawei takes up to a day.
     static let lifetime = Duration.seconds(3600)
 
-    /// A text that is not a usable key file: what it is instead, and what to do.
+    /// The error for a text that is not a usable key file: what it is instead, and what to do.
     public struct Mistake: Error, Sendable, Hashable {
-        /// What is wrong.
+        /// The problem, as the end of a sentence about the file: "is not JSON".
         ///
         /// Never holds key material.
         public let problem: String
-        /// What to give instead.
+        /// The fix, in one or more sentences.
         public let fix: String
     }
 

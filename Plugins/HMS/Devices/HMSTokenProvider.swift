@@ -86,7 +86,7 @@ public struct HMSTokenProvider: TokenDeleting {
 }
 
 extension HMSBackend {
-    /// What Huawei says about a single token.
+    /// Huawei's verdict about a single token.
     @nonexhaustive
     public enum TokenVerdict: Sendable, Hashable {
         /// A message to it would be taken.

@@ -58,7 +58,7 @@ public struct HMSTopics: TopicManager {
                 outcomes += part.indices.map { wrong[$0 - start].map { .refused($0) } ?? .done }
             } catch {
                 if start == 0 { throw error }
-                // What fails as a whole fails for the next thousand too.
+                // A call that fails as a whole would fail for the next thousand tokens too.
                 outcomes += Array(repeating: .failed(error), count: tokens.count - start)
                 break
             }

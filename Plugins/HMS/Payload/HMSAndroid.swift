@@ -1,9 +1,10 @@
 public import PushCore
 
-/// What Huawei's Android phones alone get of a message.
+/// The options of a message that only Huawei's Android phones get.
 ///
-/// What is nil stays as the notification has it. Lay it over with ``PushCore/PushNotification/with(_:)``; backends of
-/// other kinds do not see it. Source: Huawei, Push Kit, "Message sending", `AndroidConfig`, read 2026-08.
+/// A property that is nil leaves the notification's value. Lay the options over a notification with
+/// ``PushCore/PushNotification/with(_:)``; backends of other kinds ignore them. Source: Huawei, Push Kit, "Message
+/// sending", `AndroidConfig`, read 2026-08.
 public struct HMSAndroid: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }
@@ -17,7 +18,7 @@ public struct HMSAndroid: PlatformPayload, Hashable {
         case high = "HIGH"
     }
 
-    /// Which version of a quick app gets it.
+    /// The versions of a quick app that can get a message.
     @nonexhaustive
     public enum FastAppTarget: Int, Sendable, Hashable {
         /// The one under development.
@@ -26,23 +27,24 @@ public struct HMSAndroid: PlatformPayload, Hashable {
         case production = 2
     }
 
-    /// What is shown, in Huawei's words.
+    /// The notification that is shown, with Huawei's own options.
     public var notification: HMSAndroidNotification?
-    /// What the app gets instead of the notification's data, usually JSON as text.
+    /// The data that the app gets instead of the notification's, usually JSON as text.
     public var data: String?
     /// How urgent it is.
     public var urgency: Urgency?
-    /// What kind of message it is by Huawei's self-classification, such as `EXPRESS`; most need the app's right to it.
+    /// The category in Huawei's self-classification, such as `EXPRESS`; most need the app's right to it.
     public var category: String?
     /// How long Huawei tries, 1 second to 15 days.
     public var timeToLive: Duration?
-    /// What is kept for a device that is offline: −1 everything, 0 the newest, 1 to 100 the newest of each group.
+    /// The number of messages that are kept for a device that is offline: −1 all, 0 the newest, 1 to 100 the newest of
+    /// each group.
     public var collapseKey: Int?
     /// A label of the batch, which comes back in receipts; at most 64 bytes.
     public var batchTag: String?
-    /// Which receipt configuration Huawei uses.
+    /// The id of the receipt configuration that Huawei uses.
     public var receiptID: String?
-    /// Which version of a quick app gets it.
+    /// The version of a quick app that gets it.
     public var fastAppTarget: FastAppTarget?
 
     /// Makes a block.
@@ -83,12 +85,12 @@ public struct HMSAndroid: PlatformPayload, Hashable {
         return ["android": .object(android)]
     }
 
-    /// What Huawei would refuse.
+    /// Finds what Huawei would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] { HMSCheck.faults(in: notification) }
 }
 
 extension HMSCheck {
-    /// What Huawei would refuse of a notification to a device, for code that has no backend at hand.
+    /// Finds what Huawei would refuse of a notification to a device, for code that has no backend at hand.
     static func faults(in notification: PushNotification) -> [Finding] {
         // Whose app sends it makes no difference here.
         let options = HMSOptions(credential: .client(id: "", secret: Secret("")), api: .v1(appID: ""))

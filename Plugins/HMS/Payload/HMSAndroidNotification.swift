@@ -1,7 +1,7 @@
 public import Foundation
 public import PushCore
 
-/// What a Huawei phone shows for a message, in Huawei's words.
+/// A notification with the options that a Huawei phone has for showing it.
 ///
 /// Source: Huawei, Push Kit, "Message sending", `AndroidNotification`, read 2026-08.
 public struct HMSAndroidNotification: Sendable, Hashable {
@@ -16,7 +16,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
         case high = "HIGH"
     }
 
-    /// What a locked screen shows.
+    /// The part of a notification that a locked screen shows.
     @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
         /// That there is one, not what it says.
@@ -56,11 +56,11 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     public var tag: String?
     /// A newer one with the same number takes its place on the screen.
     public var notifyID: Int?
-    /// What a tap does.
+    /// The action of a tap.
     public var click: HMSClick?
     /// The app's channel.
     public var channelID: String?
-    /// What stands for it where there is little room.
+    /// The text that stands for it where there is little room.
     public var summary: String?
     /// The address of a picture, `https` only.
     public var image: String?
@@ -74,7 +74,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     public var badge: HMSBadge?
     /// How much it may disturb.
     public var importance: Importance?
-    /// What a locked screen shows.
+    /// The part that a locked screen shows.
     public var visibility: Visibility?
     /// How long to wait and to vibrate, by turns; at most 10 spans.
     public var vibration: [Duration]?
@@ -90,9 +90,9 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     public var buttons: [HMSButton]?
     /// The user of the app whom it is for.
     public var profileID: String?
-    /// What screen readers say.
+    /// The text that screen readers speak.
     public var ticker: String?
-    /// When what it tells of happened; notifications are sorted by it.
+    /// The time of the event that it is about; notifications are sorted by it.
     public var eventTime: Date?
 
     /// Makes what is shown; everything is optional and set by name.

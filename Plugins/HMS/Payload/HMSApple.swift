@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What Apple's devices alone get of a message that goes through Huawei.
+/// The options of a message through Huawei that only Apple's devices get.
 ///
 /// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes:
 /// ``init(_:)`` takes those. Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
@@ -12,7 +12,7 @@ public struct HMSApple: PlatformPayload, Hashable {
     public var headers: [String: String]?
     /// Apple's payload, laid over what the notification becomes: `aps` and the app's own members.
     public var payload: JSONObject?
-    /// What the message is; nil is what the backend is configured to say.
+    /// The kind of message; nil is the backend's configured one.
     public var targetUserType: HMSOptions.TargetUserType?
 
     /// Makes a block.
@@ -26,8 +26,8 @@ public struct HMSApple: PlatformPayload, Hashable {
         self.targetUserType = targetUserType
     }
 
-    /// Takes what another value says for Apple itself (`HMSApple(APNsPush(…))`): its overrides' `headers` and
-    /// `payload`.
+    /// Takes the `headers` and `payload` that another value's overrides have for Apple itself
+    /// (`HMSApple(APNsPush(…))`).
     public init(_ push: some PlatformPayload) {
         let overrides = push.overrides
         var headers: [String: String] = [:]
@@ -44,6 +44,6 @@ public struct HMSApple: PlatformPayload, Hashable {
         return ["apns": .object(apple)]
     }
 
-    /// What Huawei would refuse.
+    /// Finds what Huawei would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] { HMSCheck.faults(in: notification) }
 }

@@ -1,8 +1,8 @@
 import Foundation
 import PushCore
 
-/// What is wrong with a notification, found without Huawei: run before acceptance, and for its faults again before
-/// sending.
+/// The checks of a notification that need no request to Huawei: made before acceptance and, for faults only, again
+/// before sending.
 enum HMSCheck {
     /// The largest message, in bytes, without the list of recipients.
     static let limit = 4096
@@ -111,7 +111,7 @@ enum HMSCheck {
         return faults
     }
 
-    /// What is wrong with a caller's block for Apple's devices, whomever the message goes to.
+    /// Finds what is wrong with a caller's block for Apple's devices, whichever recipient the message goes to.
     private static func appleFaults(_ apple: JSONValue?) -> [Finding] {
         guard let apple else { return [] }
         var faults: [Finding] = []

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What a tap on a notification does on a Huawei phone.
+/// The action of a tap on a notification on a Huawei phone.
 ///
 /// Source: Huawei, Push Kit, `ClickAction`, read 2026-08.
 @nonexhaustive
@@ -28,7 +28,7 @@ public enum HMSClick: Sendable, Hashable {
 ///
 /// Source: Huawei, Push Kit, `Button`, read 2026-08.
 public struct HMSButton: Sendable, Hashable {
-    /// What a tap does.
+    /// The action of a tap on a button.
     @nonexhaustive
     public enum Action: Sendable, Hashable {
         /// Opens the app.
@@ -41,9 +41,9 @@ public struct HMSButton: Sendable, Hashable {
 
     /// The label.
     public var name: String
-    /// What a tap does.
+    /// The action of a tap.
     public var action: Action
-    /// What the app is told.
+    /// The data that the app gets.
     public var data: String?
 
     /// Makes a button.
@@ -77,9 +77,9 @@ public struct HMSBadge: Sendable, Hashable {
     /// How the number changes.
     @nonexhaustive
     public enum Change: Sendable, Hashable {
-        /// By so many more, 1 to 99.
+        /// Adds a number, 1 to 99.
         case add(Int)
-        /// To a number, 0 to 99.
+        /// Sets a number, 0 to 99.
         case set(Int)
     }
 

@@ -15,7 +15,8 @@ struct HMSPayload: Sendable {
         /// HarmonyOS 5 and later, which v3 alone reaches.
         case harmony
 
-        /// What such recipients can make use of: a caller's block for one kind of device says nothing to another.
+        /// Returns the overrides that such recipients can use: a caller's block for one kind of device means nothing to
+        /// another.
         func blocks(of overrides: JSONObject) -> JSONObject {
             var blocks = overrides
             blocks[HMSScene.overrides] = nil
@@ -47,7 +48,7 @@ struct HMSPayload: Sendable {
         self.normal = normal
     }
 
-    /// A message that says nothing, for what an answer means whatever was sent.
+    /// An empty message, for finding what an answer means whatever was sent.
     static let empty = HMSPayload(head: [UInt8(ascii: "{")], isDryRun: false, isRepeatHarmless: false)
 
     /// Makes the message of a request, or says what is wrong with it.

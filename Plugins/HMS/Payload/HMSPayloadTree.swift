@@ -132,7 +132,7 @@ enum HMSPayloadTree {
         return min(longestLife, max(1, seconds))
     }
 
-    /// What makes a second copy take the first one's place: the collapse id, else a hash of the content.
+    /// Returns the tag by which a second copy takes the first one's place: the collapse id, else a hash of the content.
     static func tag(_ request: PushRequest, _ language: String?) -> String {
         let notification = request.notification
         if let id = notification.collapseID { return id }

@@ -2,7 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import Synchronization
 
-/// Which signed fields came with which body, for as long as their timestamps are good.
+/// The bodies that signed fields came with, remembered while their timestamps are valid.
 ///
 /// A field that comes again with the same body is the same callback again, which is harmless; with another body it is
 /// forged. Memory is bounded: with more than ``capacity`` in that time, 166 callbacks a second, the oldest is forgotten

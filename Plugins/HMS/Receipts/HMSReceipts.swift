@@ -7,9 +7,9 @@ public import PushCore
 /// `X-HUAWEI-CALLBACK-ID: timestamp=<ms>;nonce=<…>;value=<…>`, where `value` is the base64 form of
 /// HMAC-SHA256(secret, timestamp + nonce + user). Source: Huawei, "Message receipt", read 2026-08.
 ///
-/// The signature leaves the body out. What can be done about it is done here: a field is good for one body, that which
-/// came with it first, for as long as its timestamp is. Whoever reads a field under way, within TLS, and is faster with
-/// a body of his own is believed; so is, for five minutes, a field that comes again after a restart.
+/// The signature does not cover the body. So a field is valid for one body only, the first that came with it, for as
+/// long as its timestamp is valid. Two attacks remain: an attacker who reads a field in transit, within TLS, and sends
+/// another body first is believed; and after a restart a field can be sent again, for five minutes.
 public struct HMSReceipts: ReceiptReader {
     /// A callback whose time is further off is refused: a recorded one must not be played again.
     public static let tolerance: TimeInterval = 300
@@ -35,10 +35,10 @@ public struct HMSReceipts: ReceiptReader {
         }
     }
 
-    /// What Huawei wants to read: `{"code":"0","message":"success"}`.
+    /// The body that Huawei expects: `{"code":"0","message":"success"}`.
     public var acknowledgement: [UInt8] { Array(#"{"code":"0","message":"success"}"#.utf8) }
 
-    /// True: the signature stands in the head, and says nothing about the body.
+    /// Checks the signature, which is in the head and does not cover the body; true unless it throws.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
         _ = try check(callback)
         return true
@@ -125,7 +125,7 @@ public struct HMSReceipts: ReceiptReader {
     }
 }
 
-/// What the numbers in receipts mean.
+/// The meanings of the status numbers in receipts.
 enum HMSReceiptStatus {
     /// A row of the table.
     struct Meaning: Sendable, Hashable {

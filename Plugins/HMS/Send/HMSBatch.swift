@@ -3,11 +3,11 @@ import PushCore
 
 /// Gathers the recipients of one `send` into as few requests as Huawei's rules allow.
 ///
-/// The delivery worker hands over hundreds of requests at once, often with one recipient each: those that say the same,
-/// and end at the same time, go out together. A message is encoded once for all of them. What can be told to be wrong
-/// without Huawei never leaves: it is refused here.
+/// The delivery worker hands over hundreds of requests at once, often with one recipient each. Those with the same
+/// content and the same end go out together, and a message is encoded once for all of them. Messages that can be found
+/// faulty without Huawei are refused here and never sent.
 struct HMSBatch {
-    /// What may go out together.
+    /// The properties that recipients share when they go out together.
     private struct Key: Hashable {
         var notification: PushNotification
         var expiration: PushRequest.Expiration?
@@ -43,7 +43,7 @@ struct HMSBatch {
     }
 
     let started: Date
-    /// What was refused.
+    /// The reports of recipients that are refused without a request to Huawei.
     private(set) var refused: [DeliveryReport] = []
     private var groups: [Key: Group] = [:]
     private var order: [Group] = []
@@ -128,7 +128,7 @@ struct HMSBatch {
         if let refusal = pauses.refusal(of: token, isSilent: isSilent, at: started) { return refuse(slot, refusal) }
         var slot = slot
         let next = Int32(clamping: group.tokens.count)
-        // A token that is there already gets the message once; everybody who has it gets the one outcome.
+        // A token that is there already gets the message once; all recipients that have it get the one outcome.
         let index = group.indices[token] ?? next
         if index == next {
             group.indices[token] = next
@@ -216,7 +216,7 @@ struct HMSBatch {
 
 /// The form of Huawei's device tokens: opaque, with no fixed length.
 enum HMSToken {
-    /// What is wrong with a text as a token; nil when nothing is.
+    /// Returns the problem of a text as a token; nil when there is none.
     static func problem(in token: String) -> String? {
         let count = token.utf8.count
         if count == 0 { return "it is empty" }

@@ -6,9 +6,9 @@ struct HMSBatchRequest: Sendable {
     enum Target: Sendable {
         /// Device tokens, each once.
         case tokens([String])
-        /// Everybody who joined a topic.
+        /// The devices that joined a topic.
         case topic(String)
-        /// Everybody for whom an expression over topics holds.
+        /// The devices for which an expression over topics holds.
         case condition(String)
 
         /// Whether the answer is for an unknown number of recipients.
@@ -54,7 +54,7 @@ struct HMSBatchRequest: Sendable {
         }
     }
 
-    /// The same in requests of at most so many tokens.
+    /// Splits it into requests of at most `size` tokens.
     func split(_ size: Int) -> [HMSBatchRequest] {
         guard case .tokens(let tokens) = target, tokens.count > size else { return [self] }
         var parts: [[Slot]] = Array(repeating: [], count: (tokens.count + size - 1) / size)
@@ -84,15 +84,15 @@ struct HMSBatchRequest: Sendable {
 
     // MARK: Reports
 
-    /// The same outcome for everybody.
+    /// Returns the same outcome for every recipient.
     func reports(_ outcome: DeliveryOutcome) -> [DeliveryReport] { reports(bySlot: { _ in outcome }) }
 
-    /// The outcome of each token, for everybody who has it.
+    /// Returns the outcome of each token, for every recipient that has it.
     func reports(byToken outcome: (Int) -> DeliveryOutcome) -> [DeliveryReport] {
         reports(bySlot: { outcome(Int($0.token)) })
     }
 
-    /// An outcome for each recipient.
+    /// Returns an outcome for each recipient.
     func reports(bySlot outcome: (Slot) -> DeliveryOutcome) -> [DeliveryReport] {
         slots.map { DeliveryReport(request: Int($0.request), recipient: Int($0.recipient), outcome: outcome($0)) }
     }

@@ -1,9 +1,10 @@
 import PushCore
 import Synchronization
 
-/// How much may be under way: halved when Huawei limits the flow, raised by steps while messages are accepted.
+/// The share of the window that may be under way: halved when Huawei limits the flow, raised by steps while messages
+/// are accepted.
 ///
-/// Huawei does not publish an app's quota of devices per second; it can only be felt for.
+/// Huawei does not publish an app's quota of devices per second; it can only be found by trying.
 final class HMSFlowControl: Sendable {
     private struct State {
         var share = 1.0
@@ -13,7 +14,7 @@ final class HMSFlowControl: Sendable {
 
     /// The longest pause after a first refusal that names none.
     static let firstPause = Duration.seconds(10)
-    /// What a request that was accepted gives back of the window.
+    /// The share of the window that an accepted request restores.
     private static let step = 0.02
     private static let least = 1.0 / 64
     private let state = Mutex(State())

@@ -11,7 +11,7 @@ struct HMSOutcomes {
     /// The round of a request whose answer it is.
     let batchRequest: HMSBatchRequest
 
-    /// What an answer leads to.
+    /// The decision about an answer.
     enum Verdict {
         /// Everything is decided.
         case reports([DeliveryReport])
@@ -56,7 +56,7 @@ struct HMSOutcomes {
         }
     }
 
-    /// The outcome of everybody when the answer for a known good token has told what a refusal of all tokens means.
+    /// Returns the reports after a probe with a known good token, which shows what a refusal of all tokens means.
     func afterProbe(isAppFine: Bool?) -> [DeliveryReport] {
         if isAppFine == false {
             let detail = "Huawei refuses every token, also one that worked before: check app_id, project_id and api."
@@ -67,13 +67,13 @@ struct HMSOutcomes {
         return batchRequest.reports(dead("80300007", HMSRejections.rule(for: "80300007")?.detail, nil))
     }
 
-    /// What a call without an answer means.
+    /// Returns the reports of a call without an answer.
     func verdict(on failure: HTTPFailure) -> [DeliveryReport] {
         guard failure.stage == .notProcessed else { return unknown(failure.cause.reason, failure.detail) }
         return batchRequest.reports(failure.outcome())
     }
 
-    /// What a credential that cannot be had means: the backend pauses, and no message fails for it.
+    /// Returns the outcome when no credential is available: the backend pauses, and no message fails for it.
     static func outcome(of error: PushError) -> DeliveryOutcome {
         let reason = error.reason ?? error.code.rawValue
         if error.code == .credentialsRefused {
@@ -117,8 +117,8 @@ struct HMSOutcomes {
         return .again(batchRequest.split(max(1, size)))
     }
 
-    /// Accepted are those not listed, provided that Huawei's list and count agree; else those are unknown, and nobody
-    /// gets the message twice.
+    /// Reports the tokens that are not listed as accepted if Huawei's list and count agree, else as unknown, so that no
+    /// recipient gets the message twice.
     private func partial(_ answer: HMSAnswer) -> [DeliveryReport] {
         guard case .tokens(let tokens) = batchRequest.target else {
             return batchRequest.reports(unknownOutcome("unreadable_partial", nil))
@@ -137,7 +137,7 @@ struct HMSOutcomes {
         })
     }
 
-    /// The outcomes where Huawei names the reason of every token that it refused; nil where it does not.
+    /// Returns the outcomes when Huawei gives a reason for every token of the request; nil when it does not.
     private func reasoned(_ answer: HMSAnswer) -> [DeliveryReport]? {
         guard case .tokens(let tokens) = batchRequest.target else { return nil }
         var reasons: [String: String] = [:]
@@ -188,8 +188,8 @@ struct HMSOutcomes {
         batchRequest.reports(bySlot: { unknownOutcome(reason, detail, isSecond: $0.isReplay) })
     }
 
-    /// A repeat is harmless where it takes the first one's place on the screen, and once: a second unknown answer ends
-    /// it.
+    /// Returns an unknown outcome: a repeat is harmless where it takes the first copy's place on the screen, and only
+    /// once.
     private func unknownOutcome(_ reason: String, _ detail: String?, isSecond: Bool = false) -> DeliveryOutcome {
         .unknown(
             UnknownOutcome(

@@ -1,12 +1,12 @@
 import Foundation
 import PushCore
 
-/// What each of Huawei's codes means for the message, the tokens and the backend: the one mapping table.
+/// The mapping table: what each of Huawei's codes means for the message, the tokens and the backend.
 ///
 /// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Unknown codes are classified by their
 /// family.
 enum HMSRejections {
-    /// What follows from a code.
+    /// The handling that a code calls for.
     enum Consequence: Sendable, Hashable {
         /// Every recipient was accepted.
         case accepted
@@ -14,7 +14,7 @@ enum HMSRejections {
         case partial
         /// The message stays wrong.
         case drop
-        /// Send again in requests of at most so many recipients.
+        /// Send again in requests of at most this number of recipients.
         case split(Int)
         /// Send again in two halves.
         case halve
@@ -28,7 +28,7 @@ enum HMSRejections {
         case deadTokens
         /// Once more with normal urgency; after that it is the account's.
         case demote
-        /// Nobody but time helps.
+        /// Only waiting helps.
         case retry
     }
 
@@ -108,7 +108,7 @@ enum HMSRejections {
     ]
 }
 
-/// What a reason given for a single token means (v3 has them; v1 and v2 give none).
+/// The meanings of the reasons that v3 gives for single tokens; v1 and v2 give none.
 enum HMSTokenReasons {
     /// Whether the reason says that the token is dead.
     static func isDeath(_ reason: String) -> Bool { deaths.contains(reason) }
@@ -137,11 +137,11 @@ enum HMSTokenReasons {
 }
 
 extension HMSRejections {
-    /// The outcome of an answer without a code, by its status; nil where the message may have been taken.
+    /// Returns the outcome of an answer without a code, by its status; nil where the message may have been taken.
     ///
     /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend
-    /// pauses for as long as `throttled` says. 429 is documented nowhere, so that one of them stops nothing: single
-    /// messages find out.
+    /// pauses for as long as `throttled` says. 429 is documented nowhere, so a single one does not stop the backend for
+    /// that time: single messages probe it.
     static func outcome(of status: Int, retryAfter: Duration?, throttled: () -> Duration) -> DeliveryOutcome? {
         let flow = "Huawei limits the flow: devices per second."
         let (kind, advice, detail): (Refusal.Kind, Refusal.Advice, String)
@@ -188,8 +188,8 @@ extension HMSRejections {
         return (codes + statuses + reasons).compactMap { outcome(on: $0) }
     }
 
-    /// What ``HMSOutcomes`` makes of an answer to a request with one token, when nothing can be sent again; nil when it
-    /// would.
+    /// Returns the outcome that ``HMSOutcomes`` gives for an answer to a request with one token when nothing can be
+    /// sent again; nil when it would send again.
     static func outcome(on answer: HTTPAnswer) -> DeliveryOutcome? {
         let started = Date(timeIntervalSince1970: 0)
         let slot = HMSBatchRequest.Slot(request: 0, recipient: 0, token: 0, isReplay: false)

@@ -8,7 +8,7 @@ import Synchronization
 /// 256, of which it advises to leave 6, 10 and 201 out). None of them means that the token is dead, so the registry
 /// keeps it. Bounded, and in memory: after a restart or a reload each token costs one more refusal.
 final class HMSTokenPauses: Sendable {
-    /// What follows from one of Huawei's words.
+    /// The handling of one of Huawei's reasons.
     struct Rule: Sendable, Hashable {
         /// How long a pause lasts.
         enum Span: Sendable, Hashable {
@@ -24,10 +24,10 @@ final class HMSTokenPauses: Sendable {
         var concernsVisibleOnly = false
     }
 
-    /// Every word that pauses a token.
+    /// The reasons that pause a token.
     ///
-    /// The spans are ours: Huawei gives none but the day. A week is as long as a phone that is put away may stay
-    /// unasked.
+    /// The spans are ours: Huawei gives none but the day. A week is the longest that an unused phone goes without
+    /// another try.
     static let rules: [String: Rule] = [
         "noRight": Rule(span: .fixed(week)),
         "not_shown": Rule(span: .fixed(week), concernsVisibleOnly: true),
@@ -47,7 +47,7 @@ final class HMSTokenPauses: Sendable {
 
     private let pauses = Mutex<[String: Pause]>([:])
 
-    /// Takes note of a word of Huawei's about a token, said at `moment`; a word without a rule changes nothing.
+    /// Records a reason that Huawei gave for a token at `moment`; a reason without a rule changes nothing.
     func add(_ reason: String, of token: String, at moment: Date) {
         guard let rule = Self.rules[reason] else { return }
         let until =

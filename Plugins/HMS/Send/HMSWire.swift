@@ -16,7 +16,7 @@ struct HMSAnswer: Sendable {
     /// How long the platform asked to wait.
     let retryAfter: Duration?
 
-    /// What a partial success says about single tokens.
+    /// The refused tokens and the counts of a partial success.
     struct Partial: Sendable {
         /// The refused tokens with their reasons; nil where none was given, as in v1 and v2.
         var refused: [(token: String, reason: String?)] = []

@@ -25,7 +25,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
 
     /// Adds the device, or edits it when only fields changed.
     ///
-    /// Adding may be repeated: OneSignal goes by the token.
+    /// Adding may be repeated: OneSignal identifies the device by the token.
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
         let fields = try DeviceFields(device)
         return try await limiter.run(device.id) { () async throws(PushError) in
@@ -44,7 +44,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
-    /// Registers, and tells what the action itself has no room for.
+    /// Registers the device, then sends the fields that the action itself has no parameter for.
     ///
     /// IDPush's own action carries consent (`notification_types=1`); a user who has opted out is taken out
     /// again, as one operation.
@@ -65,7 +65,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             (record.subscription, record.reason) = (Optional(known).standingAfterRegistration, -2)
             parameters["notification_types"] = -2
         } else {
-            // What follows may fail; then it is tried again alone.
+            // The next request may fail; then it is tried again alone.
             try await players.save(record)
         }
         if !parameters.isEmpty {
@@ -77,7 +77,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// What IDPush passes on to OneSignal and adding has no parameter for.
+    /// Returns the parameters that IDPush passes on to OneSignal but that adding a device does not have.
     private func parameters(_ fields: DeviceFields) -> JSONObject {
         var parameters = JSONObject()
         if let language = fields.language { parameters["language"] = .string(language) }
@@ -115,7 +115,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
-    /// What our record says: IDPush has no route that reads.
+    /// Returns the status of our record: IDPush has no route that reads.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         switch try await players.load(device: device.id)?.subscription {
         case .subscribed?: .subscribed
@@ -124,10 +124,10 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
-    /// What OneSignal would not take.
+    /// Finds the tags that OneSignal would not take.
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 
-    /// Sets tags without opting anybody in: the original's own action would.
+    /// Sets tags without opting the user in, as the original's own action would.
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
         let requests = try OneSignalTags.requests(tags)
         for request in requests {
@@ -211,7 +211,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         throw PushError(.badAnswer, "IDPush gave no answer that can be read", reason: "invalid_response")
     }
 
-    /// What a status other than 2xx means.
+    /// Returns the error for a status other than 2xx, nil for a 2xx.
     private static func error(_ answer: HTTPAnswer, isEdit: Bool, now: Date) -> PushError? {
         let message = (try? JSONValue(parsing: answer.body))?["message"]?.stringValue.map { String($0.prefix(300)) }
         func error(_ code: PushError.Code, _ reason: String, _ sentence: String) -> PushError {

@@ -7,11 +7,11 @@ import Synchronization
 /// Asynchronous first; the callback forms and the seed's own spellings lie on top. Thread-safe: nothing is locked while
 /// a request is out or a callback runs.
 public final class IDPush: Sendable {
-    /// What became of an action.
+    /// The result of an action.
     public struct Result: Sendable, Hashable {
-        /// What went wrong; nil when the action is done.
+        /// The error; nil when the action is done.
         public let error: IDPushActionError?
-        /// What the server said, also when something went wrong.
+        /// The server's answer, also when something went wrong.
         public let data: JSONValue?
     }
 
@@ -31,7 +31,7 @@ public final class IDPush: Sendable {
     /// Makes a facade.
     ///
     /// - Parameters:
-    ///   - client: What it sends through.
+    ///   - client: The client that it sends through.
     ///   - store: Where the player id is kept over restarts.
     ///   - acceptsAny2xx: Whether any 2xx is as good as 200.
     ///   - device: The facts of this device, asked for at each action.

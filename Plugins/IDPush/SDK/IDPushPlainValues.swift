@@ -5,13 +5,13 @@ public import PushIDPush
 extension IDPushAction {
     /// ``setTags(tags:)`` for a dictionary of anything, as the seed has it.
     ///
-    /// What has no form in JSON goes as the text that describes it.
+    /// A value without a form in JSON goes as the text that describes it.
     @_disfavoredOverload
     public static func setTags(tags: [String: Any]) -> IDPushAction { .setTags(tags: JSONObject(plain: tags)) }
 
     /// ``editDevice(parameters:)`` for a dictionary of anything, as the seed has it.
     ///
-    /// What has no form in JSON goes as the text that describes it.
+    /// A value without a form in JSON goes as the text that describes it.
     @_disfavoredOverload
     public static func editDevice(parameters: [String: Any]) -> IDPushAction {
         .editDevice(parameters: JSONObject(plain: parameters))

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// What can be done with a device at IDPush: the seed's five actions.
+/// The actions on a device at IDPush: the seed's five.
 @nonexhaustive
 public enum IDPushAction: Sendable, Hashable {
     /// Registers the device; the answer carries its player id.
@@ -44,7 +44,7 @@ public enum IDPushActionError: Error, Sendable, Hashable, CustomStringConvertibl
     }
 }
 
-/// What IDPush wants to know of a device with every action.
+/// The facts about a device that IDPush wants with every action.
 public struct DeviceFacts: Sendable, Hashable {
     /// OneSignal's code: 0 iOS, 1 Android, 13 Huawei.
     public var type: Int

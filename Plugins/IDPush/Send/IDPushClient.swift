@@ -16,7 +16,7 @@ public struct IDPushClient: Sendable {
     /// - Parameters:
     ///   - base: Where IDPush, or its simulator, listens; a slash at its end makes no difference.
     ///   - common: How to connect.
-    ///   - http: What it sends through.
+    ///   - http: The transport that it sends through.
     /// - Throws: When certificates or proxy cannot work.
     public init(
         base: HTTPBaseURL = Self.address,

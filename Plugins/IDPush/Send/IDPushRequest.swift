@@ -23,11 +23,11 @@ public struct IDPushRequest: Sendable, Hashable {
     /// Makes the request of an action.
     ///
     /// - Parameters:
-    ///   - action: What is to be done.
+    ///   - action: The action.
     ///   - projectID: IDPush's id of the project.
     ///   - playerID: The device's id, when it has one.
-    ///   - facts: What every action tells.
-    /// - Throws: What the action lacks; then nothing is sent.
+    ///   - facts: The facts about the device that every action carries.
+    /// - Throws: The parts that the action lacks; then nothing is sent.
     public init(
         _ action: IDPushAction,
         projectID: String,

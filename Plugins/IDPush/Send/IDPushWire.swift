@@ -1,11 +1,11 @@
 import Foundation
 public import PushCore
 
-/// What an answer of IDPush means for the action that was asked for.
+/// The meaning of an answer of IDPush for the action that was asked for.
 public struct IDPushReply: Sendable, Hashable {
-    /// What went wrong; nil when the action is done.
+    /// The error; nil when the action is done.
     public let error: IDPushActionError?
-    /// What the server said: its JSON, else its text, else its bytes in base64; nil when it said nothing.
+    /// The server's answer: its JSON, else its text, else its bytes in base64; nil when it is empty.
     public let data: JSONValue?
     /// The player id that the answer carries, for ``IDPushAction/addDevice(token:)``.
     public let playerID: String?
@@ -15,7 +15,7 @@ public struct IDPushReply: Sendable, Hashable {
     /// - Parameters:
     ///   - status: The HTTP status.
     ///   - body: The body.
-    ///   - action: What was asked for.
+    ///   - action: The action that was asked for.
     ///   - acceptsAny2xx: Whether any 2xx is as good as 200.
     public init(status: Int, body: [UInt8], for action: IDPushAction, acceptsAny2xx: Bool = false) {
         let json = try? JSONValue(parsing: body)

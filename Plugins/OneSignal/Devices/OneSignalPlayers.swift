@@ -31,7 +31,7 @@ struct OneSignalPlayers: OneSignalDevices {
 
     private func add(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         var request = body(fields)
-        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at
+        // Only ``setStatus(_:of:)`` opts a user in: a known player keeps its state, a new one is subscribed at
         // OneSignal.
         let standing = known.standingAfterRegistration
         if standing == .unsubscribed { request["notification_types"] = -2 }
@@ -129,7 +129,7 @@ struct OneSignalPlayers: OneSignalDevices {
         }
     }
 
-    /// What OneSignal says of the player.
+    /// Returns the player's status at OneSignal.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         guard let record = try await players.load(device: device.id) else { return nil }
         let path = try OneSignalClient.path("players", record.platformID) + "?app_id=\(app)"
@@ -151,6 +151,6 @@ struct OneSignalPlayers: OneSignalDevices {
         }
     }
 
-    /// What OneSignal would not take.
+    /// Finds the tags that OneSignal would not take.
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 }

@@ -39,7 +39,7 @@ struct OneSignalUsers: OneSignalDevices {
         }
         if !properties.isEmpty { request["properties"] = .object(properties) }
         var subscription = self.subscription(fields)
-        // Nothing but ``setStatus(_:of:)`` opts anybody in: what exists keeps its state, what is new is subscribed at
+        // Only ``setStatus(_:of:)`` opts a user in: a known subscription keeps its state, a new one is subscribed at
         // OneSignal.
         let standing = known.standingAfterRegistration
         if standing == .unsubscribed { (subscription["enabled"], subscription["notification_types"]) = (false, -31) }
@@ -200,7 +200,7 @@ struct OneSignalUsers: OneSignalDevices {
         try await players.save(record)
     }
 
-    /// What OneSignal says; `enabled` wins over `notification_types`.
+    /// Returns the status at OneSignal; `enabled` wins over `notification_types`.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         let record = try await players.load(device: device.id)
         guard let record, let alias = alias(device, record), let answer = try await user(alias) else { return nil }
@@ -251,6 +251,6 @@ struct OneSignalUsers: OneSignalDevices {
         }
     }
 
-    /// What OneSignal would not take.
+    /// Finds the tags that OneSignal would not take.
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 }

@@ -1,7 +1,7 @@
 import PushCore
 
-/// What is wrong with a notification, found without OneSignal: before acceptance, and for its faults again before
-/// sending.
+/// The checks of a notification that need no request to OneSignal: made before acceptance and, for faults only, again
+/// before sending.
 enum OneSignalCheck {
     /// The most bytes of `data` as JSON.
     static let dataLimit = 2_048

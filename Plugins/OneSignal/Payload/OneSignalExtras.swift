@@ -1,10 +1,10 @@
 public import PushCore
 
-/// What OneSignal alone understands of a notification.
+/// The options of a notification that only OneSignal has.
 ///
-/// What is nil stays as the notification has it, or as the app's settings at OneSignal. Lay it over with
-/// ``PushCore/PushNotification/with(_:)``; it counts for what IDPush sends through OneSignal too.
-/// Source: OneSignal, "Create message", read 2026-08.
+/// A property that is nil leaves the notification's value, or the app's settings at OneSignal. Lay the options over a
+/// notification with ``PushCore/PushNotification/with(_:)``; they also apply to messages that IDPush sends through
+/// OneSignal. Source: OneSignal, "Create message", read 2026-08.
 public struct OneSignalExtras: PlatformPayload, Hashable {
     /// `onesignal`.
     public static var kind: BackendKind { OneSignalBackend.kind }
@@ -137,7 +137,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
         return members
     }
 
-    /// What OneSignal would refuse.
+    /// Finds what OneSignal would refuse.
     public static func faults(in notification: PushNotification) -> [Finding] {
         OneSignalCheck.faults(notification)
     }

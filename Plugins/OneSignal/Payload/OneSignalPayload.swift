@@ -37,7 +37,7 @@ struct OneSignalPayload {
         }
     }
 
-    /// What overrides must not touch.
+    /// Whether a member must not be set by overrides.
     static func isReserved(_ name: String) -> Bool {
         OneSignalAudience.isName(name) || ["app_id", "idempotency_key", "external_id"].contains(name)
     }

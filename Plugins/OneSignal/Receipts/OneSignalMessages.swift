@@ -5,7 +5,7 @@ public import PushCore
 ///
 /// Looking is limited to one request a second for each app, all ways of looking together; callers wait their turn.
 public struct OneSignalMessages: MessageCanceller, MessageTracker {
-    /// What OneSignal tells of a message.
+    /// OneSignal's report on a message.
     ///
     /// Counts are of all recipients together, never of one.
     public struct Report: Sendable, Hashable {
@@ -60,12 +60,12 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         }
     }
 
-    /// What became of a message that was made directly.
+    /// The result of making a message directly.
     @nonexhaustive
     public enum Creation: Sendable, Hashable {
         /// It exists under this id; these targets are not subscribed.
         case made(id: String, invalid: [String], isReplay: Bool)
-        /// Nobody matched, so that there is no message.
+        /// No recipient matched, so that there is no message.
         case nobody(String)
     }
 
@@ -78,8 +78,8 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     ///   - notification: The content.
     ///   - audience: Whom it goes to; at most the platform's limit of ids.
     ///   - key: A UUID that stays the same when the call is repeated.
-    /// - Returns: What was made.
-    /// - Throws: Why nothing was, or why it is unknown.
+    /// - Returns: The result: the message, or that no recipient matched.
+    /// - Throws: Why no message was made, or why that is unknown.
     public func create(
         _ notification: PushNotification,
         to audience: OneSignalAudience,

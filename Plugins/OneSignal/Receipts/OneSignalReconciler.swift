@@ -1,10 +1,10 @@
 import Foundation
 import PushCore
 
-/// Looks, some time after a send to named ids, whether OneSignal counts as many as were named.
+/// Checks, some time after a send to named ids, whether OneSignal counts as many as were named.
 ///
-/// Ids that an app does not know are ignored without a word in the answer; only the counts show them, and nothing shows
-/// who they are. One task looks after all messages; it ends when none is left, or with ``shutdown()``, which awaits it.
+/// An answer does not mention ids that the app does not know. Only the counts show that there are some, and nothing
+/// shows which. One task watches all messages; it ends when none is left, or with ``shutdown()``, which awaits it.
 actor OneSignalReconciler {
     private struct Entry {
         var id: String
@@ -14,9 +14,9 @@ actor OneSignalReconciler {
         var due: Date
     }
 
-    /// The most messages that are looked after; further ones are not.
+    /// The most messages that are watched; further ones are not.
     static let capacity = 1_000
-    /// When a message is looked at, from the send on; then it is given up.
+    /// The times after the send at which a message is checked; after the last it is given up.
     static let moments: [Duration] = [.seconds(5), .seconds(30), .seconds(120), .seconds(600), .seconds(3600)]
     /// With more messages due than this, the newest are asked for in one request.
     static let listThreshold = 20
@@ -34,7 +34,7 @@ actor OneSignalReconciler {
         announce = context.announce
     }
 
-    /// Looks after a message that was made for so many ids.
+    /// Watches a message that was made for `expected` ids.
     func watch(_ id: String, expected: Int) {
         guard !isEnded, entries.count < Self.capacity, !entries.contains(where: { $0.id == id }) else { return }
         let now = time.steady
@@ -44,7 +44,7 @@ actor OneSignalReconciler {
         if task == nil { task = Task { await self.run() } }  // Awaited by `shutdown`.
     }
 
-    /// Looks no more.
+    /// Stops watching.
     func shutdown() async {
         isEnded = true
         task?.cancel()

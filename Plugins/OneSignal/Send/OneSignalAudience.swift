@@ -7,9 +7,9 @@ public enum OneSignalAudience: Sendable, Hashable {
     case subscriptions([String])
     /// Users by an alias, such as `external_id`; labels are case-sensitive.
     case aliases(label: String, ids: [String])
-    /// Everybody in these segments, but those in the others.
+    /// All users in the first segments, except those in the others.
     case segments([String], excluding: [String] = [])
-    /// Everybody whom the filters let through.
+    /// All users whom the filters let through.
     case filters([OneSignalFilter])
     /// Device tokens as they are, of one service.
     case tokens([String], TokenService)
@@ -95,7 +95,7 @@ public enum OneSignalFilter: Sendable, Hashable {
     case appVersion(Relation, String)
     /// The country, two letters.
     case country(String)
-    /// Within so many metres of a place.
+    /// Within `radius` metres of a place.
     case location(radius: Double, latitude: Double, longitude: Double)
     /// Begins another branch.
     case or

@@ -42,7 +42,7 @@ struct OneSignalBatch: Sendable {
         }
     }
 
-    /// Cuts members into chunks of so many different targets.
+    /// Cuts members into chunks of at most `size` different targets; a repeated target joins the chunk of the first.
     static func cut(
         _ members: [OneSignalBatchRequest.Member],
         _ form: OneSignalBatchRequest.Form,

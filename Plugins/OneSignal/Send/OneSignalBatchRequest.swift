@@ -69,11 +69,11 @@ struct OneSignalBatchRequest: Sendable, Hashable {
     }
 }
 
-/// What one request's answer means for each target.
+/// The outcome of one request for each of its targets.
 struct OneSignalOutcomes: Sendable {
-    /// For everybody who is not named.
+    /// The outcome of each target that is not in `exceptions`.
     var outcome: DeliveryOutcome
-    /// For those who are.
+    /// The outcomes of single targets.
     var exceptions: [String: DeliveryOutcome] = [:]
     /// Whether the same request may be sent again with the same key.
     var isOpen = false
@@ -129,7 +129,8 @@ actor OneSignalLedger {
         return found
     }
 
-    /// Sends a request once, however many ask for it at the same time, and gives everybody the one verdict.
+    /// Sends a request once, however many callers ask for it at the same time, and returns the same outcomes to all of
+    /// them.
     func send(
         _ chunk: OneSignalBatchRequest,
         for told: [MessageID],
@@ -178,7 +179,7 @@ actor OneSignalLedger {
     private func keep(_ chunk: OneSignalBatchRequest) async {
         guard chunk.members.count > 1, let state, let slot = freeSlots.popLast() else { return }
         entries[chunk.key]?.slot = slot
-        // When the store fails, the request goes out all the same; only a crash in this moment could double it.
+        // When the store fails, the request still goes out; only a crash in this moment could double it.
         try? await state.saveState("\(prefix)/\(slot)", chunk.stored(since: time.now))
     }
 

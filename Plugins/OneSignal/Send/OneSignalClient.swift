@@ -3,7 +3,7 @@ import PushCore
 
 /// Calls to OneSignal's API: paths, headers, budgets, deadlines.
 ///
-/// What everything else here sends through.
+/// All other types of the plugin send through it.
 final class OneSignalClient: Sendable {
     /// Which of the platform's quotas a call counts against.
     enum Quota {

@@ -19,7 +19,7 @@ actor OneSignalMessageShare {
         self.time = time
     }
 
-    /// Reserves capacity for so many recipients; nil when there is enough, else how long until there may be.
+    /// Reserves capacity for `count` recipients; returns nil when there is enough, else how long until there may be.
     func reserve(_ count: Int) -> Duration? {
         guard limit > 0 else { return nil }
         let now = time.steady

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// What OneSignal's errors mean for the caller: the one table.
+/// The mapping table: what OneSignal's errors mean for the caller.
 ///
 /// Sends and calls about devices ask it, with an answer that is no success. It looks at status and text only, keeps
 /// nothing and repeats nothing.
@@ -108,7 +108,7 @@ enum OneSignalRejections {
 }
 
 extension OneSignalRejections {
-    /// What a delivery comes to for each row of the table.
+    /// The outcome of a delivery for each row of the table.
     static var outcomes: [DeliveryOutcome] {
         let statuses = [429, 503, 401, 403, 302, 409, 413, 422, 400, 404].map { HTTPAnswer(status: $0) }
         let bodies: [(Int, JSONValue)] =

@@ -1,9 +1,9 @@
 import Foundation
 import PushCore
 
-/// What OneSignal answered: its errors in one shape, whichever of the three it wrote them in.
+/// An answer of OneSignal: its errors in one shape, whichever of the three it wrote them in.
 ///
-/// Never fails: of a body that cannot be read only the status remains.
+/// Reading never fails: a body that cannot be read leaves only the status.
 struct OneSignalAnswer {
     /// One error.
     struct Fault: Equatable {

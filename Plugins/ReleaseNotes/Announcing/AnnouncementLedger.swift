@@ -8,7 +8,7 @@ import PushQueue
 struct AnnouncementLedger: Sendable {
     /// One notification of an announcement.
     struct Part: Sendable {
-        /// What the gateway was asked for.
+        /// The request to the gateway.
         var request: JSONObject
         var key: String
         /// The gateway's id; nil while it is not known whether it has one.

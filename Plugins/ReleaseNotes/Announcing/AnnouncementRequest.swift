@@ -1,7 +1,7 @@
 import PushCore
 import PushModules
 
-/// What is asked for when a version is to be announced.
+/// A request to announce a version.
 struct AnnouncementRequest: Sendable {
     var version = ReleaseVersion(major: 0)
     /// Whether a version that is not current yet may be announced.

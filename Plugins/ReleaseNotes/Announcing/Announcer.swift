@@ -18,7 +18,7 @@ actor Announcer {
 
     init(state: (any StateStore)?) { self.state = state }
 
-    /// What became of an announcement.
+    /// The result of an announcement.
     struct Result: Sendable {
         /// Devices that run an older version.
         var eligible = 0
@@ -37,7 +37,7 @@ actor Announcer {
         var refusal: String?
     }
 
-    /// What decides which notification a device gets.
+    /// The properties of a device that decide which notification it gets.
     private struct Kind: Hashable {
         var app: AppName
         var backend: String
@@ -129,7 +129,7 @@ actor Announcer {
         return result
     }
 
-    /// Counts a device; gives which notification it should get, nil for none.
+    /// Counts a device and returns the kind of notification that it should get; nil for none.
     private func kind(
         of device: Device,
         _ request: AnnouncementRequest,
@@ -173,7 +173,7 @@ actor Announcer {
             result.sent += count
             result.perBackend[backend, default: (0, 0)].sent += count
         } catch {
-            // What may have been taken stays in the ledger, to be handed over again.
+            // A part that may have been accepted stays in the ledger, to be handed over again.
             guard error.code == .invalidRequest else { throw error }
             try await ledger.withdraw(number)
             result.failed += count
@@ -182,7 +182,7 @@ actor Announcer {
         }
     }
 
-    /// Hands over once more what may or may not have been taken.
+    /// Hands over again each part that may or may not have been accepted.
     private func finish(_ ledger: inout AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) {
         for (number, part) in ledger.parts.enumerated() where part.notification == nil {
             do throws(PushError) {
@@ -194,7 +194,7 @@ actor Announcer {
         }
     }
 
-    /// The devices that have it, or will have it; those whose delivery failed are open again.
+    /// Returns the devices that have the announcement or will get it; those whose delivery failed may get it again.
     private func served(_ ledger: AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) -> Set<String> {
         var served: Set<String> = []
         for part in ledger.parts {

@@ -5,13 +5,13 @@ import Synchronization
 
 /// Holds the lists of all apps: reads the documents, reads them again when they change, adds what was posted.
 ///
-/// A document that turns bad keeps the last good list; the problem is told once. What is posted is kept in the
-/// gateway's store, and lies over the document.
+/// When a document turns bad, its last good list stays, and the problem is reported once. Posted versions are kept in
+/// the gateway's store and laid over the document.
 actor NotesLibrary {
     /// A list with what it was made of.
     struct Shelf: Sendable {
         var notes: ReleaseNotes
-        /// What is remarkable, and what is wrong with the newest document.
+        /// The remarks about the list, and the problems of the newest document.
         var problems: [ReleaseNotesProblem]
         /// When the list became what it is.
         var changedAt: Date

@@ -27,7 +27,7 @@ public struct PlistFileConfiguration: Sendable, Hashable {
     public var file: URL { folder.appendingPathComponent(fileName).appendingPathExtension("plist") }
 }
 
-/// What the client library calls ``ReleaseNotes``.
+/// The client library's name for ``ReleaseNotes``.
 public typealias NKVersionsData = ReleaseNotes
 
 extension ReleaseNotes {

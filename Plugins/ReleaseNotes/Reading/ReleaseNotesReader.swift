@@ -14,7 +14,7 @@ public enum ReleaseNotesReader {
         case strict
     }
 
-    /// What was read.
+    /// The list that was read, and what was skipped.
     public struct Reading: Sendable {
         /// The list.
         public var notes: ReleaseNotes
@@ -152,9 +152,9 @@ extension ReleaseNotes {
     /// The two JSON forms of a list; no document can be both.
     @nonexhaustive
     public enum Shape: String, Sendable, CaseIterable {
-        /// What the library's page describes.
+        /// The shape that the library's page describes.
         case documented
-        /// What the decoder in the library's release 1.0.1 takes.
+        /// The shape that the decoder in the library's release 1.0.1 takes.
         case compiled
     }
 

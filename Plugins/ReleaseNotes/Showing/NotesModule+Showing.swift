@@ -2,13 +2,13 @@ import Foundation
 import PushCore
 import PushModules
 
-/// What everybody may read: JSON, page, text.
+/// The lists that every client may read: as JSON, as a page, as text.
 extension NotesModule {
-    /// What a request for a list asks for.
+    /// The parameters of a request for a list.
     private struct Parameters {
         var language: String
         var current: ReleaseVersion
-        /// What is wrong with the version that the reader gave.
+        /// The problem of the version that the reader gave.
         var problem: ReleaseNotesProblem?
         var shape: ReleaseNotes.Shape
         var direction = NotesView.Direction.auto

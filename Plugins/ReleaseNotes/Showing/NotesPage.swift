@@ -5,7 +5,8 @@ import PushCore
 /// All text is escaped; colours and families were checked when the style was read, so that nothing from data gets into
 /// the style sheet as it came.
 public enum NotesPage {
-    /// What a server sends along, so that nothing but the page's own style runs.
+    /// The content security policy that a server sends along, so that no script runs and only the page's own style
+    /// applies.
     public static let policy =
         "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; base-uri 'none'; form-action 'none'"
 

@@ -48,7 +48,7 @@ public enum NotesText {
         }
     }
 
-    /// A line: what stands at the edge, so many spaces, a bullet perhaps, a text perhaps.
+    /// A line: a piece at the edge, a gap of spaces, and a bullet and a text where there are any.
     struct Line {
         var edge: Piece?
         var gap: Int
@@ -140,10 +140,11 @@ public enum NotesText {
 
 /// Texts by the columns that a terminal shows them in.
 ///
-/// ``NotesText`` cleans, measures and wraps with it. The result never holds a control character: what somebody wrote
-/// into release notes cannot move the cursor.
+/// ``NotesText`` cleans, measures and wraps with it. The result never holds a control character: text in release notes
+/// cannot move the cursor.
 enum TerminalText {
-    /// Without what moves the cursor or changes colours: a change's text is data, never an instruction.
+    /// Returns the text without characters that move the cursor or change colours: a change's text is data, never an
+    /// instruction.
     static func clean(_ text: String) -> String {
         var clean = ""
         for scalar in text.unicodeScalars {
@@ -178,8 +179,8 @@ enum TerminalText {
         }
     }
 
-    /// Breaks a text into lines of at most so many columns: between words, and within a word that is longer than a
-    /// line.
+    /// Breaks a text into lines of at most `columns` columns, 2 at least: between words, and within a word that is
+    /// longer than a line.
     static func wrap(_ text: String, _ columns: Int) -> [String] {
         let columns = max(2, columns)
         var lines: [String] = []

@@ -1,4 +1,4 @@
-/// What a reader of a list sees: the list, how it looks, and which version the reader has.
+/// The view of a reader: the list, how it looks, and which version the reader has.
 ///
 /// Pages and terminal texts are made of it, by pure functions.
 public struct NotesView: Sendable {

@@ -3,9 +3,10 @@ internal import PushCore
 
 /// A notification as the contract has it: the words of the gateway's own API, texts in the recipient's language.
 ///
-/// What all languages share, `data` above all, is encoded once; for each language there are its texts alone to encode.
+/// The parts that all languages share, `data` above all, are encoded once; for each language only its texts are
+/// encoded.
 struct ServicePayload {
-    /// How many bytes were encoded so far.
+    /// The number of bytes that were encoded until now.
     private(set) var encodedBytes = 0
     private let notification: PushNotification
     /// The members of `content` but for its texts, without braces.

@@ -25,7 +25,7 @@ struct ServiceBatch {
 
     /// The requests to make.
     private(set) var chunks: [Chunk] = []
-    /// What never leaves.
+    /// The reports of recipients that are refused without a request.
     private(set) var refused: [DeliveryReport] = []
 
     private let options: ServiceOptions

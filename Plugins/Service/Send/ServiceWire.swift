@@ -3,8 +3,8 @@ internal import PushCore
 
 /// Reads a service's answers, by the contract of ``ServiceBackend``.
 ///
-/// Made for one chunk of messages; gives exactly one report for each of them. What the answer leaves out or says
-/// unreadably is unknown, never accepted.
+/// Made for one chunk of messages; gives exactly one report for each of them. A message that the answer leaves out, or
+/// reports unreadably, is unknown, never accepted.
 struct ServiceAnswer {
     let chunk: ServiceBatch.Chunk
     private let started: Date
@@ -45,7 +45,7 @@ struct ServiceAnswer {
         }
         var outcomes: [String: JSONValue] = [:]
         for outcome in list {
-            // What is said first counts: a second word on the same message must not turn a failure into a success.
+            // The first outcome of a message counts: a second one must not turn a failure into a success.
             if let id = outcome["id"]?.stringValue, outcomes[id] == nil { outcomes[id] = outcome }
         }
         return chunk.slots.map { slot in
@@ -116,7 +116,7 @@ struct ServiceAnswer {
 }
 
 extension ServiceAnswer {
-    /// What a delivery comes to for each status that the contract knows, and for an answer that breaks it.
+    /// The outcome of a delivery for each status that the contract knows, and for an answer that breaks it.
     ///
     /// The service's own reasons are not among them.
     static var outcomes: [DeliveryOutcome] {

@@ -4,7 +4,7 @@ import PushCore
 import PushStoreSQLite
 import Synchronization
 
-/// `chapar backup`: a copy of the store, also while the gateway runs.
+/// `chapar backup`: copies the store, also while the gateway runs.
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
@@ -46,9 +46,9 @@ struct BackupCommand: AsyncParsableCommand {
     }
 }
 
-/// What backup and restoration share.
+/// The way in which `chapar backup` and `chapar restore` run a copy and report its failure.
 enum StoreCopying {
-    /// Runs a copy; what goes wrong with it ends the command.
+    /// Runs a copy until it ends or `interruption` comes, and turns its failure into one of the command.
     static func run<Value: Sendable>(
         until interruption: Interruption,
         _ body: @escaping @Sendable (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Value
@@ -66,7 +66,7 @@ enum StoreCopying {
 }
 
 extension StoreSummary {
-    /// What is in it, for people.
+    /// A summary of the store for people: its size, what is in it, and its schema.
     var sentence: String {
         let parts = [
             Self.count(devices, "device"), Self.count(waiting, "waiting delivery", "waiting deliveries"),
@@ -75,7 +75,7 @@ extension StoreSummary {
         return "\(max(1, bytes >> 10)) KiB, " + parts.joined(separator: ", ")
     }
 
-    /// What is in it, for programs.
+    /// Adds the members of the summary to `more`, for scripts.
     func json(_ more: JSONObject) -> JSONValue {
         var object = more
         object["bytes"] = .integer(bytes)
@@ -88,7 +88,7 @@ extension StoreSummary {
         return .object(object)
     }
 
-    /// A number with its noun.
+    /// Returns a number with its noun.
     static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
         "\(number) \(number == 1 ? one : many ?? one + "s")"
     }

@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-/// Work that blocks its thread, such as copying a large file, and ends early when somebody ends the program.
+/// Work that blocks its thread, such as copying a large file, and ends early when the program is interrupted.
 enum BlockingWork {
-    /// Runs `body` on a thread of its own; `isCancelled` says that the program is to end.
+    /// Runs `body` on a thread of its own; `isCancelled` becomes true when the program is interrupted.
     static func run<Value: Sendable>(
         until interruption: Interruption,
         _ body: @escaping @Sendable (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Value

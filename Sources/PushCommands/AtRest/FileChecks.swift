@@ -3,19 +3,19 @@ import PushCore
 import PushGateway
 import PushStoreSQLite
 
-/// Looks at who else can read or change what a gateway keeps in files: configuration, keys, database, backups.
+/// Checks of who else can read or change the files of a gateway: configuration, keys, database, backups.
 struct FileChecks {
     /// The configuration file.
     let path: String
     let loaded: LoadedConfiguration
-    /// The folder where backups are kept, when the operator names it.
+    /// The folder of backups, when the operator names it.
     let backups: String?
 
     func run() -> [Diagnosis] {
         [configuration()] + keys() + firstKey() + database() + backupFolder() + [encryption()]
     }
 
-    /// Secrets that stand in the file itself, without `${…}`.
+    /// Checks for secrets that stand in the file itself, without `${…}`.
     private func configuration() -> Diagnosis {
         let secrets = loaded.settings.filter { $0.value == nil && $0.origin.via == nil && !$0.origin.file.isEmpty }
         guard let mode = FileModes.mode(of: path) else { return Diagnosis("configuration", .ok, "\(path) is private") }
@@ -34,7 +34,7 @@ struct FileChecks {
         return Diagnosis("configuration", .ok, "\(path) gives nobody a secret")
     }
 
-    /// The files with keys and credentials that the configuration names.
+    /// Checks the files with keys and credentials that the configuration names.
     private func keys() -> [Diagnosis] {
         let folder = FolderPath.folder(of: path)
         var files: [String: String] = [:]
@@ -63,7 +63,7 @@ struct FileChecks {
         return path.hasPrefix("backends.") && name.hasSuffix("_file") && name != "ca_file"
     }
 
-    /// The key that counts while the configuration has none.
+    /// Checks the file of the first API key, which is in force while the configuration has none.
     private func firstKey() -> [Diagnosis] {
         guard FirstKey.isNeeded(loaded.configuration) else { return [] }
         if let refusal = FirstKey.refusal(loaded.configuration, path) {
@@ -78,7 +78,7 @@ struct FileChecks {
         }
     }
 
-    /// The database with its log, and what restorations left of it.
+    /// Checks the database with its log, and the files that restorations left beside it.
     private func database() -> [Diagnosis] {
         guard loaded.configuration.store.kind == .sqlite else { return [] }
         let path = loaded.configuration.store.path
@@ -123,7 +123,7 @@ struct FileChecks {
         return findings.isEmpty ? [Diagnosis("backups", .ok, "\(backups) is for its owner only")] : findings
     }
 
-    /// Whether credentials in the store are encrypted, and whether their key is there.
+    /// Checks whether credentials in the store are encrypted, and whether their key is there.
     private func encryption() -> Diagnosis {
         let store = loaded.configuration.store
         let keys: SealingKeys

@@ -4,7 +4,7 @@ import PushGateway
 import PushQueue
 import PushStoreSQLite
 
-/// `chapar migrate`: brings the store's tables up to date before a gateway does, or says what that would be.
+/// `chapar migrate`: brings the store's tables up to date before a gateway does, or shows the steps that it would run.
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate",

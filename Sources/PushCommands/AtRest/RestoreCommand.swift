@@ -4,7 +4,7 @@ import PushCore
 import PushGateway
 import PushStoreSQLite
 
-/// `chapar restore`: a backup in place of the store, while no gateway runs.
+/// `chapar restore`: puts a backup in place of the store, while no gateway runs.
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",

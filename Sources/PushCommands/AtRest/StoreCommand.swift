@@ -9,7 +9,7 @@ import PushStoreSQLite
     import PushStorePostgres
 #endif
 
-/// `chapar store`: what is done with whole stores.
+/// `chapar store`: commands on whole stores.
 struct StoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
@@ -18,7 +18,7 @@ struct StoreCommand: AsyncParsableCommand {
     )
 }
 
-/// `chapar store copy`: everything from one store to another, of either kind, checked at the end.
+/// `chapar store copy`: copies everything from one store to another, of either kind, and compares them at the end.
 struct StoreCopyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy",
@@ -117,14 +117,14 @@ struct StoreCopyCommand: AsyncParsableCommand {
     }
 }
 
-/// Which store a command means.
+/// The store that a command works on.
 enum StorePlace {
     case sqlite(SQLiteStoreOptions)
     #if Postgres
         case postgres(PostgresOptions)
     #endif
 
-    /// Reads a configuration file's name, a database file's name or a URL.
+    /// Reads a store from the name of a configuration file or a database file, or from a URL.
     init(_ text: String, schema: String) throws {
         if text.hasPrefix("postgres://") || text.hasPrefix("postgresql://") {
             var store = GatewayConfiguration.Store()
@@ -141,7 +141,7 @@ enum StorePlace {
         }
     }
 
-    /// The store of a configuration.
+    /// Makes the place of the store that a configuration names.
     init(_ store: GatewayConfiguration.Store) throws {
         switch store.kind {
         case .sqlite: self = .sqlite(SQLiteStoreOptions(store))
@@ -163,7 +163,7 @@ enum StorePlace {
         }
     }
 
-    /// What it is called.
+    /// The store's name in messages: the path, or the server and the schema.
     var name: String {
         switch self {
         case .sqlite(let options): options.path
@@ -173,7 +173,7 @@ enum StorePlace {
         }
     }
 
-    /// The steps that its tables lack; nothing is changed.
+    /// Returns the migration steps that its tables lack; changes nothing.
     func plan() async throws -> [MigrationStep] {
         switch self {
         case .sqlite(let options): return try PushStoreSQLite.StoreMigration.plan(options.path)
@@ -183,7 +183,7 @@ enum StorePlace {
         }
     }
 
-    /// Brings its tables up to date, and tells `report` how it goes on.
+    /// Brings its tables up to date, and reports the progress to `report`.
     func migrate(report: @Sendable (String) -> Void) async throws {
         switch self {
         case .sqlite(let options): try PushStoreSQLite.StoreMigration.apply(options, report: report)

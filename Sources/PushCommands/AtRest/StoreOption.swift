@@ -2,7 +2,7 @@ import ArgumentParser
 import PushCore
 import PushGateway
 
-/// The flags that say which store's database a command works on.
+/// The flags that name the store whose database a command works on.
 struct StoreOption: ParsableArguments {
     @OptionGroup var file: ConfigOption
 
@@ -12,7 +12,7 @@ struct StoreOption: ParsableArguments {
     )
     var store: String?
 
-    /// The database, and how many bytes are to stay free on its disk.
+    /// Returns the path of the database, and the number of bytes that stay free on its disk.
     func find() throws -> (path: String, minimumFreeBytes: Int64) {
         if let store { return (FileLink.target(of: store), 0) }
         let settings = try file.load().configuration.store

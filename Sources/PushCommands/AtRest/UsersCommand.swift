@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar users`: what is kept of people.
+/// `chapar users`: commands on the data of users.
 struct UsersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "users",
@@ -30,7 +30,7 @@ struct UsersEraseCommand: AsyncParsableCommand {
 
     func run() async throws {
         let client = try gateway.requiredClient()
-        // The call itself is given so long that nobody would wait for a gateway that is not there.
+        // The call itself may take an hour: too long to find out that no gateway is there.
         try await client.checkReachable()
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {

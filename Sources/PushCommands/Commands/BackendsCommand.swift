@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar backends`: the kinds this program knows, or what the backends of a configuration can do, and what becomes of
+/// `chapar backends`: shows the kinds this program knows, or the abilities of configured backends, and settles
 /// deliveries that wait for a backend that is gone.
 struct BackendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -56,7 +56,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         if !form.isJSON { table.print() }
     }
 
-    /// The backends of a running gateway, with what they can do and how much waits for them.
+    /// Shows the backends of a running gateway, with their abilities and the number of deliveries that wait for them.
     private func show(_ client: GatewayClient) async throws {
         try await client.checkReachable()
         let answer: GatewayClient.Answer
@@ -89,7 +89,7 @@ struct BackendsListCommand: AsyncParsableCommand {
         if !form.isJSON { table.print() }
     }
 
-    /// What keeps a backend from sending, the gravest first; else how it is itself.
+    /// Returns the gravest reason why a backend does not send; else its own health.
     static func health(of backend: JSONValue) -> String {
         let lane = backend["lane"]
         func reason(_ name: String) -> String { lane?[name]?.stringValue.map { ": \($0)" } ?? "" }
@@ -136,6 +136,6 @@ struct BackendsListCommand: AsyncParsableCommand {
 }
 
 extension BackendAudience {
-    /// The services and forms, in words of the API.
+    /// The services and recipient forms, in the words of the API.
     var names: [String] { services.map(\.rawValue).sorted() + forms.map(\.rawValue).sorted() }
 }

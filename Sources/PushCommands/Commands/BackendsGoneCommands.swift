@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar backends move`: what waits for a backend that is not configured any more goes to another one.
+/// `chapar backends move`: moves deliveries that wait for a backend that is no longer configured to another one.
 struct BackendsMoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "move",
@@ -28,7 +28,7 @@ struct BackendsMoveCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar backends drop`: what waits for a backend that is not configured any more ends as failed.
+/// `chapar backends drop`: fails deliveries that wait for a backend that is no longer configured.
 struct BackendsDropCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop",
@@ -51,13 +51,13 @@ struct BackendsDropCommand: AsyncParsableCommand {
 }
 
 extension GatewayAddress {
-    /// Decides about what waits for a backend that is gone; gives the gateway's answer.
+    /// Moves or drops the deliveries that wait for a backend that is gone; returns the gateway's answer.
     fileprivate func resolveGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
         let client = try requiredClient()
         let name = FormEncoding.encode(backend)
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {
-            // Once: what was moved or dropped is unknown to a repeated call.
+            // Never repeated: a second call could not report what the first one moved or dropped.
             answer = try await client.post(
                 "/v1/backends/\(name)/\(action)",
                 JSONValue.object(body).bytes,

@@ -4,7 +4,7 @@ import PushCore
 import PushGateway
 import PushSandbox
 
-/// `chapar bench`: how fast a gateway takes and delivers, through its HTTP API.
+/// `chapar bench`: measures how fast a gateway accepts and delivers, through its HTTP API.
 struct BenchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench",
@@ -75,14 +75,15 @@ struct BenchCommand: AsyncParsableCommand {
         try show(result, where: "in process, APNs simulator")
     }
 
-    /// What a run came to.
+    /// The counts and times of a run.
     private struct Result: Sendable {
         var accepted = 0
         var refused = 0
         var latencies: [Duration] = []
-        /// Notifications to look at afterwards, at most ``BenchCommand/sample``, spread over the run.
+        /// The notifications whose outcome is looked up afterwards, at most ``BenchCommand/sample``, spread over the
+        /// run.
         var sampled: [String] = []
-        /// How many of these the platform took, and how many ended in another way.
+        /// The number of these that the platform accepted, and of those that ended in another way.
         var (taken, failed) = (0, 0)
         var accepting = Duration.zero
         var delivering = Duration.zero
@@ -101,7 +102,7 @@ struct BenchCommand: AsyncParsableCommand {
     /// The number of notifications whose outcome is looked up.
     private static let sample = 1000
 
-    /// Counts how the sampled notifications ended: one that no longer waits may have failed or expired.
+    /// Counts how the sampled notifications ended: one that is no longer waiting may have failed or expired.
     private func look(at result: inout Result, _ client: GatewayClient) async throws {
         for id in result.sampled {
             let answer: GatewayClient.Answer
@@ -120,7 +121,7 @@ struct BenchCommand: AsyncParsableCommand {
         }
     }
 
-    /// Posts everything, with so many requests under way at a time.
+    /// Posts all messages, with at most `concurrency` requests under way at a time.
     private func accept(_ client: GatewayClient) async throws -> Result {
         let batches = (messages + batch - 1) / batch
         let stride = max(1, batches / Self.sample)
@@ -148,8 +149,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
     }
 
-    /// Posts a request; gives how many of its messages were accepted and refused, how long that took, and the id of the
-    /// first that has one.
+    /// Posts a request; returns the numbers of its messages that were accepted and refused, the time it took, and the
+    /// id of the first message that has one.
     private func post(_ number: Int, _ client: GatewayClient) async throws -> (Int, Int, Duration, String?) {
         let begin = number * batch
         let count = min(batch, messages - begin)
@@ -177,7 +178,7 @@ struct BenchCommand: AsyncParsableCommand {
         ]
     }
 
-    /// How many messages are not done yet.
+    /// Returns the number of messages that have not ended yet.
     private func waiting(_ client: GatewayClient) async throws -> Int64 {
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {
@@ -195,8 +196,8 @@ struct BenchCommand: AsyncParsableCommand {
             }
     }
 
-    /// Prints the figures; ends with a failure where messages were refused, none could be looked at, or not all that
-    /// were looked at were taken.
+    /// Prints the figures; throws a failure where messages were refused, none could be looked up, or not all that were
+    /// looked up were accepted by the platform.
     private func show(_ result: Result, where position: String) throws {
         let sorted = result.latencies.sorted()
         func percentile(_ share: Double) -> Double {

@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar check`: reads a configuration and says every mistake; sends nothing and opens nothing.
+/// `chapar check`: reads a configuration and reports every mistake; sends nothing and opens nothing.
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
@@ -39,20 +39,20 @@ struct CheckCommand: AsyncParsableCommand {
         return "\(file.path) is good: \(all); \(routes) route\(routes == 1 ? "" : "s")."
     }
 
-    /// A part of the configuration that does not work by its dates: the gateway starts without it.
+    /// A part of the configuration that does not work because of its dates: the gateway starts without it.
     struct Warning: Equatable {
         var path: String
         var problem: String
     }
 
-    /// The credentials that have ended, or not begun, and the API keys that have ended.
+    /// Returns warnings of credentials that have expired, or are not valid yet, and of API keys that have expired.
     static func warnings(_ loaded: LoadedConfiguration, at now: Date) -> [Warning] {
         var warnings = loaded.backends.compactMap { configured -> Warning? in
             guard let problem = configured.backend.credentialProblem(at: now) else { return nil }
             let words = problem.detail ?? problem.reason
             return Warning(path: "backends.\(configured.name)", problem: "\(words) Until then the backend is parked.")
         }
-        // Whether it runs in a container, and may write its folder, only the gateway's own machine knows.
+        // Only on the gateway's own machine is it known whether it runs in a container and may write to its folder.
         if loaded.configuration.store.kind == .postgres, FirstKey.isNeeded(loaded.configuration) {
             warnings.append(
                 Warning(path: "auth", problem: "is missing: with PostgreSQL serve does not start without it.")

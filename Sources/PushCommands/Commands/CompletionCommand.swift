@@ -1,7 +1,7 @@
 import ArgumentParser
 import PushCore
 
-/// `chapar completion`: the script that completes the command line.
+/// `chapar completion`: prints the script that completes the command line.
 struct CompletionCommand: ParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -28,7 +28,7 @@ struct CompletionCommand: ParsableCommand {
             ? Shell.print(["shell": .string(shell.rawValue), "script": .string(script)]) : Shell.print(script)
     }
 
-    /// A shell on the command line.
+    /// A shell, as an argument.
     enum ShellName: String, ExpressibleByArgument, CaseIterable {
         case bash, zsh, fish
     }

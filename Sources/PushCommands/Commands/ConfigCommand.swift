@@ -2,7 +2,7 @@ import ArgumentParser
 import PushCore
 import PushGateway
 
-/// `chapar config`: what is in force.
+/// `chapar config`: shows the configuration in force.
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
@@ -11,7 +11,7 @@ struct ConfigCommand: AsyncParsableCommand {
         defaultSubcommand: Print.self
     )
 
-    /// `chapar config print`: every value with the place it came from; secrets without their value.
+    /// `chapar config print`: prints every value with the place it came from; secrets without their value.
     struct Print: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "print",

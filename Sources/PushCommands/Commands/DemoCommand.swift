@@ -5,7 +5,8 @@ import PushGateway
 import PushModules
 import PushSandbox
 
-/// `chapar demo`: simulators and a gateway in one process, a varied set of messages, and what became of each.
+/// `chapar demo`: runs simulators and a gateway in one process, sends a varied set of messages, and shows how each
+/// ended.
 struct DemoCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
@@ -58,14 +59,14 @@ struct DemoCommand: AsyncParsableCommand {
         if once, !wasAsExpected { throw ExitStatus.failure }
     }
 
-    /// Only what goes wrong is logged, since the outcomes are what there is to see.
+    /// The log settings of the demonstration: only errors, since its output is the outcomes.
     private static var quiet: GatewayConfiguration.Log {
         var log = GatewayConfiguration.Log()
         log.level = "error"
         return log
     }
 
-    /// Tells the stories, then stays until interrupted, unless it is to end; an interruption ends it at any time.
+    /// Runs the scenarios, then stays until interrupted, unless it is to end; an interruption ends it at any time.
     private func show(
         _ port: Int,
         _ sandbox: Sandbox,
@@ -157,7 +158,8 @@ struct DemoCommand: AsyncParsableCommand {
         )
     }
 
-    /// Which stories were not told, since this program lacks a platform that takes part in them; nil when all were.
+    /// Returns a sentence on the scenarios that were skipped, since this program lacks a platform that takes part in
+    /// them; nil when none was.
     private static func words(about scenarios: [DemoScenario]) -> String? {
         if scenarios.isEmpty { return nil }
         let names = scenarios.map { scenario in

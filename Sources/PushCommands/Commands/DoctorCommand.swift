@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar doctor`: looks for whatever keeps a gateway from working, and says the fix.
+/// `chapar doctor`: finds problems that keep a gateway from working, with the fix for each.
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
@@ -34,7 +34,7 @@ struct DoctorCommand: AsyncParsableCommand {
         if failures > 0 { throw ExitStatus.failure }
     }
 
-    /// The last line: whether all is in order, or the number of failures and warnings.
+    /// Returns the last line: whether all is in order, or the number of failures and warnings.
     static func summary(_ failures: Int, warnings: Int, of count: Int) -> String {
         let warned = warnings == 1 ? "1 warning" : "\(warnings) warnings"
         if failures > 0 { return "\(failures) of \(count) checks failed" + (warnings > 0 ? ", \(warned)." : ".") }
@@ -94,7 +94,7 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 }
 
-/// Asks every backend what keeps it from working, all at the same time, each with a deadline.
+/// Asks all backends at the same time for problems that keep them from working, each with a deadline.
 enum BackendChecks {
     static func run(
         _ backends: [BackendRegistry.ConfiguredBackend],

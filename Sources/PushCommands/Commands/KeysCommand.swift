@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar keys`: who may call a gateway.
+/// `chapar keys`: commands on the API keys of a gateway.
 ///
 /// Keys live in the configuration file, as hashes.
 struct KeysCommand: AsyncParsableCommand {
@@ -13,7 +13,7 @@ struct KeysCommand: AsyncParsableCommand {
         subcommands: [Create.self, List.self, Rotate.self, Retire.self, Revoke.self]
     )
 
-    /// `chapar keys create`: makes a key.
+    /// `chapar keys create`: makes an API key.
     ///
     /// It is shown once; only its hash goes into the file.
     struct Create: AsyncParsableCommand {
@@ -61,7 +61,7 @@ struct KeysCommand: AsyncParsableCommand {
         }
     }
 
-    /// `chapar keys list`: the keys of a configuration.
+    /// `chapar keys list`: lists the keys of a configuration.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
@@ -111,7 +111,8 @@ struct KeysCommand: AsyncParsableCommand {
         }
     }
 
-    /// `chapar keys rotate`: gives a key a new value beside the one in use, so that callers change over without a gap.
+    /// `chapar keys rotate`: gives a key a second value beside the one in use, so that callers change over without a
+    /// gap.
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "rotate",
@@ -182,9 +183,9 @@ struct KeysCommand: AsyncParsableCommand {
         }
     }
 
-    /// `chapar keys revoke`: says which entry to remove.
+    /// `chapar keys revoke`: names the entry to remove.
     ///
-    /// The file stays the operator's: nothing edits it behind their back.
+    /// The file belongs to the operator: no command edits it on its own.
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke",
@@ -225,12 +226,12 @@ struct KeysCommand: AsyncParsableCommand {
         }
     }
 
-    /// A scope on the command line.
+    /// A scope, as an argument.
     enum Scope: String, ExpressibleByArgument, CaseIterable {
         case send, broadcast, devices, read, metrics, admin
     }
 
-    /// The key of a name in a configuration.
+    /// Returns the key of this name in a configuration.
     private static func key(_ name: String, in file: ConfigOption) throws -> GatewayConfiguration.APIKey {
         let loaded = try file.load()
         guard let key = loaded.configuration.apiKeys.first(where: { $0.name == name }) else {
@@ -239,8 +240,8 @@ struct KeysCommand: AsyncParsableCommand {
         return key
     }
 
-    /// Refuses a changed file that would not give a key these hashes: one is a list already, or an anchor that others
-    /// stand for.
+    /// Throws when a changed file would not give the key these hashes: one stands in a list over several lines, or
+    /// behind an anchor.
     private static func check(_ text: ConfigurationFile, key name: String, has hashes: [String]) throws {
         let loaded = try? BackendLoader.offline().check(text.text, as: text.path)
         let key = loaded?.configuration.apiKeys.first { $0.name == name }

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar manual`: the manual pages, made from what every command says of itself.
+/// `chapar manual`: writes the manual pages, made from the help of every command.
 struct ManualCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "manual",
@@ -32,7 +32,7 @@ struct ManualCommand: ParsableCommand {
     }
 }
 
-/// Manual pages of a program, from the description that ArgumentParser makes of it.
+/// The manual pages of a program, from the description that ArgumentParser makes of it.
 struct ManualPages {
     /// The pages, the program's own first.
     let all: [(file: String, text: String)]
@@ -61,10 +61,10 @@ struct ManualPages {
     }
 }
 
-/// One page, as it is written.
+/// The text of one page.
 ///
-/// Made of the description that the argument parser gives of a command, in the macros of mdoc. It knows no command by
-/// name, so that a new one has its page without a change here.
+/// It is made, in the macros of mdoc, from the description that the argument parser gives of a command. No command is
+/// named here, so a new one has its page without a change here.
 private struct Page {
     let name: String
     private(set) var text: String
@@ -79,7 +79,7 @@ private struct Page {
         add("Sh", "DESCRIPTION")
         paragraphs(ManualPages.text(command, "abstract") + "\n\n" + ManualPages.text(command, "discussion"))
         options(command)
-        // A page of the program names its commands; a page of a command has those below it.
+        // The program's page lists its commands; a command's page lists its subcommands.
         if command["superCommands"] == nil {
             add("Sh", "COMMANDS")
             text += ".Bl -tag -width Ds\n"
@@ -134,7 +134,7 @@ private struct Page {
         text += ".El\n"
     }
 
-    /// Text as it stands: indented lines are examples.
+    /// Adds text as it is: indented lines are examples.
     private mutating func paragraphs(_ discussion: String) {
         for part in discussion.components(separatedBy: "\n\n") where !part.isEmpty {
             let lines = part.components(separatedBy: "\n")
@@ -155,7 +155,7 @@ private struct Page {
         argument["preferredName"]?["name"]?.stringValue ?? ""
     }
 
-    /// A flag's names, with the value that it takes.
+    /// Returns a flag's names, with the value that it takes.
     private static func flag(_ argument: JSONValue) -> String {
         let names = (argument["names"]?.arrayValue ?? []).map { name in
             let isShort = ManualPages.text(name, "kind") == "short"
@@ -168,7 +168,7 @@ private struct Page {
         return names.joined(separator: " , ") + value
     }
 
-    /// Text that no macro is read in.
+    /// Returns the text with all macros escaped.
     private static func plain(_ text: String) -> String {
         let line = text.replacing("\\", with: "\\e").replacing("\n", with: " ")
         let ascii = line.unicodeScalars.map { scalar in
@@ -180,7 +180,7 @@ private struct Page {
 }
 
 extension String {
-    /// The text with zeros before it, where it is shorter.
+    /// Returns the text, padded on the left with zeros to `length`.
     fileprivate func leftPadded(to length: Int) -> String {
         String(repeating: "0", count: max(0, length - count)) + self
     }

@@ -5,7 +5,7 @@ import PushCore
 import PushGateway
 import PushStoreSQLite
 
-/// `chapar openapi`: the description of the HTTP API, as a gateway of this version serves it.
+/// `chapar openapi`: prints the description of the HTTP API, as a gateway of this version serves it.
 struct OpenAPICommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "openapi",

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar retry`: messages and device operations of a backend that wait for another attempt are tried at once.
+/// `chapar retry`: retries at once the messages and device operations of a backend that wait for another attempt.
 struct RetryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retry",
@@ -41,7 +41,7 @@ struct RetryCommand: AsyncParsableCommand {
         for line in Self.lines(answer.json) { Shell.print(line) }
     }
 
-    /// The answer in words.
+    /// Returns the answer in words.
     static func lines(_ answer: JSONValue) -> [String] {
         let (deliveries, operations) = (
             answer["deliveries"]?.integerValue ?? 0, answer["operations"]?.integerValue ?? 0

@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushSandbox
 
-/// `chapar sandbox`: the simulators alone, with the files a gateway needs to send to them.
+/// `chapar sandbox`: runs the simulators alone, with the files a gateway needs to send to them.
 struct SandboxCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         CommandConfiguration(
@@ -54,7 +54,7 @@ struct SandboxCommand: AsyncParsableCommand {
         }
     }
 
-    /// What the configuration of a sandbox says of keys; `demo` prints it as well.
+    /// The warning that a sandbox's configuration needs no API key; `demo` prints it as well.
     static let keylessWarning =
         "warning: the gateway's configuration says auth.keyless: every program on this machine may use it without a key, for trying only"
 

@@ -5,7 +5,7 @@ import PushCore
 import PushGateway
 import PushHTTP
 
-/// `chapar send`: one message or a file of them, with no server or through one.
+/// `chapar send`: sends one message or a file of them, directly or through a gateway.
 struct SendCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -47,7 +47,7 @@ struct SendCommand: AsyncParsableCommand {
     @OptionGroup(title: "Through a gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    /// A form of input, on the command line.
+    /// A form of input, as an argument.
     enum Format: String, ExpressibleByArgument, CaseIterable {
         case csv, ndjson
     }
@@ -117,7 +117,7 @@ struct SendCommand: AsyncParsableCommand {
         let show: @Sendable ([SendResult]) -> Void = { [form] results in
             tally.add(results)
             for result in results {
-                // Of thousands, people want to see those that failed.
+                // Among thousands of results, those that failed matter.
                 if isQuiet, result.verdict == .sent || result.verdict == .accepted { continue }
                 form.isJSON ? Shell.print(result.json) : Shell.print(result.text)
                 if let request = result.request, !form.isJSON { Shell.print("         " + request.text) }

@@ -9,9 +9,9 @@ import ServiceLifecycle
 import Synchronization
 import UnixSignals
 
-/// `chapar serve`: the gateway.
+/// `chapar serve`: runs the gateway.
 ///
-/// SIGHUP reloads the file, SIGTERM and SIGINT drain and end.
+/// SIGHUP reloads the file; SIGTERM and SIGINT drain and end.
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
@@ -37,7 +37,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         Allocator.configure()
-        // Trapped before anything starts, so that no signal falls into the default, which would be the end.
+        // Trapped before anything starts, so that no signal meets the default action, which ends the program.
         let hangUps = await UnixSignalsSequence(trapping: .sighup)
         let ends = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         let log = LogOutput.Settings()
@@ -80,7 +80,7 @@ struct ServeCommand: AsyncParsableCommand {
             ],
             logger: Logger(label: "services") { _ in SwiftLogNoOpLogHandler() }
         )
-        // Sends are given up after `drain`; what becomes of them is still to be written.
+        // Sends are abandoned after `drain`; their outcomes are still written after that.
         options.maximumGracefulShutdownDuration = drain + .seconds(4)
         do {
             try await ending.run(ServiceGroup(configuration: options))
@@ -95,28 +95,28 @@ struct ServeCommand: AsyncParsableCommand {
 }
 
 extension ServeCommand {
-    /// Why the gateway ended; the commonest reason in words that say what to do.
+    /// Returns the reason why the gateway ended; for a taken port with the fix.
     private static func sentence(_ error: any Error, _ server: GatewayConfiguration.Server) -> String {
         CommandFailure.portTaken(error, at: "\(server.host):\(server.port)", fix: "change server.port.")
             ?? "the gateway ended: \(error)"
     }
 }
 
-/// Ends the program in order at SIGTERM or SIGINT, from its first moment on.
+/// Ends the program in order at SIGTERM or SIGINT, from the first moment on.
 ///
-/// A start asks whether it may go on once the store is open. One that does not come so far in time, since tables are
-/// brought up to date or a database does not answer, ends as it is: no run has begun.
+/// A start asks, once the store is open, whether it may go on. If it does not get there in time, because tables are
+/// brought up to date or a database does not answer, the process exits at once: no run has begun.
 private final class Ending: Sendable {
     private struct State {
         var hasCome = false
-        /// Whether there is something that must end in order.
+        /// Whether something is open that must end in order.
         var isOpen = false
         var group: ServiceGroup?
     }
 
-    /// The longest time that a start may take before it has a store.
+    /// The longest wait, after the signal, for a start that has no store yet.
     private static let patience = Duration.seconds(3)
-    /// The longest time from the opened store until the services run.
+    /// The longest wait, after ``patience``, for a start with a store until its services run.
     private static let longPatience = Duration.seconds(30)
 
     private let state = Mutex(State())
@@ -124,7 +124,7 @@ private final class Ending: Sendable {
 
     init(_ logger: Logger) { self.logger = logger }
 
-    /// Ends at each of these signals, until the task is cancelled.
+    /// Ends the program at each of these signals, until the task is cancelled.
     func watch(_ signals: UnixSignalsSequence) async { for await _ in signals { await come() } }
 
     private func come() async {
@@ -142,7 +142,7 @@ private final class Ending: Sendable {
         if state.withLock({ $0.group == nil }) { _exit(ExitStatus.failure.rawValue) }
     }
 
-    /// Whether the start goes on; from now on something is open.
+    /// Returns whether the start may go on; from now on something is open.
     func mayGoOn() -> Bool {
         state.withLock { state in
             state.isOpen = true
@@ -171,13 +171,13 @@ private struct Reloading: Service {
     }
 }
 
-/// Says where the gateway listens and what it will do, once it does.
+/// Reports where the gateway listens and what it sends, once it listens.
 private final class ListeningAddress: Sendable {
     private let server = Mutex((GatewayConfiguration.Server(), "http"))
     private let state = Mutex<GatewayState?>(nil)
     private let isPrinted: Bool
 
-    /// Makes one; `isPrinted` is whether stdout gets the address besides the log.
+    /// Makes one; `isPrinted` is whether the address also goes to stdout, besides the log.
     init(isPrinted: Bool) { self.isPrinted = isPrinted }
 
     func prepare(_ configuration: GatewayConfiguration, _ gateway: GatewayState) {
@@ -209,9 +209,9 @@ private final class ListeningAddress: Sendable {
         }
     }
 
-    /// Shows an operator at a terminal the dashboard's link, which a code opens in the place of the first key.
+    /// Shows an operator at a terminal the dashboard's link with a one-time code in place of the first key.
     ///
-    /// A log gets none: other users may read it.
+    /// The log gets no link: other users may read it.
     private func showDashboard(_ url: String) {
         guard Shell.isErrorTerminal, let state = state.withLock({ $0 }),
             state.snapshot.configuration.apiKeys.contains(where: \.isFirst)

@@ -13,7 +13,7 @@ enum DeviceCSV {
     /// The headings.
     static let columns = texts + ["tags"] + services
 
-    /// Refuses headings that mean nothing.
+    /// Throws for headings that have no meaning.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
         for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
@@ -30,7 +30,7 @@ enum DeviceCSV {
         guard headings.contains("id") else { throw CommandFailure("\(file):1: there is no column id", .usage) }
     }
 
-    /// The device of a row; an empty field says nothing.
+    /// Returns the device of a row; an empty field sets nothing.
     static func device(_ headings: [String], _ fields: [String]) throws(CommandFailure) -> JSONObject {
         var device = JSONObject()
         var tokens = JSONObject()
@@ -47,7 +47,7 @@ enum DeviceCSV {
         return device
     }
 
-    /// The row of a device; its dead tokens are left out and counted.
+    /// Returns the row of a device; its dead tokens are left out and counted.
     static func row(_ device: JSONValue, _ dead: inout Int) throws -> String {
         var fields = texts.map { device[$0]?.stringValue ?? "" }
         let tags = (device["tags"]?.arrayValue ?? []).compactMap(\.stringValue)
@@ -71,15 +71,15 @@ enum DeviceCSV {
         return fields.map(inert).map(CSV.quoted).joined(separator: ",")
     }
 
-    /// The first characters by which a spreadsheet takes a field for a formula, and the mark that makes it a text.
+    /// The first characters that make a spreadsheet treat a field as a formula, and the mark that makes it text.
     private static let active: Set<UInt8> = Set("=+-@\t\r'".utf8)
 
-    /// The field with the mark of a text before it, where a spreadsheet would calculate it.
+    /// Returns the field, with the mark of a text before it where a spreadsheet would calculate it.
     private static func inert(_ field: String) -> String {
         field.utf8.first.map(active.contains) ?? false ? "'" + field : field
     }
 
-    /// The field without the mark that ``inert(_:)`` put before it.
+    /// Returns the field without the mark that ``inert(_:)`` put before it.
     private static func plain(_ field: String) -> String {
         let bytes = field.utf8
         guard bytes.first == UInt8(ascii: "'"), let second = bytes.dropFirst().first, active.contains(second) else {
@@ -90,7 +90,7 @@ enum DeviceCSV {
 }
 
 extension InputFile.Rows {
-    /// Devices.
+    /// The meaning of rows that hold devices.
     static var devices: InputFile.Rows {
         InputFile.Rows(check: DeviceCSV.check, object: DeviceCSV.device, option: "--format csv")
     }

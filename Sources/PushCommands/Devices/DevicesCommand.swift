@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar devices`: the device registry of a running gateway.
+/// `chapar devices`: commands on the device registry of a running gateway.
 struct DevicesCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -30,16 +30,16 @@ struct DevicesCommand: AsyncParsableCommand {
     }
 }
 
-/// Calls about devices, whose failures end the command.
+/// Calls to a gateway about devices; a failed call ends the command.
 ///
-/// The commands below `devices` use it in the place of a bare ``GatewayClient``: it looks first whether the gateway
-/// answers at all, and turns a problem into an exit code with a sentence.
+/// The commands below `devices` use it instead of a bare ``GatewayClient``: it first checks that the gateway answers at
+/// all, and turns a problem into an exit code with a sentence.
 struct DevicesClient {
     let client: GatewayClient
 
-    /// Talks to the gateway that the flags name.
+    /// Makes a client of the gateway that the flags name.
     ///
-    /// Fails at once when nothing answers there.
+    /// Throws at once when nothing answers there.
     init(_ address: GatewayAddress) async throws {
         let client = try address.requiredClient()
         try await client.checkReachable()
@@ -58,13 +58,12 @@ struct DevicesClient {
         await devices.client.close()
     }
 
-    /// The path of a device; an id that cannot be one is asked for all the same, so that the gateway says what is
-    /// wrong.
+    /// Returns the path of a device; an invalid id is sent as well, so that the gateway reports what is wrong with it.
     static func path(_ id: String) -> String {
         "/v1/devices/" + FormEncoding.encode(id)
     }
 
-    /// What a call answered, when that is a success.
+    /// Sends a call and returns its answer; throws a ``CommandFailure`` for any status other than 2xx.
     func call(
         _ send: (GatewayClient) async throws(HTTPFailure) -> GatewayClient.Answer
     ) async throws -> GatewayClient.Answer {
@@ -78,7 +77,7 @@ struct DevicesClient {
         return answer
     }
 
-    /// How a command ends after an answer that is no success.
+    /// Returns the failure that ends a command after an answer that is no success; nil for a success.
     static func failure(_ answer: GatewayClient.Answer) -> CommandFailure? {
         switch answer.status {
         case 200..<300: nil
@@ -88,7 +87,7 @@ struct DevicesClient {
         }
     }
 
-    /// A page of devices.
+    /// Returns a page of devices.
     func page(_ filter: DeviceFilter, limit: Int, after cursor: String?) async throws -> (
         items: [JSONValue], next: String?
     ) {
@@ -98,7 +97,7 @@ struct DevicesClient {
     }
 }
 
-/// The flags that say which devices are meant.
+/// The flags that select devices.
 struct DeviceFilter: ParsableArguments {
     @Option(help: "Devices of this user.")
     var user: String?
@@ -112,7 +111,7 @@ struct DeviceFilter: ParsableArguments {
     @Option(help: "Devices with a token of this service, such as ios-apns.")
     var service: String?
 
-    /// The parameters of a list, each with an `&` before it.
+    /// The query parameters of a list, each with an `&` before it.
     var query: String {
         [("user", user), ("tag", tag), ("platform", platform), ("service", service)]
             .compactMap { name, value in value.map { "&\(name)=\(FormEncoding.encode($0))" } }

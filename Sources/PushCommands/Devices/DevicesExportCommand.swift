@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar devices export`: devices as a file that `devices import` reads, a page at a time.
+/// `chapar devices export`: writes devices to a file that `devices import` reads, a page at a time.
 struct DevicesExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
@@ -34,7 +34,7 @@ struct DevicesExportCommand: AsyncParsableCommand {
     func run() async throws {
         let isCSV = format.map { $0 == .csv } ?? output?.lowercased().hasSuffix(".csv") ?? false
         try await DevicesClient.use(gateway) { devices in
-            // A file appears under its name when it is whole.
+            // The file appears under its name once it is whole.
             let part = try output.map(PrivateFile.init)
             guard let handle = fdopen(part?.descriptor ?? dup(STDOUT_FILENO), "wb") else {
                 part?.discard()

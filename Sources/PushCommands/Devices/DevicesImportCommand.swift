@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar devices import`: a file of devices, of any length, in batches that the gateway commits whole.
+/// `chapar devices import`: imports a file of devices, of any length, in batches that the gateway commits whole.
 struct DevicesImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
@@ -25,12 +25,12 @@ struct DevicesImportCommand: AsyncParsableCommand {
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    /// Devices of one request; the API takes 1,000.
+    /// The most devices in one request; the API takes 1,000.
     private static let batchSize = 1000
-    /// Bytes of one request, well below the API's default limit.
+    /// The most bytes in one request, well below the API's default limit.
     private static let batchBytes = 4 << 20
 
-    /// What became of the devices so far.
+    /// The counts of devices that were created, replaced or refused so far.
     private struct Tally {
         var created = 0
         var replaced = 0
@@ -72,7 +72,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
         if tally.refused > 0 { throw tally.refused == tally.done ? ExitStatus.failure : ExitStatus.partial }
     }
 
-    /// The body of a request, as it grows line by line.
+    /// The body of a request, which grows line by line.
     private struct Batch {
         var lines: [Int] = []
         var bytes = Array(#"{"devices":["#.utf8)
@@ -104,7 +104,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
         }
     }
 
-    /// Tells of a device that was not taken.
+    /// Reports a device that was refused.
     private func refuse(_ line: Int, id: String?, _ code: String, _ sentence: String) {
         guard form.isJSON else { return Shell.complain(sentence) }
         Shell.print([

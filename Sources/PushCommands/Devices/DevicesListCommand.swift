@@ -1,7 +1,7 @@
 import ArgumentParser
 import PushCore
 
-/// `chapar devices list`: devices of the registry, the oldest first.
+/// `chapar devices list`: lists devices of the registry, the oldest first.
 struct DevicesListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
@@ -50,7 +50,7 @@ struct DevicesListCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar devices get`: everything about some devices.
+/// `chapar devices get`: shows devices with all their fields.
 struct DevicesGetCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "get", abstract: "Show devices with all their fields.")
 
@@ -75,7 +75,7 @@ struct DevicesGetCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar devices delete`: devices and their tokens, for good.
+/// `chapar devices delete`: deletes devices and their tokens for good.
 struct DevicesDeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
@@ -107,9 +107,9 @@ struct DevicesDeleteCommand: AsyncParsableCommand {
     }
 }
 
-/// A device of the API's answers, for people.
+/// Text for people of a device in an answer of the API.
 enum DeviceText {
-    /// The services it has tokens of, with what is wrong with them.
+    /// Returns the services that it has tokens of, with the problems of these tokens.
     static func tokens(_ device: JSONValue) -> [String] {
         (device["tokens"]?.objectValue?.members ?? []).map { service, token in
             guard let tombstone = token["tombstone"] else { return service }
@@ -117,7 +117,7 @@ enum DeviceText {
         }
     }
 
-    /// A line for each field.
+    /// Returns a line for each field.
     static func lines(_ device: JSONValue) -> [String] {
         (device.objectValue?.members ?? []).flatMap { name, value -> [String] in
             switch value {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar devices subscription`: asks how a device's subscription stands, or says where it is to stand.
+/// `chapar devices subscription`: shows a device's subscription, or sets it.
 struct DevicesSubscriptionCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -81,7 +81,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar devices operations`: what platforms are still to be told about a device.
+/// `chapar devices operations`: lists the outbox entries of a device.
 struct DevicesOperationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "operations",

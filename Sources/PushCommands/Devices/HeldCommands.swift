@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar devices held`: dead-token verdicts that a gateway holds back because there were too many to be true.
+/// `chapar devices held`: shows quarantined tokens: a gateway got too many verdicts of dead tokens to believe them.
 struct HeldCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -84,7 +84,7 @@ struct HeldCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar devices release`: the held verdicts were right, the tokens are dead.
+/// `chapar devices release`: marks the quarantined tokens invalid: the verdicts were right.
 struct ReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
@@ -101,7 +101,7 @@ struct ReleaseCommand: AsyncParsableCommand {
     func run() async throws { try await gateway.resolve("release", backend, form) }
 }
 
-/// `chapar devices discard`: the configuration was wrong, the tokens are alive.
+/// `chapar devices discard`: keeps the quarantined tokens: the configuration was wrong.
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "discard",
@@ -123,7 +123,7 @@ extension GatewayAddress {
         let client = try requiredClient()
         let name = FormEncoding.encode(backend)
         let body: JSONValue = ["action": .string(action)]
-        // Settling twice does no harm, so it may be repeated when the answer is lost.
+        // Settling twice is harmless, so the call may be repeated when the answer is lost.
         let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", Array(body.text.utf8))
         await client.close()
         guard answer.status == 200 else {
@@ -137,7 +137,7 @@ extension GatewayAddress {
 }
 
 extension GatewayClient {
-    /// Asks for a document; anything but 200 ends the command.
+    /// Reads a document; throws for any status other than 200.
     fileprivate func ask(_ path: String) async throws -> JSONValue {
         let answer: Answer
         do throws(HTTPFailure) {

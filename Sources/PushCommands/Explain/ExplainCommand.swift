@@ -1,7 +1,8 @@
 import ArgumentParser
 import PushCore
 
-/// `chapar explain`: what a reason of an attempt or an event means, what the gateway does, and what there is to do.
+/// `chapar explain`: explains the reason of an attempt or an event: its meaning, the gateway's reaction, and what to
+/// do.
 struct ExplainCommand: ParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -50,7 +51,8 @@ struct ExplainCommand: ParsableCommand {
         table.print()
     }
 
-    /// Those of the name, whatever the letters' case; of one platform if the text names it.
+    /// Returns the guides to a reason, in any case of letters; only those of one source when the text is
+    /// `SOURCE:REASON`.
     private static func find(_ text: String, in all: [ReasonGuide]) -> [ReasonGuide] {
         var (source, reason): (String?, String) = (nil, text)
         if let (head, tail) = text.halves(at: ":") { (source, reason) = (head.lowercased(), tail) }

@@ -1,9 +1,9 @@
 import PushComposition
 
-/// The reasons of the gateway itself, which no platform gave.
+/// The guides to reasons of the gateway itself, which no platform gave.
 ///
-/// Only `explain` and docs/Troubleshooting.md use it: for each reason its meaning, what the gateway does, what there is
-/// to do.
+/// Only `explain` and docs/Troubleshooting.md use them. Each has the meaning of the reason, the gateway's reaction, and
+/// what to do.
 enum GatewayReasons {
     static let all: [ReasonGuide] = [
         guide(

@@ -1,24 +1,24 @@
 import PushCore
 
-/// What `explain` says of one reason of one source.
+/// The text of `explain` about one reason of one source.
 ///
-/// Made of the refusals that plugins list, of failures on the way to a platform, and of ``GatewayReasons``; the table
-/// of docs/Troubleshooting.md is made of the same. It decides nothing about a delivery.
+/// Guides are made of the refusals that plugins list, of failures on the way to a platform, and of ``GatewayReasons``.
+/// The table of docs/Troubleshooting.md is made of the same guides. They decide nothing about a delivery.
 struct ReasonGuide: Sendable {
-    /// The word.
+    /// The reason's name, as an attempt or event has it.
     var reason: String
-    /// Whose word it is: a kind of backend, `http` for the way to any platform, `gateway`.
+    /// The source of the reason: a kind of backend, `http-transport` for the way to any platform, or `gateway`.
     var source: String
-    /// What the attempt, or the delivery, comes to.
+    /// The outcome of the attempt or the delivery, such as `refused: platform`.
     var outcome: String
-    /// What it means.
+    /// The meaning of the reason.
     var meaning: String
-    /// What the gateway does.
+    /// The reaction of the gateway.
     var gateway: String
-    /// What there is to do.
+    /// The action that an operator can take.
     var action: String
 
-    /// One object for scripts.
+    /// The guide as one JSON object, for scripts.
     var json: JSONValue {
         [
             "reason": .string(reason), "source": .string(source), "outcome": .string(outcome),
@@ -26,7 +26,7 @@ struct ReasonGuide: Sendable {
         ]
     }
 
-    /// Lines for people.
+    /// The guide as lines, for people.
     var lines: [String] {
         [
             "\(Shell.paint(reason, .bold))  \(source), \(outcome)", "  meaning      \(meaning)",
@@ -34,7 +34,7 @@ struct ReasonGuide: Sendable {
         ]
     }
 
-    /// Every reason of the platforms of a program, of the way to them, and of the gateway itself.
+    /// Returns the guides to all reasons: of a program's platforms, of the way to them, and of the gateway itself.
     static func all(_ backends: [BackendFactory]) -> [ReasonGuide] {
         var seen: Set<String> = []
         let platforms = backends.flatMap { factory in
@@ -43,7 +43,7 @@ struct ReasonGuide: Sendable {
         return (platforms + http + GatewayReasons.all).filter { seen.insert("\($0.source):\($0.reason)").inserted }
     }
 
-    /// What happens on the way to any platform: no connection, no answer.
+    /// The guides to failures on the way to any platform: no connection, no answer.
     private static let http: [ReasonGuide] = {
         let causes: [HTTPFailure.Cause] = [
             .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(0), .connectionLost,
@@ -80,7 +80,7 @@ struct ReasonGuide: Sendable {
         }
     }
 
-    /// The guide to an outcome of a plugin's table; nil for an acceptance.
+    /// Makes the guide to an outcome in a plugin's table; nil for an acceptance.
     init?(_ outcome: DeliveryOutcome, of source: String) {
         self.source = source
         switch outcome {

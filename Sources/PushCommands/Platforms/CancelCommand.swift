@@ -2,8 +2,8 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar cancel`: cancels the deliveries of a notification that have not gone out, and asks platforms to take back
-/// the others; or cancels all waiting deliveries of an API key.
+/// `chapar cancel`: cancels the waiting deliveries of a notification, and asks platforms to withdraw the others; or
+/// cancels all waiting deliveries of an API key.
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
@@ -69,7 +69,7 @@ struct CancelCommand: AsyncParsableCommand {
     /// The number of calls in a row that find nothing to cancel, after which the command gives up.
     private static let mostFutileCalls = 5
 
-    /// Cancels all waiting deliveries of a key: call by call, since each ends after a bounded time.
+    /// Cancels all waiting deliveries of a key in several calls, since each call ends after a bounded time.
     private func cancelAll(of key: String) async throws {
         let path = "/v1/notifications?key=\(FormEncoding.encode(key))"
         try await DevicesClient.use(gateway) { client in

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar channels`: the broadcast channels that a platform keeps for an app.
+/// `chapar channels`: commands on the broadcast channels that a platform keeps for an app.
 struct ChannelsCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// The flags of a command about what one backend's platform keeps.
+/// The flags of a command on data that one backend's platform keeps.
 struct PlatformAddress: ParsableArguments {
     @Option(help: "The backend's name.")
     var backend: String
@@ -10,7 +10,7 @@ struct PlatformAddress: ParsableArguments {
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    /// A path under that of the backend; the steps are encoded.
+    /// Returns a path below that of the backend; the steps are encoded.
     func path(_ steps: String...) throws -> String {
         do throws(PushError) {
             return try FormEncoding.path(["v1", "backends", backend] + steps)
@@ -24,7 +24,7 @@ struct PlatformAddress: ParsableArguments {
 }
 
 extension DevicesClient {
-    /// Posts an object once, and gives the answer when it is a success.
+    /// Posts an object once, and returns the answer when it is a success.
     func post(_ path: String, _ body: JSONObject) async throws -> JSONValue {
         let bytes = JSONValue.object(body).bytes
         return try await call { (client) throws(HTTPFailure) in
@@ -33,19 +33,19 @@ extension DevicesClient {
     }
 }
 
-/// Tokens as a command takes them: `service:token`, or the token alone.
+/// Tokens as arguments: `service:token`, or the token alone.
 enum TokenArguments {
-    /// The member of a request that a text stands for.
+    /// Returns the member of a request for an argument.
     static func json(_ text: String) -> JSONValue {
         let service = text.prefix { $0 != ":" }
-        // A Firebase token has a colon too; what stands before it is no service.
+        // A Firebase token has a colon too; the text before it is no service.
         guard service.utf8.count < text.utf8.count, TokenService.named(String(service)) != nil else {
             return .string(text)
         }
         return ["token": .string(String(text.dropFirst(service.count + 1))), "service": .string(String(service))]
     }
 
-    /// The lines of a file, or of stdin for `-`; empty ones are passed over.
+    /// Returns the lines of a file, or of stdin for `-`, without empty ones.
     static func lines(of path: String) throws -> [String] {
         let data =
             path == "-"
@@ -55,7 +55,7 @@ enum TokenArguments {
             .map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
     }
 
-    /// The only token of a command: its argument, or the only line of stdin for `-`.
+    /// Returns the only token of a command: its argument, or the only line of stdin for `-`.
     static func one(_ argument: String) throws -> String {
         guard argument == "-" else { return argument }
         let lines = try lines(of: "-")
@@ -64,12 +64,13 @@ enum TokenArguments {
     }
 }
 
-/// How many tokens a platform took over several calls, and why it did not take the others.
+/// The numbers of tokens that a platform accepted and refused over several calls.
 struct TokenCounts {
     private(set) var done = 0
     private(set) var refused = 0
 
-    /// Counts an answer's tokens, and tells of each that was refused; `first` is the place of the request's first.
+    /// Counts an answer's tokens, and reports each that was refused; `first` is the position of the request's first
+    /// token.
     mutating func add(done count: Int, refused items: [JSONValue], from first: Int, _ form: OutputForm) {
         done = done.adding(clamping: count)
         refused += items.count
@@ -88,7 +89,7 @@ struct TokenCounts {
         }
     }
 
-    /// The exit code: all of it, some of it, nothing.
+    /// Throws the exit code for partial success or failure; returns when none was refused.
     func end() throws {
         if refused > 0 { throw done > 0 ? ExitStatus.partial : ExitStatus.failure }
     }

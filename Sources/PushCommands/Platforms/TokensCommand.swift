@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar tokens`: what a platform knows of a token, and tokens made of another platform's.
+/// `chapar tokens`: looks up a token at its platform, or makes tokens of another platform's.
 struct TokensCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name

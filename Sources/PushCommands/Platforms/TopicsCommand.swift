@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar topics`: which tokens are in the topics that a platform keeps.
+/// `chapar topics`: commands on the topics that a platform keeps, and the tokens in them.
 struct TopicsCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -25,9 +25,9 @@ struct TopicsCommand: AsyncParsableCommand {
     }
 }
 
-/// The flags that say whose tokens join a topic or leave it.
+/// The flags that say whose tokens join or leave a topic.
 struct TopicMembers: ParsableArguments {
-    /// The most that one request names.
+    /// The most tokens of one request.
     private static let batch = 1_000
 
     @Argument(help: "The topic's name.")
@@ -52,7 +52,7 @@ struct TopicMembers: ParsableArguments {
         guard count == 1 else { throw ValidationError("Give one of --device, --user, --token and --file.") }
     }
 
-    /// Asks for the change, a thousand at a time.
+    /// Sends the change, at most 1,000 tokens a request.
     func change(_ verb: String) async throws {
         let (member, values): (String, [JSONValue]) =
             if !device.isEmpty {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// `chapar plugin`: platforms of one's own.
+/// `chapar plugin`: commands for the author of a plugin.
 struct PluginCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "plugin",
@@ -11,7 +11,7 @@ struct PluginCommand: AsyncParsableCommand {
     )
 }
 
-/// `chapar plugin new`: a package with a plugin that builds and passes the kit at once.
+/// `chapar plugin new`: writes a package with a plugin that builds and passes the conformance kit at once.
 struct PluginNewCommand: ParsableCommand {
     /// The language that a plugin is written in.
     enum Language: String, ExpressibleByArgument, CaseIterable {
@@ -99,7 +99,7 @@ struct PluginNewCommand: ParsableCommand {
         }
     }
 
-    /// The manifest's line that names Chapar.
+    /// Returns the manifest's line that names Chapar.
     private func dependency(of folder: String) throws -> String {
         if let chapar, chapar.contains("://") || chapar.hasPrefix("git@") {
             return ".package(url: \(JSONValue.string(chapar).text), branch: \"main\")"

@@ -1,12 +1,12 @@
 import ArgumentParser
 import PushCore
 
-/// What a plugin's files call it.
+/// The names in a plugin's files.
 ///
-/// `chapar plugin new` makes it of the name that somebody typed, and the templates take all names from it. A name that
+/// `chapar plugin new` makes them of the platform's name, and the templates take all names from them. A name that
 /// Chapar or Swift uses itself is refused before a file is written.
 struct PluginNames {
-    /// The beginning of its types, such as `MyChat`.
+    /// The prefix of its types, such as `MyChat`.
     let type: String
     /// The name of its factory and token service, such as `myChat`.
     let member: String
@@ -15,7 +15,7 @@ struct PluginNames {
     /// The program with its gateway.
     let program: String
 
-    /// The words that Chapar's own plugins, or Swift, use.
+    /// The names that Chapar's own plugins, or Swift, use.
     private static let taken: Set<String> = [
         "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "service", "http", "push", "core", "http1",
         "http2",
@@ -23,14 +23,14 @@ struct PluginNames {
         "known",
     ]
 
-    /// Makes the names of what somebody calls a platform; throws when that is no name.
+    /// Makes the names from the name of a platform; throws when that is not a valid name.
     init(_ name: String, program: String? = nil) throws {
         let parts = name.split(separator: "-", omittingEmptySubsequences: false)
         let isWord = !name.isEmpty && parts.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy(Self.isLetterOrDigit) }
         guard isWord, let first = name.utf8.first, !(48...57).contains(first), name.utf8.count <= 28 else {
             throw ValidationError("\"\(name)\" is no name: 1 to 28 letters, digits and single -, a letter first.")
         }
-        // MyChat and my-chat are the same; SMS is a word of its own.
+        // `MyChat` becomes `my-chat`; `SMS` stays one word.
         var kind = ""
         var wasLower = false
         for letter in name {
@@ -53,7 +53,7 @@ struct PluginNames {
         }
     }
 
-    /// What the templates' words stand for.
+    /// The values of the templates' placeholders.
     var words: [String: String] {
         [
             "Name": type, "name": member, "kind": kind, "program": program, "package": "push-\(kind)",

@@ -1,18 +1,18 @@
 import Foundation
 
-/// The files of a new plugin, with words in them that are replaced.
+/// The files of a new plugin, with placeholders.
 ///
-/// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other words of ``PluginNames/words``
-/// stand for the plugin's own, in paths too.
+/// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other names of ``PluginNames/words``
+/// are placeholders, in paths too.
 struct PluginTemplate {
     private let text: String
 
-    /// A package in Swift: `Examples/custom-plugin` is what it makes, which CI builds.
+    /// A package in Swift: `Examples/custom-plugin` is its output, which CI builds.
     static let swift = PluginTemplate(text: String(decoding: PackageResources.swift_template, as: UTF8.self))
     /// A service in Python behind the backend `http`.
     static let python = PluginTemplate(text: String(decoding: PackageResources.python_template, as: UTF8.self))
 
-    /// The files in order, each with its path.
+    /// Returns the files in order, each with its path.
     func filled(_ words: [String: String]) -> [(path: String, text: String)] {
         var text = text
         for (word, value) in words { text = text.replacing("@\(word)@", with: value) }
@@ -23,7 +23,7 @@ struct PluginTemplate {
         }
     }
 
-    /// Writes a new file with the folders that it needs; one that is there stays, and is a failure.
+    /// Writes a new file with the folders that it needs; throws when the file exists.
     static func write(_ text: String, to path: String) throws(CommandFailure) {
         let file = URL(filePath: path)
         do {
@@ -37,7 +37,7 @@ struct PluginTemplate {
         }
     }
 
-    /// The relative path from one folder to another, `.` for the same.
+    /// Returns the relative path from one folder to another, `.` for the same.
     static func path(from folder: String, to target: String) -> String {
         let from = URL(filePath: folder).standardizedFileURL.pathComponents
         let to = URL(filePath: target).standardizedFileURL.pathComponents

@@ -5,20 +5,20 @@ struct PluginTree {
     private let names: PluginNames
     private let root: String
 
-    /// Throws when the current folder is not the root of the tree.
+    /// Makes one; throws when the current folder is not the root of the tree.
     init(_ names: PluginNames) throws {
         self.names = names
         root = FileManager.default.currentDirectoryPath
         guard Self.isRoot(root) else { throw CommandFailure("--here is for the root of the Chapar tree", .usage) }
     }
 
-    /// Whether a folder holds the package chapar.
+    /// Returns whether a folder holds the package chapar.
     static func isRoot(_ folder: String) -> Bool {
         let text = try? String(contentsOfFile: folder + "/Package.swift", encoding: .utf8)
         return text?.contains("Package(\n    name: \"chapar\",") == true
     }
 
-    /// The root that holds the current folder.
+    /// Returns the root of the tree that the current folder is in.
     static func rootAbove() -> String? {
         var folder = URL(filePath: FileManager.default.currentDirectoryPath)
         while true {
@@ -29,13 +29,13 @@ struct PluginTree {
         }
     }
 
-    /// Writes the files and changes those that list plugins; gives the paths of all.
+    /// Writes the files and edits those that list plugins; returns the paths of all.
     func write() throws -> [String] {
         let (type, module) = (names.type, "Push\(names.type)")
         guard !FileManager.default.fileExists(atPath: "\(root)/Plugins/\(type)") else {
             throw CommandFailure("Plugins/\(type) exists: nothing is written into it", .usage)
         }
-        // Every change is made before anything is written.
+        // All edits are made in memory before anything is written.
         let edits = try [
             edit("Package.swift") { text in
                 try insert(&text, #".library(name: "PushService", targets: ["PushService"]),"#) {
@@ -47,7 +47,7 @@ struct PluginTree {
                 try insert(&text, #"pluginTests("PushServiceTests", ["PushService"]),"#) {
                     $0.replacing("PushService", with: module)
                 }
-                // With another plugin that was written so before.
+                // Also behind a plugin that was added before.
                 let hasSandbox = text.contains(#/"PushService",\n(?: *"Push\w+",\n)* *"Push\w+", "PushSandbox",\n/#)
                 try insert(&text, #""PushReleaseNotes", "PushReleaseNotesCommand", "PushService","#) { line in
                     "\(line.prefix { $0 == " " })\"\(module)\",\(hasSandbox ? "" : " \"PushSandbox\",")"
@@ -76,7 +76,7 @@ struct PluginTree {
         var written: [String] = []
         for (path, text) in PluginTemplate.swift.filled(names.words) {
             guard let place = place(of: path) else { continue }
-            // In the tree the simulator stands beside the others, in their module.
+            // In the tree the simulator stands in the module of the others.
             var own = text.replacing("import \(module)Simulator\n", with: "")
             if place.hasPrefix("Sources/PushSandbox/") { own = own.replacing("public import PushSandbox\n", with: "") }
             try PluginTemplate.write(own, to: "\(root)/\(place)")
@@ -93,7 +93,7 @@ struct PluginTree {
         return written
     }
 
-    /// Where a file of the package stands in the tree; nil for those that the tree has no need of.
+    /// Returns the place of a package's file in the tree; nil for a file that the tree does not need.
     private func place(of path: String) -> String? {
         let (type, file) = (names.type, path.split(separator: "/").last.map(String.init) ?? path)
         switch file {
@@ -124,7 +124,7 @@ struct PluginTree {
         var mark: String
     }
 
-    /// Puts lines behind the first line that has `mark`.
+    /// Inserts lines after the first line that contains `mark`.
     private func insert(_ text: inout String, _ mark: String, _ lines: (String) -> String) throws(MissingLine) {
         var all = text.components(separatedBy: "\n")
         guard let index = all.firstIndex(where: { $0.contains(mark) }) else { throw MissingLine(mark: mark) }
@@ -132,7 +132,7 @@ struct PluginTree {
         text = all.joined(separator: "\n")
     }
 
-    /// The text with its imports in order.
+    /// Returns the text with its imports sorted.
     private static func sorted(imports text: String) -> String {
         let lines = text.components(separatedBy: "\n")
         let imports = Set(lines.filter { $0.hasPrefix("import ") }).sorted()

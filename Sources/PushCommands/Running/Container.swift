@@ -1,13 +1,13 @@
 import Foundation
 
-/// Whether the program runs in a container, whose files end with it and whose ports others forward.
+/// The sign that the program runs in a container, whose files end with it and whose ports are forwarded by others.
 struct Container {
-    /// What shows it; nil when nothing does.
+    /// The variable or file that shows it; nil outside a container.
     let sign: String?
 
-    /// Looks at what engines leave: a variable or a file.
+    /// Looks for the variables and files that container engines leave.
     ///
-    /// `CHAPAR_CONTAINER` says it for certain, `1` or `0`.
+    /// `CHAPAR_CONTAINER` overrides them: `1` or `0`.
     init(
         environment: [String: String] = ProcessInfo.processInfo.environment,
         hasFile: (String) -> Bool = FileManager.default.fileExists

@@ -1,23 +1,23 @@
 import Foundation
 import PushCore
 
-/// Runs the scenarios of the demonstration through a gateway's API, and compares their ends with what was expected.
+/// Runs the scenarios of the demonstration through a gateway's API, and compares their ends with the expected ones.
 struct DemoRunner: Sendable {
-    /// What became of a scenario.
+    /// The end of a scenario.
     struct Ending: Sendable {
         var scenario: DemoScenario
         /// The state of its recipients, or the status of a refused request.
         var outcome: String
-        /// The attempts that were made, as text.
+        /// The attempts, as text.
         var attempts: String
-        /// Whether it is the expected one; why not, when it is not.
+        /// The difference from the expected end; nil when there is none.
         var complaint: String?
         /// The notification's id, when one was accepted.
         var id: String?
     }
 
     let client: GatewayClient
-    /// When everything must have ended.
+    /// The time at which every scenario must have ended.
     let deadline: ContinuousClock.Instant
 
     /// Sends a scenario's requests.
@@ -71,7 +71,8 @@ struct DemoRunner: Sendable {
         return begun
     }
 
-    /// Waits until nothing waits in the outbox for a device, or the time is over, which the scenario's end will show.
+    /// Waits until a device has no waiting outbox entry, or until the deadline: the scenario's end then shows the
+    /// failure.
     private func waitUntilSynchronized(_ device: String) async throws {
         while ContinuousClock.now < deadline {
             let answer = try await unwrap { () async throws(HTTPFailure) in
@@ -82,7 +83,7 @@ struct DemoRunner: Sendable {
         }
     }
 
-    /// Waits for a scenario's end.
+    /// Waits for a scenario's end and returns it.
     func end(_ begun: Begun) async throws -> Ending {
         if case .refused(let fields) = begun.scenario.expected { return Self.ending(begun, fields: fields) }
         if case .statuses(let statuses) = begun.scenario.expected {
@@ -125,7 +126,7 @@ struct DemoRunner: Sendable {
     struct Begun: Sendable {
         let scenario: DemoScenario
         fileprivate(set) var ids: [String] = []
-        /// How many deliveries the last answer promised; 0 when that is not known exactly.
+        /// The number of deliveries that the last answer announced; 0 when it is not known exactly.
         fileprivate(set) var recipients = 0
         fileprivate(set) var status = 0
         fileprivate(set) var fields: [String] = []
@@ -166,7 +167,7 @@ struct DemoRunner: Sendable {
         var (states, attempts) = (states, items.first?["attempts"]?.arrayValue ?? [])
         switch scenario.expected {
         case .state(.acceptedByPlatform, _, _), .way(.acceptedByPlatform, _):
-            // A receipt may have come meanwhile, which such a scenario is not about.
+            // A receipt may have come meanwhile, which does not matter to such a scenario.
             states = states.map { $0 == .delivered ? .acceptedByPlatform : $0 }
             attempts.removeAll { $0["outcome"]?.stringValue == "receipt" }
         default: break
@@ -211,7 +212,7 @@ struct DemoRunner: Sendable {
         }
     }
 
-    /// Reports a tap on what the platform took; gives what is wrong.
+    /// Reports a tap on the message that the platform took; returns the problem, if any.
     private func click(_ id: String, _ backend: String, _ device: String) async throws -> String? {
         while ContinuousClock.now < deadline {
             let attempts = try await deliveries(of: id).first?["attempts"]?.arrayValue
@@ -219,7 +220,7 @@ struct DemoRunner: Sendable {
                 try await Task.sleep(for: .milliseconds(20))
                 continue
             }
-            // As the app has got it from the platform.
+            // The report of an app that got the message from the platform.
             let report: JSONValue = [
                 "device": .string(device), "action_identifier": "com.apple.UNNotificationDefaultActionIdentifier",
                 "user_info": ["message": ["id": .string(message), "content": "Left Tabriz"]],

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Stories about Altcraft, which keeps the subscriptions of devices and knows who is logged in.
+/// Scenarios about Altcraft, which keeps the subscriptions of devices and knows who is logged in.
 extension DemoScenario {
     static var altcraft: [DemoScenario] {
         [

@@ -1,7 +1,7 @@
 import PushCore
 import PushSandbox
 
-/// Stories that reach Android and Huawei phones, and phones that more than one platform can reach.
+/// Scenarios that reach Android and Huawei phones, and phones that more than one platform can reach.
 extension DemoScenario {
     static var otherPlatforms: [DemoScenario] {
         [
@@ -128,7 +128,8 @@ extension DemoScenario {
 }
 
 extension DemoScenario {
-    /// A message through a platform of the program's own; nil where its recipient is of no form that a request names.
+    /// Returns a scenario with a message through a platform of the program's own; nil when a request cannot name its
+    /// recipient.
     static func of(_ service: any SimulatedService) -> DemoScenario? {
         guard let audience = audience(service.recipient) else { return nil }
         let name = service.kind.rawValue
@@ -141,7 +142,7 @@ extension DemoScenario {
         )
     }
 
-    /// `to` of a request for a recipient; nil for those that only a registry knows.
+    /// Returns `to` of a request for a recipient; nil for a recipient that only a registry knows.
     static func audience(_ recipient: Recipient) -> JSONObject? {
         switch recipient {
         case .token(let token):
@@ -154,7 +155,7 @@ extension DemoScenario {
         }
     }
 
-    /// The flag of `send` for a recipient.
+    /// Returns the flag of `send` for a recipient.
     static func flag(_ recipient: Recipient) -> String {
         switch recipient {
         case .token(let token): "--to \(token.service.rawValue):\(token.value)"

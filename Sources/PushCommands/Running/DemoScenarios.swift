@@ -2,24 +2,24 @@ import Foundation
 import PushCore
 import PushSandbox
 
-/// What the demonstration sends, and what must become of it.
+/// A scenario of the demonstration: the requests, and the end that is expected.
 ///
-/// `chapar demo` runs each through the API of a gateway of its own before simulated platforms, and compares. A scenario
-/// is data: the requests are made by ``DemoRunner``.
+/// `chapar demo` runs each through the API of its own gateway before simulated platforms, and compares. A scenario is
+/// data: ``DemoRunner`` sends the requests.
 struct DemoScenario: Sendable {
     /// Its name.
     var name: String
-    /// What happens, in a few words.
+    /// A summary in a few words.
     var summary: String
     /// The platforms that take part in it.
     var kinds: [BackendKind] = ["apns"]
-    /// What is asked of the API, in order; the last request is the one whose outcome counts.
+    /// The requests to the API, in order; only the outcome of the last one counts.
     var steps: [Step]
-    /// What must become of it.
+    /// The expected end.
     var expected: Expectation
-    /// What goes wrong at the platform meanwhile.
+    /// The faults of the platform meanwhile.
     var faults: [FaultRule] = []
-    /// Whether its faults would reach other scenarios: it runs after them.
+    /// Whether its faults would reach other scenarios, so that it runs after them.
     var isDisruptive = false
 
     /// A request of a scenario.
@@ -28,13 +28,13 @@ struct DemoScenario: Sendable {
         case send(JSONValue)
         /// Register a device, as an app's server would.
         case register(device: String, JSONValue)
-        /// Wait until platforms that keep devices of their own have heard of one.
+        /// Wait until the outbox has no entry of a device left.
         case await(device: String)
-        /// Subscribe a device at a backend; what came of it is a status of the scenario.
+        /// Subscribe a device at a backend; the result is a status of the scenario.
         case subscribe(device: String, backend: String)
-        /// Give a device to a user; how the backend stands with that user is a status of the scenario.
+        /// Log a user in on a device; the backend's answer is a status of the scenario.
         case logIn(String, device: String, backend: String)
-        /// Send the last one once more under the same idempotency key.
+        /// Send the last request again under the same idempotency key.
         case repeatLast
         /// Cancel the last one.
         case cancelLast
@@ -45,22 +45,22 @@ struct DemoScenario: Sendable {
         case lookAtFirst
     }
 
-    /// What must become of a scenario.
+    /// The expected end of a scenario.
     enum Expectation: Sendable {
-        /// Every recipient ends in this state, the last attempt with this reason, after so many attempts.
+        /// Every recipient ends in this state, after this number of attempts, the last one with this reason.
         case state(DeliveryState, reason: String? = nil, attempts: Int? = nil)
         /// Every recipient ends in this state, after attempts by these backends in order.
         case way(DeliveryState, [String])
-        /// These are the statuses of the scenario.
+        /// The statuses of the scenario are these.
         case statuses([String])
         /// The API refuses the request because of these fields.
         case refused(fields: [String])
     }
 
-    /// Every scenario, also those of platforms that a program lacks; `now` is when they run.
+    /// Returns every scenario, also those of platforms that a program lacks; `now` is when they run.
     static func all(now: Date) -> [DemoScenario] { apple(now: now) + otherPlatforms + altcraft }
 
-    /// What goes to iPhones alone.
+    /// Returns the scenarios that need only iPhones.
     private static func apple(now: Date) -> [DemoScenario] {
         let tomorrow = RFC3339.string(now.addingTimeInterval(86400))
         let soon = RFC3339.string(now.addingTimeInterval(2))

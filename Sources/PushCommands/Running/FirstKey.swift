@@ -1,27 +1,27 @@
-import CoreFoundation  // Which some builds of the toolchain take for the module of `stat`.
+import CoreFoundation  // Some builds of the toolchain take this for the module of `stat`.
 import Foundation
 import Logging
 import PushCore
 import PushGateway
 
-/// The first API key of a gateway whose configuration says nothing of keys.
+/// The first API key of a gateway whose configuration has no section on keys.
 ///
-/// The first start makes it, in a file beside the store that only the gateway's user can read; later starts use it, and
-/// commands on the machine that talk to the gateway read it there. It counts until the configuration has keys. Where no
-/// such file would last or be shared, `serve --make-key` writes a key into the configuration instead.
+/// The first start makes it, in a file beside the store that only the gateway's user can read. Later starts use it, and
+/// commands on the same machine read it there to talk to the gateway. It counts until the configuration has keys. Where
+/// such a file would not last or be shared, `serve --make-key` writes a key into the configuration instead.
 enum FirstKey {
-    /// What the key of the file is called in logs, records and lists.
+    /// The key's name in logs, records and lists.
     static let name = "first"
 
-    /// The key's file.
+    /// Returns the path of the key's file.
     static func path(of store: GatewayConfiguration.Store) -> String { store.path + ".first-key" }
 
-    /// Whether a gateway of this configuration needs it.
+    /// Returns whether a gateway of this configuration needs it.
     static func isNeeded(_ configuration: GatewayConfiguration) -> Bool {
         configuration.apiKeys.isEmpty && !configuration.isKeyless
     }
 
-    /// The key of the file as the configuration would have it.
+    /// Returns the configuration entry of the key.
     static func entry(_ key: Secret) -> GatewayConfiguration.APIKey {
         let hash = NewAPIKey(key).hash.dropFirst("sha256:".count)
         var entry = GatewayConfiguration.APIKey(name: name, hashes: [String(hash)], scopes: [.admin])
@@ -33,7 +33,7 @@ enum FirstKey {
 // MARK: - The gateway
 
 extension FirstKey {
-    /// Why a gateway cannot have one, with the command that gives it a key; nil when it can.
+    /// Returns why a gateway cannot have one, with the command that gives it a key; nil when it can.
     static func refusal(
         _ configuration: GatewayConfiguration,
         _ file: String,
@@ -59,10 +59,10 @@ extension FirstKey {
         return "the store's folder \(place) cannot be written for a first one"
     }
 
-    /// Puts the first key into a configuration without keys, makes it where there is none yet, and logs what is in
+    /// Puts the first key into a configuration without keys, makes it when there is none yet, and logs which key is in
     /// force.
     ///
-    /// The store must be this gateway's own by now: no other one makes the file at the same time.
+    /// The caller must hold the store's lock by now: then no other gateway makes the file at the same time.
     static func put(
         into configuration: inout GatewayConfiguration,
         store: GatewayConfiguration.Store,
@@ -123,11 +123,11 @@ extension FirstKey {
 // MARK: - Its file
 
 extension FirstKey {
-    /// Reads the key; nil without a file.
+    /// Reads the key; returns nil when there is no file.
     ///
-    /// Nothing else is taken for one than a plain file of this user with a key in it that no other user can read or
-    /// change. For root it may be another user's, whose folder it stands in. `unreadable` says what to do about one
-    /// that cannot be read, which depends on the command.
+    /// The file must be a plain file of this user, with a key in it, that no other user can read or change. Root may
+    /// also read the file of another user who owns the folder. `unreadable` is the fix for a file that cannot be read,
+    /// which depends on the command.
     static func read(
         _ path: String,
         unreadable fix: String = "run the command as the gateway's user, or give a key: --key-file or $CHAPAR_KEY"
@@ -170,12 +170,12 @@ extension FirstKey {
         return Secret(text)
     }
 
-    /// The key for a gateway on this machine that a command talks to; nil when the configuration has another way in, is
-    /// for another gateway, or has none yet.
+    /// Returns the first key for a command's gateway on this machine; nil when the configuration has another way in, is
+    /// for another gateway, or has no key yet.
     ///
-    /// It goes nowhere else than to the address of the configuration that the file belongs to, and only while every
-    /// program that listens there is the user's whose file it is: anybody may listen on a free port, and on the other
-    /// one of 127.0.0.1 and ::1.
+    /// The key goes only to the address in the configuration that the file belongs to, and only while every program
+    /// that listens on the port runs as the file's owner: any user may listen on a free port, and on the other one of
+    /// 127.0.0.1 and ::1.
     static func find(
         for endpoint: HTTPEndpoint,
         configuration path: String,
@@ -203,10 +203,10 @@ extension FirstKey {
 // MARK: - A key in the configuration
 
 extension FirstKey {
-    /// `serve --make-key`: makes a key, adds its hash at the end of the configuration, and prints it; does nothing
+    /// Makes a key for `serve --make-key`, adds its hash at the end of the configuration, and prints it; does nothing
     /// where there are keys.
     static func make(in file: ConfigOption, asJSON printsJSON: Bool = false) throws {
-        // Off loopback a file without keys is a mistake, which is the one that this ends: so the text decides.
+        // Off loopback a file without keys is a mistake, the very one that this fixes: so the text decides.
         var text = try ConfigurationFile(file.path)
         let isJSON = text.text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }.hasPrefix("{")
         guard !text.hasKeys, !isJSON else {

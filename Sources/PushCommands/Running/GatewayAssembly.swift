@@ -6,7 +6,7 @@ import PushHTTP
 import PushQueue
 import ServiceLifecycle
 
-/// A start was to end before the gateway ran.
+/// The error of a start that ended before the gateway ran.
 struct StartEnded: Error {}
 
 /// A gateway put together from a configuration file: the one place where plugins, store and gateway meet.
@@ -15,19 +15,19 @@ struct StartEnded: Error {}
 struct GatewayAssembly: Sendable {
     /// The gateway.
     let gateway: Gateway
-    /// What backends send through.
+    /// The HTTP transport of all backends.
     let transport: NIOTransport
     private let loader: BackendLoader
     private let path: String
     private let log: LogOutput.Settings
     private let logger: Logger
 
-    /// Reads the file, opens the store and wires everything.
+    /// Reads the file, opens the store and connects the parts.
     ///
     /// - Parameters:
     ///   - path: The configuration file.
     ///   - log: The settings that loggers follow; the file's own are put in force.
-    ///   - metrics: What is counted and shown under `/metrics`.
+    ///   - metrics: The metrics shown under `/metrics`.
     ///   - adjust: Changes the configuration that was read, for a demonstration's haste.
     ///   - mayGoOn: Asked once the store is open: with false it is closed again.
     ///   - onListening: Gets the port once requests are taken.
@@ -96,7 +96,8 @@ struct GatewayAssembly: Sendable {
     /// The configuration in force.
     var configuration: GatewayConfiguration { gateway.state.snapshot.configuration }
 
-    /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each is logged.
+    /// Reads the file again and puts it in force; with any mistake in it everything stays as it is, and each mistake is
+    /// logged.
     func reload() async {
         do {
             try await loader.reload(path) { (loaded) throws(ConfigurationError) in
@@ -121,7 +122,7 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// Does at a reload what the start does where the configuration has no keys.
+    /// Adds the first key on a reload, as the start does, where the configuration has no keys.
     private func addFirstKey(
         to configuration: inout GatewayConfiguration,
         store: GatewayConfiguration.Store
@@ -136,7 +137,7 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// Says which changes of the new configuration only a restart puts in force.
+    /// Warns of changes in the new configuration that need a restart.
     private func warnOfRestart(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         var sections: [String] = []
         if old.server != new.server { sections.append("server") }

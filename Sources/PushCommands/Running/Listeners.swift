@@ -2,12 +2,12 @@ import Foundation
 
 /// The programs that listen on a port of this machine, as the kernel lists them (proc(5), `/proc/net/tcp`).
 enum Listeners {
-    /// The state of a socket that listens (`TCP_LISTEN`).
+    /// The state of a listening socket (`TCP_LISTEN`).
     private static let listening = "0A"
 
-    /// Whether somebody listens on a port, and all who do are a user's; false where the kernel does not say.
+    /// Returns whether a port has listeners and all of them run as one user; false where the kernel does not say.
     ///
-    /// In every address of the port: which of them a name leads to is not known here.
+    /// It looks at all addresses of the port: it is unknown which of them a name leads to.
     static func areAll(ownedBy user: uid_t, onPort port: Int) -> Bool {
         let owners = ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
             (try? String(contentsOfFile: file, encoding: .ascii)).map { Self.owners(in: $0, port: port) } ?? []
@@ -15,10 +15,10 @@ enum Listeners {
         return !owners.isEmpty && owners.allSatisfy { $0 == user }
     }
 
-    /// The users of the sockets in a table that listen on a port.
+    /// Returns the users of the sockets in a table that listen on a port.
     ///
-    /// A line has its number, the local address and port in hexadecimal digits, the remote ones, the state, two queues,
-    /// a timer, retransmissions, and the user.
+    /// The columns of a line: number, local address and port in hexadecimal digits, remote ones, state, two queues,
+    /// timer, retransmissions, user.
     static func owners(in table: String, port: Int) -> [uid_t] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let fields = line.split(separator: " ")

@@ -5,9 +5,9 @@ import PushHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Runs a gateway within the program for as long as something else needs it: `demo` and `bench`.
+/// A gateway that runs within the program while something else needs it: `demo` and `bench`.
 enum LocalGateway {
-    /// Starts the gateway of a configuration, runs `body` with its port, and ends it in peace.
+    /// Starts the gateway of a configuration, runs `body` with its port, and shuts it down in order.
     static func run<Value: Sendable>(
         path: String,
         log: LogOutput.Settings,
@@ -24,7 +24,7 @@ enum LocalGateway {
         )
         let value = try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
-                defer { listening.finish() }  // A gateway that could not listen ends the wait for its port.
+                defer { listening.finish() }  // Ends the wait for the port when the gateway could not listen.
                 try await services.run()
                 return nil
             }

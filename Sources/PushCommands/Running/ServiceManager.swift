@@ -1,22 +1,21 @@
 import Foundation
 internal import PushCore
 
-/// Tells systemd how far the program is, where the unit asks for it (`Type=notify`); elsewhere nothing happens.
+/// Reports the program's state to systemd, where the unit asks for it (`Type=notify`); elsewhere it does nothing.
 ///
-/// So `systemctl start`, and the installation of a package, end when the gateway listens, and fail when it does not
-/// come to that.
+/// So `systemctl start`, and the installation of a package, end when the gateway listens, and fail when it never does.
 enum ServiceManager {
-    /// The gateway listens.
+    /// The state of a gateway that listens.
     static let ready = "READY=1"
 
-    /// Sends a state; what goes wrong is the manager's to notice, by its own deadline.
+    /// Sends a state; an error is ignored, since the manager has a deadline of its own.
     static func tell(_ state: String) {
         guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"],
             path.hasPrefix("/") || path.hasPrefix("@")
         else { return }
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        // A name that begins with @ is one of the kernel's, not of a file: it begins with a zero.
+        // A name that begins with @ is an abstract one, not a file: it begins with a zero byte.
         let bytes = path.hasPrefix("@") ? [0] + path.utf8.dropFirst() : Array(path.utf8)
         let head = MemoryLayout<sockaddr_un>.offset(of: \.sun_path) ?? 2
         guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return }
@@ -24,7 +23,7 @@ enum ServiceManager {
         let descriptor = socket(AF_UNIX, CLibrary.datagramSocket, 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
-        // A manager that does not read must not hold the gateway up.
+        // A manager that does not read must not block the gateway.
         guard fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else { return }
         let length = socklen_t(clamping: head + bytes.count)
         let isConnected = withUnsafePointer(to: &address) { pointer in

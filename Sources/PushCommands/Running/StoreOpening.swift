@@ -11,10 +11,10 @@ import PushStoreSQLite
 
 /// Opens the store that a configuration names.
 enum StoreOpening {
-    /// What a gateway needs of a store.
+    /// The protocols of a gateway's store.
     typealias GatewayStore = NotificationStore & DeviceStore & OutboxStore & TraceStore
 
-    /// - Throws: ``CommandFailure`` for a mistake of the configuration, else what is wrong with the store.
+    /// - Throws: ``CommandFailure`` for a mistake of the configuration, else the store's own error.
     static func open(_ store: GatewayConfiguration.Store, logger: Logger) async throws -> any GatewayStore {
         switch store.kind {
         case .sqlite:
@@ -29,9 +29,9 @@ enum StoreOpening {
         }
     }
 
-    /// Names the field of a place at which no store can be, before anything is made there.
+    /// Checks that a store can be at a path, before anything is created there; the error names the field.
     ///
-    /// A missing folder may be that of a disk that comes later, so it is no mistake of the configuration.
+    /// A missing folder is no mistake: its disk may be mounted later.
     private static func checkPlace(of path: String) throws {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
@@ -46,8 +46,8 @@ enum StoreOpening {
         }
     }
 
-    /// What is wrong with `store.url`, by its text alone; nil in a program without PostgreSQL, which says that at the
-    /// start.
+    /// Returns what is wrong with the text of `store.url`; nil in a program without PostgreSQL, where the start reports
+    /// that.
     static func mistake(_ postgres: GatewayConfiguration.Store.Postgres) -> String? {
         #if Postgres
             do throws(PostgresOptions.Mistake) {
@@ -59,7 +59,7 @@ enum StoreOpening {
         return nil
     }
 
-    /// A PostgreSQL store in a program that has none.
+    /// The failure for a PostgreSQL store in a program built without it.
     static let noPostgres = CommandFailure(
         "store.kind: this program was built without PostgreSQL; build it with the trait Postgres",
         .configuration
@@ -67,7 +67,7 @@ enum StoreOpening {
 }
 
 extension SQLiteStoreOptions {
-    /// The options that a configuration's section `store` asks for.
+    /// Makes the options from the section `store` of a configuration.
     init(_ store: GatewayConfiguration.Store) {
         self.init(path: store.path)
         version = BuildInfo.current.version
@@ -80,7 +80,7 @@ extension SQLiteStoreOptions {
 
 #if Postgres
     extension PostgresOptions {
-        /// The options that a configuration's section `store` asks for.
+        /// Makes the options from the section `store` of a configuration.
         init(_ store: GatewayConfiguration.Store) throws(CommandFailure) {
             do throws(Mistake) {
                 try self.init(url: store.postgres.url?.reveal() ?? "", password: store.postgres.password)
@@ -91,7 +91,7 @@ extension SQLiteStoreOptions {
             nodeName = store.postgres.node ?? nodeName
             nodeLease = store.postgres.nodeLease
             preparesStatements = !store.postgres.isPooled
-            // Who listens needs a session of its own, which such a pooler does not give.
+            // LISTEN needs a session of its own, which such a pooler does not give.
             pollsOnly = store.postgres.pollsOnly || store.postgres.isPooled
             maximumWaiting = store.maximumWaiting
         }

@@ -1,9 +1,9 @@
 import ArgumentParser
 import PushCore
 
-/// The flags that say who gets a message: `to` of a request.
+/// The flags that name a message's recipients: `to` of a request.
 struct AudienceOptions: ParsableArguments {
-    /// The forms, for sentences.
+    /// The flags, for sentences.
     static let words = "--token service:token (or --to), --device, --user, --activity, --topic, --tag or --platform-id"
 
     @Option(name: [.customLong("to"), .customLong("token")], help: "A device token, service:token. Repeat it.")
@@ -33,9 +33,9 @@ struct AudienceOptions: ParsableArguments {
     )
     var platformIDs: [String] = []
 
-    /// `to`; nil when nobody is named.
+    /// Returns `to` of the request; nil when no flag names a recipient.
     ///
-    /// Throws when several forms are, or one that only a gateway knows without one.
+    /// Throws for several forms at once, and for a form that only a gateway knows, without a gateway.
     func json(throughGateway isThroughGateway: Bool) throws -> JSONValue? {
         var forms: [(name: String, value: JSONValue)] = []
         func add(_ name: String, _ texts: [String]) { if !texts.isEmpty { forms.append((name, .texts(texts))) } }

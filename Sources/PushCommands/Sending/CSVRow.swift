@@ -1,10 +1,11 @@
 import PushCore
 
-/// Splits a record of comma-separated values (RFC 4180).
+/// Reads and writes records of comma-separated values (RFC 4180).
 enum CSV {
-    /// The fields; doubled quotation marks within quoted ones stand for one.
+    /// Returns the fields; doubled quotation marks within a quoted field stand for one.
     ///
-    /// By scalars: to Swift a comma and a mark that joins it are one character, and no comma.
+    /// It works on Unicode scalars: to Swift a comma and a combining mark after it are one character, which is no
+    /// comma.
     static func fields(_ record: String) -> [String] {
         var fields: [String] = []
         var field = String.UnicodeScalarView()
@@ -29,7 +30,7 @@ enum CSV {
         return fields
     }
 
-    /// A field as it stands in a record: in quotation marks where it needs them.
+    /// Returns a field as it stands in a record: in quotation marks where it needs them.
     static func quoted(_ field: String) -> String {
         let needsMarks: [UInt8] = [UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r")]
         guard field.utf8.contains(where: needsMarks.contains) else { return field }
@@ -42,16 +43,16 @@ enum CSV {
     }
 }
 
-/// Turns a row with headings into a request of the API.
+/// The request of the API that a row with headings stands for.
 ///
-/// An empty field says nothing.
+/// An empty field sets nothing.
 enum CSVRow {
     private static let audience = ["service", "token", "to"]
     private static let content = ["title", "subtitle", "body", "image", "sound", "category", "click_url"]
     private static let options = ["priority", "collapse_id", "send_at"]
     private static let names = audience + content + options + ["badge", "ttl", "app", "route", "backend"]
 
-    /// Refuses headings that mean nothing.
+    /// Throws for headings that have no meaning.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
         for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
             let hint = Suggestion.nearest(to: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
@@ -66,7 +67,7 @@ enum CSVRow {
         }
     }
 
-    /// The request of one row.
+    /// Returns the request of one row.
     static func request(_ headings: [String], _ fields: [String]) throws(CommandFailure) -> JSONObject {
         var values: [String: String] = [:]
         var content = JSONObject()

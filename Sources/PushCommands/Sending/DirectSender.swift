@@ -4,17 +4,17 @@ import PushComposition
 import PushGateway
 import Synchronization
 
-/// Sends straight to the platforms through the backends of a configuration: one attempt each, fallbacks included.
+/// Sends straight to the platforms through the backends of a configuration: one attempt with each, fallbacks included.
 ///
-/// The plan's rules are those of the gateway, with one attempt at each backend: what a platform wants later goes to the
-/// next backend, or is reported as such. Trying again is a gateway's work.
+/// The plan's rules are those of the gateway, with one attempt at each backend: a message that a platform wants later
+/// goes to the next backend, or is reported as such. Retries are a gateway's work.
 struct DirectSender: MessageSender {
     let batchSize = 1000
     private let snapshot: GatewaySnapshot
     private let kinds: [String]
     private let preview: PreviewTransport?
 
-    /// Makes a sender; with `preview`, which the backends were built on, nothing is sent and requests are shown.
+    /// Makes a sender; with `preview`, on which the backends were built, requests are shown and nothing is sent.
     init(_ loaded: LoadedConfiguration, kinds: [String], preview: PreviewTransport? = nil) {
         snapshot = GatewaySnapshot(configuration: loaded.configuration, backends: loaded.backends)
         self.kinds = kinds
@@ -51,7 +51,7 @@ struct DirectSender: MessageSender {
         }
     }
 
-    /// A recipient with its way.
+    /// A recipient with the index of its request.
     private struct Pending: Sendable {
         var request: Int
         var line: Int
@@ -60,7 +60,7 @@ struct DirectSender: MessageSender {
         var messageID = MessageID.random()
     }
 
-    /// Sends through the backends of a plan: one attempt with each, as the plan's rules say.
+    /// Sends through the backends of a plan, one attempt with each, by the plan's rules.
     private func offer(
         _ pending: [Pending],
         _ requests: [DirectRequest],
@@ -124,7 +124,7 @@ struct DirectSender: MessageSender {
             verdict: .sent,
             backend: backend
         )
-        // Whatever the plugin made of an answer that no platform gave.
+        // A preview ignores the plugin's outcome: no platform gave the answer.
         if let preview, let request = preview.request(of: one.messageID, to: one.recipient) {
             result.verdict = .preview
             result.request = request

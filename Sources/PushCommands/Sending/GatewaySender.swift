@@ -1,13 +1,13 @@
 import Foundation
 import PushCore
 
-/// Sends through a gateway, and follows what becomes of a message as long as it was asked to.
+/// Sends through a gateway, and follows each message for at most the given time.
 struct GatewaySender: MessageSender {
     let batchSize: Int
     private let client: GatewayClient
     private let maximumWait: Duration
 
-    /// Makes a sender; `maximumWait` is how long the end of each message is waited for, zero not to wait.
+    /// Makes a sender; `maximumWait` is the longest wait for the end of each message, zero not to wait.
     init(_ client: GatewayClient, maximumWait: Duration) {
         self.client = client
         self.maximumWait = maximumWait
@@ -48,8 +48,8 @@ struct GatewaySender: MessageSender {
         try await follow(accepted, report)
     }
 
-    /// The gateway took nothing: a problem of the key or of the gateway ends the command, any other is each message's
-    /// own.
+    /// Handles an answer that accepted nothing: a problem of the key or of the gateway ends the command, any other
+    /// concerns single messages.
     private func refuse(
         _ messages: [NumberedMessage],
         _ answer: GatewayClient.Answer,
@@ -88,7 +88,7 @@ struct GatewaySender: MessageSender {
         }
     }
 
-    /// Waits for the ends of messages together, and reports what each has come to by then.
+    /// Waits for the ends of messages together, and reports the state of each by then.
     private func follow(
         _ accepted: [(line: Int, id: String)],
         _ report: @Sendable ([SendResult]) -> Void
@@ -158,7 +158,7 @@ struct GatewaySender: MessageSender {
         case .failed, .expired, .cancelled: result.verdict = .refused
         case .unknown: result.verdict = .unknown
         case .queued, .scheduled, .sending, .retrying:
-            // What the last attempt came to is no verdict on the message.
+            // The outcome of the last attempt is no verdict on the message.
             let attempt = [result.status.map { "\($0)" }, result.reason, result.detail].compactMap(\.self)
             result.status = 202
             result.reason = state.rawValue

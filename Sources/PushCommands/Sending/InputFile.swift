@@ -4,9 +4,9 @@ import PushCore
 /// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs
 /// little memory.
 ///
-/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. What the flags say stands
-/// wherever a line says nothing. The text must be UTF-8: a file is read once for that before its first line is given, a
-/// pipe line by line.
+/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. Flags fill the fields that a
+/// line leaves out. The text must be UTF-8: a file is read once to check that before its first line is returned, a pipe
+/// line by line.
 struct InputFile {
     /// One message with the line it came from.
     struct Line {
@@ -20,16 +20,16 @@ struct InputFile {
         case ndjson
     }
 
-    /// What the rows of a CSV file mean.
+    /// The meaning of the rows of a CSV file.
     struct Rows {
-        /// Refuses headings that mean nothing; gets the file's name for its sentence.
+        /// Throws for headings that have no meaning; gets the file's name for its message.
         var check: ([String], String) throws(CommandFailure) -> Void
         /// Makes the object of a row with these headings.
         var object: ([String], [String]) throws(CommandFailure) -> JSONObject
-        /// The option of the command that says of a file that it is CSV, for the advice.
+        /// The option of the command that declares a file to be CSV, for the advice.
         var option: String
 
-        /// Messages.
+        /// The meaning of rows that hold messages.
         ///
         /// `service`, `token`, `title`, `body`, `data.order`, …
         static var messages: Rows { Rows(check: CSVRow.check, object: CSVRow.request, option: "--input-format csv") }
@@ -38,13 +38,13 @@ struct InputFile {
     /// A line of NDJSON, or a record of CSV, whose quoted fields may have line breaks.
     private struct Record {
         var text: String
-        /// The number of its first line.
+        /// The number of the record's first line.
         var line: Int
-        /// The line of a quotation mark that nothing closes.
+        /// The line of a quotation mark that is never closed.
         var openMark: Int?
     }
 
-    private static let limit = 4 << 20  // bytes of one line
+    private static let limit = 4 << 20  // the most bytes of one line
 
     private let handle: UnsafeMutablePointer<FILE>
     private let base: JSONObject
@@ -53,9 +53,9 @@ struct InputFile {
     private let name: String
     private var headings: [String]?
     private var number = 0
-    /// The size in bytes, when it can be known.
+    /// The size in bytes; nil when it is unknown.
     let size: Int?
-    /// How many bytes have been read.
+    /// The number of bytes read so far.
     private(set) var consumed = 0
 
     /// Opens `path`, or stdin for `-`.
@@ -88,7 +88,7 @@ struct InputFile {
     /// Closes the file.
     func close() { fclose(handle) }
 
-    /// The next message; nil at the end.
+    /// Returns the next message; nil at the end.
     mutating func next() throws -> Line? {
         switch format {
         case .ndjson:
@@ -120,7 +120,7 @@ struct InputFile {
         }
     }
 
-    /// Refuses a table whose columns are not separated by commas, as spreadsheets of many languages write it.
+    /// Throws for a table whose columns are not separated by commas, as spreadsheets of many languages write it.
     private func checkSeparator(_ headings: [String]) throws(CommandFailure) {
         guard headings.count == 1, let heading = headings.first,
             let separator = [";": "semicolons", "\t": "tabs"].first(where: { heading.contains($0.key) })?.value
@@ -158,7 +158,7 @@ struct InputFile {
     private static let openMark =
         "has a quotation mark that nothing closes (a field with one stands in marks, with that one doubled: \"5\"\" disk\")"
 
-    /// A line; with `quoted`, line breaks within quotation marks belong to it.
+    /// Reads a record; with `quoted`, line breaks within quotation marks belong to it.
     private mutating func record(quoted: Bool) throws -> Record? {
         guard let text = try line() else { return nil }
         var record = Record(text: text, line: number)

@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// The flags that say what a message is, put together to a request of the API: one form, with a server or without.
+/// The flags that describe a message, as a request of the API: the same with and without a gateway.
 struct MessageOptions: ParsableArguments {
     @Option(help: "The heading.")
     var title: String?
@@ -59,12 +59,12 @@ struct MessageOptions: ParsableArguments {
     @Option(help: "The backend to take, by its name.")
     var backend: String?
 
-    /// How urgent, on the command line.
+    /// The priority, as an argument.
     enum Priority: String, ExpressibleByArgument, CaseIterable {
         case high, normal
     }
 
-    /// The request without its audience; `text` is the body when no flag gives it.
+    /// Returns the request without its audience; `text` is the body when no flag gives it.
     func request(text: String?) throws -> JSONObject {
         var request = JSONObject()
         let content = try content(text: text)
@@ -81,7 +81,7 @@ struct MessageOptions: ParsableArguments {
         return request
     }
 
-    /// Whether a text was given, every one is empty, and the message has nothing else that an app shows or takes.
+    /// Returns whether texts were given, all of them empty, and the message has nothing else that an app shows or uses.
     ///
     /// `text` is the body when no flag gives it.
     func showsOnlyEmptyText(_ text: String?) -> Bool {
@@ -122,10 +122,10 @@ struct MessageOptions: ParsableArguments {
         return options
     }
 
-    /// `slot:token` of a device: a service, or a service and a kind such as `ios-apns/voip`.
+    /// Splits a `slot:token` of a device: the slot is a service, or a service and a kind such as `ios-apns/voip`.
     static func deviceToken(_ text: String) throws -> (slot: String, token: String) {
         var (name, token) = try split(text, at: ":", "--token service:token, such as ios-apns:4f1c…")
-        // The name of an activity may have colons, the tokens of services with kinds have none.
+        // The name of an activity may have colons; tokens of services with kinds have none.
         if name.contains("/live_activity_"), let last = text.lastIndex(of: ":") {
             (name, token) = (String(text[..<last]), String(text[text.index(after: last)...]))
         }
@@ -141,7 +141,7 @@ struct MessageOptions: ParsableArguments {
         return (name, token)
     }
 
-    /// `service:token` as an entry of `to.tokens`.
+    /// Returns `service:token` as an entry of `to.tokens`.
     static func recipient(_ text: String) throws -> JSONValue {
         let (service, token) = try split(text, at: ":", "--to service:token, such as ios-apns:4f1c…")
         guard TokenService.named(service) != nil else {

@@ -1,15 +1,15 @@
 import PushCore
 import Synchronization
 
-/// Takes calls in place of the network, so that `--dry-run` can show what a platform would be sent.
+/// Takes calls in place of the network, so that `--dry-run` can show the requests to a platform.
 ///
-/// Every call is answered with 200 and what any platform takes for a yes. Header fields that carry credentials are
-/// shown by name only.
+/// Every call is answered with 200 and a body that any platform's client takes for a success. Header fields that carry
+/// credentials are shown by name only.
 final class PreviewTransport: HTTPTransport {
     fileprivate struct Taken {
         var call: HTTPCall
         var endpoint: HTTPEndpoint
-        /// The fields that a connection would add, such as `authorization`.
+        /// The names of the fields that a connection would add, such as `authorization`.
         var credentials: [String]
     }
 
@@ -19,10 +19,10 @@ final class PreviewTransport: HTTPTransport {
         PreviewPool(configuration, transport: self)
     }
 
-    /// The call that carried a message, in a form to be shown; nil when none did.
+    /// Returns the call that carried a message, in a form to be shown; nil when there was none.
     ///
-    /// By the message's id; where a platform's calls do not carry it, by the recipient, for whom a call of many
-    /// messages stands.
+    /// It is found by the message's id. Where a platform's calls do not carry that, it is found by the recipient; a
+    /// call with many messages stands for each of them.
     func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
         let found = calls.withLock { calls in
@@ -60,7 +60,7 @@ final class PreviewTransport: HTTPTransport {
 
 /// A pool that answers every call with 200 and sends nothing.
 private final class PreviewPool: HTTPPool {
-    /// What any platform takes for a yes, and its token endpoint's answer too.
+    /// The body of every answer: a success for the client of any platform and of its token endpoint.
     private static let answer = JSONValue.object([
         "access_token": "preview", "token_type": "Bearer", "expires_in": 3600, "name": "preview/messages/preview",
         "code": "80000000", "msg": "Success", "requestId": "preview",
@@ -90,7 +90,7 @@ private final class PreviewPool: HTTPPool {
 }
 
 extension Recipient {
-    /// What a platform's request calls the recipient.
+    /// The text by which a platform's request names the recipient.
     fileprivate var platformText: String {
         switch self {
         case .token(let token): token.value

@@ -1,7 +1,7 @@
 import Foundation
 import PushCore
 
-/// A bar on a terminal's stderr with rate and remaining time; silent anywhere else.
+/// A bar on a terminal's stderr with rate and remaining time; silent without a terminal.
 struct ProgressBar {
     private let isShown: Bool
     private let start = ContinuousClock.now
@@ -9,7 +9,7 @@ struct ProgressBar {
 
     init(isShown: Bool) { self.isShown = isShown && Shell.isErrorTerminal }
 
-    /// Draws the bar, at most ten times a second; `fraction` is nil when nobody knows how much there is.
+    /// Draws the bar, at most ten times a second; `fraction` is nil when the total is unknown.
     mutating func update(done: Int, fraction: Double?, isLast: Bool = false) {
         let now = ContinuousClock.now
         guard isShown, isLast || lastDrawn.map({ now - $0 > .milliseconds(100) }) ?? true else { return }
@@ -17,7 +17,7 @@ struct ProgressBar {
         Shell.draw("\r\u{1B}[K" + Self.line(done: done, fraction: fraction, after: now - start) + (isLast ? "\n" : ""))
     }
 
-    /// The text of the bar.
+    /// Returns the text of the bar.
     static func line(done: Int, fraction: Double?, after elapsed: Duration) -> String {
         let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
         let rate = seconds > 0 ? Double(done) / seconds : 0

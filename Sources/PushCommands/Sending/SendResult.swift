@@ -2,41 +2,41 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// What became of one recipient of one message of `chapar send`.
+/// The result for one recipient of one message of `chapar send`.
 struct SendResult: Sendable {
-    /// How it ended, in the words of the exit codes.
+    /// The end of a message, in the words of the exit codes.
     enum Verdict: String, Sendable, CaseIterable {
-        /// A platform took it.
+        /// A platform accepted it.
         case sent
-        /// A gateway took it: it is on its disk, and will be delivered or reported.
+        /// A gateway accepted it: it is on its disk, and will be delivered or reported.
         case accepted
         /// It was refused for good.
         case refused
-        /// Not sent for now; the same may work later.
+        /// Not sent for now; a later attempt may work.
         case later
         /// It may have been delivered: sent, but no answer came.
         case unknown
-        /// Nothing was sent, as was asked.
+        /// Nothing was sent, since a preview was asked for.
         case preview
     }
 
-    /// The line of the input, 1 for a message of the command line.
+    /// The line of the input; 1 for a message of the command line.
     var line: Int
-    /// Whom it was for, `service:token`; empty when the message as a whole was refused.
+    /// The recipient, `service:token`; empty when the message was refused as a whole.
     var recipient: String
     /// How it ended.
     var verdict: Verdict
-    /// The backend that had it last.
+    /// The backend that tried it last.
     var backend: String?
     /// The platform's or gateway's id of the message.
     var id: String?
     /// The HTTP status.
     var status: Int?
-    /// The platform's own word.
+    /// The reason, in the platform's own word.
     var reason: String?
     /// A sentence for people.
     var detail: String?
-    /// What the platform would be sent, for a preview.
+    /// The request that the platform would get, for a preview.
     var request: JSONValue?
 
     /// One line for scripts.
@@ -74,13 +74,13 @@ struct SendResult: Sendable {
         return parts[0] + parts.dropFirst().map { "  " + $0.onOneLine }.joined() + sentences.joined()
     }
 
-    /// The beginning of a token is enough to know it again.
+    /// Returns the beginning of a token, which is enough to recognise it.
     private static func short(_ recipient: String) -> String {
         recipient.count <= 28 ? recipient : recipient.prefix(26) + "…"
     }
 }
 
-/// Counts results and gives the exit code that follows from them.
+/// Counts results; the exit code follows from the counts.
 final class SendTally: Sendable {
     private let counts = Mutex<[SendResult.Verdict: Int]>([:])
 
@@ -90,7 +90,7 @@ final class SendTally: Sendable {
         }
     }
 
-    /// How many results there are.
+    /// The number of results.
     var total: Int { counts.withLock { $0.values.reduce(0, +) } }
 
     /// One line: `3 sent, 1 refused`.
@@ -102,7 +102,8 @@ final class SendTally: Sendable {
         return words.isEmpty ? "nothing to send" : words.joined(separator: ", ")
     }
 
-    /// All taken: 0; some: 4; none, but some may be taken later: 75; all refused: 1.
+    /// The exit code: 0 when all were accepted, 4 when some were, 75 when none were but some may be later, 1 when all
+    /// were refused.
     var status: ExitStatus {
         let counts = counts.withLock { $0 }
         let good = (counts[.sent] ?? 0) + (counts[.accepted] ?? 0) + (counts[.preview] ?? 0)

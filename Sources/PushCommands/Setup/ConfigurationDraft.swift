@@ -2,9 +2,9 @@ import ArgumentParser
 import Foundation
 import PushCore
 
-/// A configuration that is being written: a few settings, and backends with the values that are there so far.
+/// A configuration under construction: a few settings, and backends with the values known so far.
 struct ConfigurationDraft {
-    /// A backend with its values, in the order in which they came.
+    /// A backend with its values, in the order in which they were added.
     struct Backend {
         var name: String
         var kind: String
@@ -17,25 +17,25 @@ struct ConfigurationDraft {
     var keyLine: String?
     private let beginning: Beginning
 
-    /// What there is before the backends.
+    /// The part of the file before the backends.
     enum Beginning {
-        /// A new file: where the gateway listens, and its database.
+        /// The start of a new file: where the gateway listens, and its database.
         case settings(host: String, port: Int, store: String)
-        /// A file without backends, of which everything else stays.
+        /// A file without backends; the rest of it stays as it is.
         case file(ConfigurationFile)
     }
 
     /// Makes one without backends.
     init(_ beginning: Beginning) { self.beginning = beginning }
 
-    /// Adds a backend; false when the name is taken.
+    /// Adds a backend; returns false when the name is taken.
     mutating func add(_ name: String, kind: String) -> Bool {
         guard !backends.contains(where: { $0.name == name }) else { return false }
         backends.append(Backend(name: name, kind: kind))
         return true
     }
 
-    /// Takes a value of the command line, `NAME.KEY=VALUE`.
+    /// Sets a value from the command line, `NAME.KEY=VALUE`.
     mutating func set(_ text: String) throws {
         guard let (path, value) = text.halves(at: "="), case let steps = path.split(separator: ".").map(String.init),
             steps.count > 1, let name = steps.first
@@ -48,7 +48,7 @@ struct ConfigurationDraft {
         put(Self.absolute(value, key), name, key)
     }
 
-    /// Puts a value in the place of a backend's key; a key of several steps stands in a map.
+    /// Sets a backend's key; a key of several steps stands in a map.
     mutating func put(_ value: String, _ name: String, _ key: [String]) {
         guard let index = backends.firstIndex(where: { $0.name == name }) else { return }
         backends[index].values = Self.put(value, key[...], into: backends[index].values)
@@ -62,7 +62,7 @@ struct ConfigurationDraft {
         return object
     }
 
-    /// The backend and key that an issue is about; nil when it is about something else.
+    /// Returns the backend and key that an issue is about; nil when it is about something else.
     func place(of issue: ConfigIssue) -> (name: String, key: [String])? {
         let steps = issue.path.split(separator: ".").map(String.init)
         guard steps.count > 2, steps[0] == "backends", steps[2] != "kind",
@@ -71,13 +71,13 @@ struct ConfigurationDraft {
         return (steps[1], Array(steps.dropFirst(2)))
     }
 
-    /// The path of a file in full; any other value as it is.
+    /// Returns the absolute path of a file; any other value as it is.
     static func absolute(_ value: String, _ key: [String]) -> String {
         guard key.last?.hasSuffix("_file") == true, !value.hasPrefix("$") else { return value }
         return URL(filePath: value).standardizedFileURL.path
     }
 
-    /// The file.
+    /// The text of the file.
     var text: String {
         let keys = keyLine.map { ["auth:", "  api_keys:", "    \($0)"] } ?? []
         switch beginning {
@@ -113,7 +113,7 @@ struct ConfigurationDraft {
         }
     }
 
-    /// A value as YAML: plain words and numbers as they are, lists and maps too, all else in quotation marks.
+    /// Returns a value as YAML: plain words, numbers, lists and maps as they are, all else in quotation marks.
     private static func scalar(_ text: String) -> String {
         let isList = text.hasPrefix("[") && text.hasSuffix("]")
         let isMap = text.hasPrefix("{") && text.hasSuffix("}")
@@ -121,7 +121,7 @@ struct ConfigurationDraft {
         return JSONValue.string(text).text
     }
 
-    /// Whether YAML reads a text as it is, without quotation marks.
+    /// Returns whether YAML reads a text as it is, without quotation marks.
     private static func isPlain(_ text: String) -> Bool {
         let others = ["null", "yes", "no", "on", "off", "y", "n"]
         guard let first = text.utf8.first, first != UInt8(ascii: "."), !others.contains(text) else { return false }

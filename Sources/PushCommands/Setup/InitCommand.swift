@@ -3,7 +3,7 @@ import Foundation
 import PushCore
 import PushGateway
 
-/// `chapar init`: writes a first configuration, and only one that `chapar check` finds good.
+/// `chapar init`: writes a first configuration, and only one that passes `chapar check`.
 struct InitCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
@@ -78,7 +78,7 @@ struct InitCommand: AsyncParsableCommand {
         show(draft, isNew: existing == nil)
     }
 
-    /// The configuration that is to get backends; nil when a new one is to be written.
+    /// Returns the configuration to which backends are added; nil when a new one is to be written.
     private func existingFile() throws(CommandFailure) -> ConfigurationFile? {
         if let keyFile, FileManager.default.fileExists(atPath: keyFile) { throw Self.exists(keyFile) }
         guard FileManager.default.fileExists(atPath: file.path) else { return nil }
@@ -97,7 +97,7 @@ struct InitCommand: AsyncParsableCommand {
         CommandFailure("\(path) exists: it is not replaced. Give another name, or move it away.", .usage)
     }
 
-    /// The platforms: those of the flags, else those that somebody names.
+    /// Adds the platforms of the flags; without flags, those of the answers to questions.
     private func choose(into draft: inout ConfigurationDraft, _ questions: Questions?) throws {
         let factories = GatewayProgram.current.backends
         var words = backends
@@ -122,7 +122,7 @@ struct InitCommand: AsyncParsableCommand {
         if words.isEmpty { throw ValidationError("Name a platform.") }
     }
 
-    /// Checks the draft, asks for what is missing or wrong, and checks again, until nothing is.
+    /// Checks the draft, asks for values that are missing or wrong, and checks again, until none is.
     private func complete(
         _ draft: inout ConfigurationDraft,
         _ questions: Questions?,
@@ -158,7 +158,7 @@ struct InitCommand: AsyncParsableCommand {
         if issue.problem != "is missing" { Shell.complain("\(path) \(issue.problem). \(issue.fix ?? "")") }
         var meaning = issue.problem == "is missing" ? issue.fix?.dropFirst("Write ".count).description : nil
         if meaning?.hasSuffix(".") == true { meaning?.removeLast() }
-        // A secret's meaning shows how it is written without standing in the file.
+        // For a secret the question shows how it is written, without the secret itself.
         guard let meaning, meaning.contains("${") else {
             return ConfigurationDraft.absolute(try questions.ask("\(path) (\(meaning ?? "another value")):"), key)
         }
@@ -169,7 +169,7 @@ struct InitCommand: AsyncParsableCommand {
         let target = folder.appending(path: "\(path).secret").path
         try SecretFile.write(given + "\n", to: target)
         secrets.append(target)
-        // Who may read the configuration has to read this as well: with a package that is the service's user.
+        // Any reader of the configuration must be able to read this as well: with a package that is the service's user.
         if FileManager.default.fileExists(atPath: file.path) {
             try FileModes.copyAccess(from: file.path, to: target, mask: 0o640)
         }
@@ -228,7 +228,7 @@ struct Questions {
         }
     }
 
-    /// A line that the terminal does not show.
+    /// Reads a line that the terminal does not show.
     private static func hidden() -> String? {
         var old = termios()
         guard tcgetattr(STDIN_FILENO, &old) == 0 else { return readLine() }

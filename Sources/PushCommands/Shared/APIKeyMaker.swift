@@ -4,9 +4,9 @@ import PushCore
 
 /// A new API key: 256 random bits, of which only a hash is kept.
 struct NewAPIKey {
-    /// What the caller sends; shown or written once.
+    /// The key that the caller sends; shown or written once.
     let key: Secret
-    /// What the configuration keeps: `sha256:` and 64 hexadecimal digits.
+    /// The hash that the configuration keeps: `sha256:` and 64 hexadecimal digits.
     let hash: String
 
     /// Makes one.
@@ -16,13 +16,13 @@ struct NewAPIKey {
         self.init(Secret("chp_" + Base64URL.encode(bytes)))
     }
 
-    /// The hash of a key that was made before.
+    /// Makes the hash of an existing key.
     init(_ key: Secret) {
         self.key = key
         hash = "sha256:" + SHA256.hash(data: Data(key.reveal().utf8)).map { String(format: "%02x", $0) }.joined()
     }
 
-    /// Whether a text has the form of a key.
+    /// Returns whether a text has the form of a key.
     static func isKey(_ text: String) -> Bool {
         text.hasPrefix("chp_") && text.utf8.count == 47
             && text.unicodeScalars.allSatisfy {
@@ -30,7 +30,7 @@ struct NewAPIKey {
             }
     }
 
-    /// The element of `auth.api_keys`.
+    /// Returns the element of `auth.api_keys`.
     func line(name: String, scopes: [String]) -> String {
         "- { name: \(name), hash: \"\(hash)\", scopes: [\(scopes.joined(separator: ", "))] }"
     }

@@ -18,34 +18,34 @@ public struct ConfigOption: ParsableArguments {
     /// Makes the group without a value; the parser fills it in.
     public init() {}
 
-    /// The file of a command without the flag.
+    /// Makes the option of a command without the flag.
     init(path: String?) { named = path }
 
-    /// The file that is meant.
+    /// The path of the configuration file: the flag, else `CHAPAR_CONFIG`, else `chapar.yaml`.
     public var path: String {
         named ?? ProcessInfo.processInfo.environment["CHAPAR_CONFIG"].flatMap { $0.isEmpty ? nil : $0 } ?? "chapar.yaml"
     }
 
-    /// Reads the file and gives what plugins made of its sections beside backends.
+    /// Reads the file and returns the modules that plugins made of their sections.
     ///
     /// - Returns: The modules; a command looks for its plugin's own by a cast.
     /// - Throws: Every mistake of the file at once.
     public func modules() throws -> [any GatewayModule] { try load().modules }
 
-    /// Reads the file and builds what it names, for a command that only looks: no backend is asked to send.
+    /// Reads the file and builds the backends that it names, for a command that sends nothing.
     func load() throws -> LoadedConfiguration { try BackendLoader.offline().load(path) }
 }
 
-/// The flag for scripts.
+/// The flag that chooses the form of results.
 struct OutputForm: ParsableArguments {
     @Flag(name: .customLong("json"), help: "Write results as JSON, one value a line.")
     var isJSON = false
 }
 
-/// What a command builds backends with: the transport and the loggers.
+/// Builds the backends of a command, with its transport and loggers.
 ///
-/// `serve`, `check`, `doctor` and their like load the file through one, so that all of them read a
-/// configuration alike. It starts nothing.
+/// `serve`, `check`, `doctor` and similar commands load the file through one, so that all of them read a configuration
+/// alike. It starts nothing.
 struct BackendLoader {
     let registry: BackendRegistry
     let modules: [ModuleFactory]
@@ -53,7 +53,7 @@ struct BackendLoader {
     let state: (any StateStore)?
     let credentials: (any StateStore)?
     let logger: Logger
-    /// Where backends announce what goes on the stream of events; nil where nobody listens.
+    /// The sink for notices of backends to the stream of events; nil where nothing reads them.
     let notices: EventSink?
 
     init(
@@ -72,7 +72,7 @@ struct BackendLoader {
         self.logger = logger
     }
 
-    /// For commands that only look: real backends, of which none is asked to send.
+    /// Makes a loader for commands that only look: real backends, none of which sends.
     static func offline() throws -> BackendLoader {
         let silent = Logger(label: "chapar") { _ in SwiftLogNoOpLogHandler() }
         return try BackendLoader(transport: NIOTransport(logger: silent), logger: silent)
@@ -81,7 +81,7 @@ struct BackendLoader {
     /// Reads a configuration file and builds its backends.
     func load(_ path: String) throws(ConfigurationError) -> LoadedConfiguration { try load(path, transport) }
 
-    /// Reads where the gateway of a configuration is and keeps its first key; nil when the file cannot be read.
+    /// Reads from a configuration where its gateway is and keeps its first key; nil when the file cannot be read.
     func access(_ path: String) -> GatewayAccess? {
         loader.access(path)
     }
@@ -91,7 +91,7 @@ struct BackendLoader {
         loader.access(text: Array(text.utf8), name: path)
     }
 
-    /// Reads a configuration that is to be written to `path`, and throws its mistakes; nothing stays of it.
+    /// Reads a configuration that is to be written to `path`, and throws its mistakes; nothing that was built is kept.
     @discardableResult
     func check(_ text: String, as path: String) throws(ConfigurationError) -> LoadedConfiguration {
         try loader.load(
@@ -101,8 +101,8 @@ struct BackendLoader {
         ) { context($0, transport) }
     }
 
-    /// Reads a configuration file, builds its backends and hands them to `install`; of what is refused, there or for a
-    /// mistake in the file, nothing that was built stays.
+    /// Reads a configuration file, builds its backends and hands them to `install`; if that or the file is refused, all
+    /// that was built is shut down.
     func reload(
         _ path: String,
         install: (LoadedConfiguration) throws(ConfigurationError) -> Void
@@ -123,14 +123,14 @@ struct BackendLoader {
         try loader.load(path) { context($0, transport) }
     }
 
-    /// Reads files for this program: its kinds of backends, its sections, its stores.
+    /// Makes the reader of configuration files for this program: its kinds of backends, its sections, its stores.
     private var loader: ConfigurationLoader {
         var loader = ConfigurationLoader(registry: registry, modules: modules)
         loader.databaseMistake = StoreOpening.mistake
         return loader
     }
 
-    /// What a backend of a name is built with.
+    /// Returns the context in which a backend of this name is built.
     private func context(_ name: String, _ transport: any HTTPTransport) -> BackendContext {
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"

@@ -1,8 +1,10 @@
 import Foundation
 import PushCore
 
-/// A configuration file as text, for the few commands that change one: everything but the place they change stays byte
-/// for byte, and the file is replaced as a whole, with its owner, group and mode, or not at all.
+/// A configuration file as text, for the few commands that edit one.
+///
+/// Everything outside the edit stays byte for byte, and the file is replaced as a whole, with its owner, group and
+/// mode, or not at all.
 struct ConfigurationFile {
     let path: String
     var text: String
@@ -17,9 +19,9 @@ struct ConfigurationFile {
         }
     }
 
-    /// Puts a list of hashes in place of the hashes of a key, which stand there as one text or as a list.
+    /// Replaces the hashes of a key, which stand there as one text or as a list, with a list of hashes.
     ///
-    /// A hash is found by its own digits, which no other text has by chance.
+    /// A hash is found by its own digits, which occur nowhere else by chance.
     mutating func replace(hashes old: [String], with new: [String]) throws(CommandFailure) {
         let written = old.map { "\"?(?i:sha256:\(NSRegularExpression.escapedPattern(for: $0)))\"?" }
         let list = #"\[\s*"# + written.joined(separator: #"\s*,\s*"#) + #"\s*\]"#
@@ -36,15 +38,15 @@ struct ConfigurationFile {
         CommandFailure("the key's hash does not stand in \(path) itself: change it where it is written", .usage)
     }
 
-    /// The line of a configuration without backends that the first ones are put in place of; nil when there is none.
+    /// The line of a configuration without backends that is replaced by the first ones; nil when there is none.
     private var emptyBackends: Range<String.Index>? {
         text.firstRange(of: /(?m)^backends:[ \t]*\{[ \t]*\}[ \t]*(#.*)?$/)
     }
 
-    /// Whether it is a configuration without backends that can take some.
+    /// Whether it is a configuration without backends to which some can be added.
     var takesBackends: Bool { emptyBackends != nil }
 
-    /// Puts the section with backends in the place of the empty one.
+    /// Replaces the empty section of backends.
     mutating func fill(backends section: String) {
         if let place = emptyBackends { text.replaceSubrange(place, with: section) }
     }
@@ -68,7 +70,7 @@ struct ConfigurationFile {
             let part = target + ".new-\(getpid())"
             defer { unlink(part) }
             try SecretFile.write(text, to: part)
-            // Another user's program may read it, as the service of a package does.
+            // A program of another user may read it, such as the service of a package.
             try FileModes.copyAccess(from: target, to: part)
             guard rename(part, target) == 0 else { throw CommandFailure.system("replace \(path)") }
         } catch let failure as CommandFailure {

@@ -1,16 +1,16 @@
-import CoreFoundation  // Which some builds of the toolchain take for the module of `stat`.
+import CoreFoundation  // Some builds of the toolchain take this for the module of `stat`.
 import Foundation
 import PushCore
 
-/// Who else may read or write a file.
+/// Checks and copies of who may read or write a file.
 enum FileModes {
-    /// The mode of what a path leads to; nil when there is nothing.
+    /// Returns the mode of the file that a path leads to; nil when there is none.
     static func mode(of path: String) -> mode_t? {
         var found = stat()
         return stat(path, &found) == 0 ? found.st_mode : nil
     }
 
-    /// Gives a file the owner and the group of another, and of its mode what `mask` leaves.
+    /// Gives a file the owner and the group of another, and that one's mode, restricted by `mask`.
     static func copyAccess(from model: String, to path: String, mask: mode_t = 0o777) throws(CommandFailure) {
         var (wanted, found) = (stat(), stat())
         guard stat(model, &wanted) == 0, stat(path, &found) == 0,
@@ -22,10 +22,10 @@ enum FileModes {
         }
     }
 
-    /// Who else may use a file that holds a secret, as bits of its mode.
+    /// Returns who else may use a file that holds a secret, as bits of its mode.
     ///
-    /// The group counts as others, unless the configuration is for that group as well. What systemd gives a
-    /// service under `/run/credentials` has the group's bits for an access list, which names the service's user.
+    /// The group counts as others, unless the configuration is for that group as well. Files that systemd gives a
+    /// service under `/run/credentials` have the group's bits for an access list, which names the service's user.
     static func openness(
         of path: String,
         beside configuration: String,
@@ -38,7 +38,7 @@ enum FileModes {
         return own.st_mode & (isShared ? 0o037 : 0o077)
     }
 
-    /// Why others could take what is in a folder away or replace it; nil when they cannot.
+    /// Returns how other users could remove or replace the files of a folder; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
         let position = FolderPath.place(of: path)
         guard let mode = Self.mode(of: position), mode & S_IFMT == S_IFDIR, mode & 0o022 != 0, mode & 0o1000 == 0 else {

@@ -4,7 +4,7 @@ import Logging
 import PushCore
 import PushHTTP
 
-/// The flags that say which gateway to talk to.
+/// The flags that name the gateway to talk to.
 ///
 /// Commands that work on a running gateway have them. They only read flags, `CHAPAR_URL` and the key's file, and make a
 /// ``GatewayClient``, which opens nothing before its first call.
@@ -35,17 +35,17 @@ struct GatewayAddress: ParsableArguments {
         if let named, HTTPEndpoint(url: named) == nil { throw ValidationError("--url: \(Self.isNoAddress)") }
     }
 
-    /// A client of the gateway that is named, by the flag or the environment; nil when none is.
+    /// Returns a client of the gateway that the flag or the environment names; nil when neither does.
     ///
-    /// Without a key it has the first one of the configuration's gateway, where that is the one.
+    /// Without a key it uses the first key of the configuration's gateway, when that is the one addressed.
     func client(_ file: ConfigOption = ConfigOption(path: nil)) throws -> GatewayClient? {
         try url.map { try client($0, file) }
     }
 
-    /// A client of the gateway that the flag names; nil without the flag.
+    /// Returns a client of the gateway that the flag names; nil without the flag.
     func namedClient() throws -> GatewayClient? { try named.map { try client($0, ConfigOption(path: nil)) } }
 
-    /// A client of the gateway, for a command that cannot do without one.
+    /// Returns a client of the gateway, for a command that needs one.
     func requiredClient() throws -> GatewayClient {
         guard let client = try client() else {
             throw CommandFailure("Say which gateway: --url http://127.0.0.1:8080, or $CHAPAR_URL.", .usage)
@@ -57,7 +57,7 @@ struct GatewayAddress: ParsableArguments {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// Without the text, in which a password may stand anywhere.
+    /// The problem without the text itself, which may contain a password anywhere.
     private static let isNoAddress =
         "is not an address. Write https://host or http://host:port, without user, password and path."
 
@@ -85,24 +85,24 @@ struct GatewayAddress: ParsableArguments {
     }
 }
 
-/// Talks to a gateway's API.
+/// A client of a gateway's API.
 ///
-/// Each command with `--url` has one, made by ``GatewayAddress``, and closes it. A call is made once and gives up after
-/// 30 seconds, erasures after an hour; only ``postPatiently(_:_:attempts:)`` tries again, under one idempotency key. It
-/// judges no answer.
+/// Each command with `--url` has one, made by ``GatewayAddress``, and closes it. A call is made once and times out
+/// after 30 seconds, an erasure after an hour. Only ``postPatiently(_:_:attempts:)`` retries, under one idempotency
+/// key. The caller judges the answers.
 struct GatewayClient: Sendable {
-    /// What a gateway answered.
+    /// An answer of the gateway.
     struct Answer: Sendable {
         var status: Int
         var json: JSONValue
         var retryAfter: Duration?
 
-        /// A problem's word for programs: that of its first wrong field, when there is one.
+        /// A problem's code: that of its first wrong field, when there is one.
         var code: String? {
             json["errors"]?.arrayValue?.first?["code"]?.stringValue ?? json["code"]?.stringValue
         }
 
-        /// A problem's sentences, for people: each in one line.
+        /// A problem's sentences for people, on one line each.
         var problem: String {
             let errors = (json["errors"]?.arrayValue ?? []).map {
                 "\($0["pointer"]?.words ?? "#"): \($0["detail"]?.words ?? "")"
@@ -147,7 +147,7 @@ struct GatewayClient: Sendable {
         change = HTTPCallTemplate(method: "PATCH", headers: withBody, deadline: .seconds(30))
     }
 
-    /// A path with the app in it, where it is about devices, users, or what a platform keeps for an app.
+    /// Returns a path with the app in it, when it is about devices, users, or data that a platform keeps for an app.
     private func located(_ path: String) -> String {
         let kept = ["topics", "channels", "tokens"]
         let steps = path.prefix { $0 != "?" }.split(separator: "/")
@@ -172,7 +172,7 @@ struct GatewayClient: Sendable {
         Self.answer(try await pool.send(HTTPCall(remove, path: located(path))))
     }
 
-    /// Deletes what a look at the whole store has to find, which takes long.
+    /// Sends a DELETE that searches the whole store, which takes long.
     func erase(_ path: String) async throws(HTTPFailure) -> Answer {
         Self.answer(try await pool.send(HTTPCall(erase, path: located(path))))
     }
@@ -182,7 +182,7 @@ struct GatewayClient: Sendable {
         return Self.answer(try await pool.send(HTTPCall(write, path: located(path), headers: fields, body: body)))
     }
 
-    /// Posts until the gateway has answered for good: busy answers and lost connections are tried again under the same
+    /// Posts until the gateway has given a final answer: busy answers and lost connections are retried under the same
     /// idempotency key, so that nothing is sent twice.
     func postPatiently(_ path: String, _ body: [UInt8], attempts: Int = 6) async throws -> Answer {
         let key = UUID().uuidString
@@ -209,7 +209,7 @@ struct GatewayClient: Sendable {
         }
     }
 
-    /// Finds out quickly whether anything answers at the address.
+    /// Throws quickly when nothing answers at the address.
     func checkReachable() async throws {
         do throws(HTTPFailure) {
             _ = try await pool.send(HTTPCall(HTTPCallTemplate(method: "GET", deadline: .seconds(5)), path: "/healthz"))
@@ -218,7 +218,7 @@ struct GatewayClient: Sendable {
         }
     }
 
-    /// The failure of a call, as a command ends with it.
+    /// Returns the failure with which a command ends after a failed call.
     func unreachable(_ failure: HTTPFailure) -> CommandFailure {
         CommandFailure("the gateway at \(endpoint) gave no answer: \(failure.detail.onOneLine)", .tryLater)
     }

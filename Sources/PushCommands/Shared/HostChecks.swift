@@ -8,7 +8,7 @@ import PushStoreSQLite
     import PushStorePostgres
 #endif
 
-/// Looks at the machine a gateway is to run on: disk, clock, file descriptors, port.
+/// Checks of the machine that a gateway runs on: disk, clock, file descriptors, port.
 enum HostChecks {
     static func run(_ configuration: GatewayConfiguration) async -> [Diagnosis] {
         let store =
@@ -18,7 +18,7 @@ enum HostChecks {
             + keys(configuration.apiKeys, at: Date())
     }
 
-    /// Checks the dates on which API keys end; empty where none has one.
+    /// Checks the dates on which API keys expire; returns none where no key has one.
     static func keys(_ keys: [GatewayConfiguration.APIKey], at now: Date) -> [Diagnosis] {
         let ending = keys.compactMap { key in key.notAfter.map { (name: key.name, end: $0) } }
         guard !ending.isEmpty else { return [] }
@@ -41,20 +41,20 @@ enum HostChecks {
         return findings.isEmpty ? [Diagnosis("API keys", .ok, "none ends within \(most) days")] : findings
     }
 
-    /// What is to be said of an API key that has ended; nil while it opens, or when it never ends.
+    /// Returns the sentence about an API key that has expired; nil before that, or when it never expires.
     static func ended(_ name: String, _ end: Date?, at now: Date) -> String? {
         guard let end, now > end else { return nil }
         return "the key \"\(name)\" ended on \(RFC3339.string(end)): who has it gets 401"
     }
 
-    /// Checks the dates of the API's TLS certificate; nil without one.
+    /// Checks the dates of the API's TLS certificate; returns nil without one.
     static func certificate(_ tls: GatewayConfiguration.TLS?, at now: Date) -> Diagnosis? {
         guard let end = tls?.notAfter else { return nil }
         let renew = "Renew it, replace server.tls.certificate_file and send the gateway SIGHUP."
         return .certificate("The server's certificate", notAfter: end, at: now, renew: renew)
     }
 
-    /// A PostgreSQL store: whether it can be reached and used, and who keeps it from cleaning up.
+    /// Checks a PostgreSQL store: whether it can be reached and used, and what keeps it from cleaning up.
     private static func database(_ store: GatewayConfiguration.Store) async -> [Diagnosis] {
         #if Postgres
             let look: PostgresLook
@@ -129,7 +129,7 @@ enum HostChecks {
         }
     #endif
 
-    /// Whether the last gateway on a store ended in order, as the file of its lock says.
+    /// Checks in the store's lock file whether the last gateway ended in order.
     private static func lastRun(_ path: String) -> Diagnosis {
         guard let run = StoreLook.brokenRun(of: path) else {
             return Diagnosis("last run", .ok, "no run of a gateway on \(path) was broken off")
@@ -183,8 +183,8 @@ enum HostChecks {
         return findings
     }
 
-    /// A clock that is hours off makes every signed credential invalid; each backend compares it with its platform's
-    /// own.
+    /// Checks the clock roughly, since a clock that is hours off makes every signed credential invalid; each backend
+    /// compares it with its platform's.
     private static func clock(_ now: Date) -> Diagnosis {
         guard now.timeIntervalSince1970 > 1_767_225_600 else {  // 2026: this program is not older than that.
             return Diagnosis(
@@ -207,9 +207,9 @@ enum HostChecks {
             : Diagnosis("descriptors", .ok, words)
     }
 
-    /// Whether the API's port is free, by binding it for a moment.
+    /// Checks whether the API's port is free, by binding it for a moment.
     ///
-    /// A gateway that runs already has it, so it is no failure.
+    /// A running gateway has the port already, so a taken one is no failure.
     private static func port(_ server: GatewayConfiguration.Server) -> Diagnosis {
         guard server.port != 0 else { return Diagnosis("port", .ok, "a free port is taken at start") }
         var hints = addrinfo()

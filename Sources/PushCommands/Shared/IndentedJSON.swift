@@ -1,7 +1,7 @@
 import PushCore
 
 extension JSONValue {
-    /// The value over several lines, two spaces a level, for people.
+    /// The value on several lines, indented by two spaces a level, for people.
     var indented: String { indented("") }
 
     private func indented(_ margin: String) -> String {

@@ -1,8 +1,8 @@
 import UnixSignals
 
-/// Waits for somebody to end the program: SIGINT or SIGTERM.
+/// Waits for a signal that ends the program: SIGINT or SIGTERM.
 ///
-/// Made before whatever is to be ended in peace, so that a signal in between is not lost.
+/// Create it before the work that the signal ends, so that a signal in between is not lost.
 struct Interruption {
     private let signals: UnixSignalsSequence
 

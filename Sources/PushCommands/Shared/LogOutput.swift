@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Values arrive as text already: secrets are types that print redacted.
 struct LogOutput: LogHandler {
-    /// What is logged and how, shared by all loggers of the program, so that a reload can change it.
+    /// The level and format of logs, shared by all loggers of the program, so that a reload can change them.
     final class Settings: Sendable {
         private let current: Mutex<GatewayConfiguration.Log>
 
@@ -20,7 +20,7 @@ struct LogOutput: LogHandler {
         var level: Logger.Level { Logger.Level(rawValue: current.withLock { $0.level }) ?? .info }
         var format: GatewayConfiguration.Log.Format { current.withLock { $0.format } }
 
-        /// A logger that follows these settings.
+        /// Returns a logger that follows these settings.
         func logger(_ label: String = "chapar") -> Logger {
             Logger(label: label) { LogOutput(label: $0, settings: self) }
         }
@@ -48,7 +48,7 @@ struct LogOutput: LogHandler {
 
     func log(event: LogEvent) { Shell.complain(line(event)) }
 
-    /// The line of an event, which is one line whatever others have put into it.
+    /// Returns the line of an event, always a single line.
     func line(_ event: LogEvent) -> String {
         let all = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
         let line =
@@ -84,7 +84,7 @@ struct LogOutput: LogHandler {
         return "\(RFC3339.string(Date())) \(level) \(event.message)\(pairs)"
     }
 
-    /// The value in quotes when it has blanks or control characters, so that a line stays one line.
+    /// Returns the value, in quotes when it has blanks or control characters, so that a line stays one line.
     private static func quoted(_ value: String) -> String {
         let isPlain = value.unicodeScalars.allSatisfy { $0.value > 32 && $0 != "\"" }
         return isPlain && !value.isEmpty ? value : JSONValue.string(value).text

@@ -1,7 +1,7 @@
 import PushCore
 import Synchronization
 
-/// A transport that knows the pools which were made through it, so that they can be ended without those of others.
+/// A transport that records the pools made through it, so that they can be shut down without those of others.
 final class PoolTally: HTTPTransport {
     private let transport: any HTTPTransport
     private let pools = Mutex<[any HTTPPool]>([])
@@ -14,7 +14,7 @@ final class PoolTally: HTTPTransport {
         return pool
     }
 
-    /// Ends every pool that was made through it.
+    /// Shuts down every pool that was made through it.
     func shutdown(grace: Duration) async {
         let made = pools.withLock { pools in
             defer { pools = [] }

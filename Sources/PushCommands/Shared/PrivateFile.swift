@@ -5,7 +5,7 @@ import Foundation
 /// It grows under a random name in the same folder, so that a link planted there cannot redirect it. Its owner calls
 /// ``publish()`` or ``discard()``.
 struct PrivateFile {
-    /// Where it is to appear.
+    /// The path at which it appears.
     let path: String
     /// The descriptor to write through; the writer closes it.
     let descriptor: Int32
@@ -21,7 +21,7 @@ struct PrivateFile {
         (self.path, self.descriptor) = (path, descriptor)
     }
 
-    /// The name that a call of the system has made of a template, which ends in `XXXXXX`.
+    /// Returns the name that a system call has made of a template, which ends in `XXXXXX`.
     static func named(_ template: String, by make: (UnsafeMutablePointer<CChar>) -> Void) -> String {
         var name = Array(template.utf8CString)
         return name.withUnsafeMutableBufferPointer { name in
@@ -31,11 +31,11 @@ struct PrivateFile {
         }
     }
 
-    /// Gives it its name, in the place of a file that has it.
+    /// Renames the file to its path, in place of a file that is there.
     func publish() throws(CommandFailure) {
         guard rename(part, path) == 0 else { throw .system("write \(path)") }
     }
 
-    /// Removes it.
+    /// Removes the unpublished file.
     func discard() { unlink(part) }
 }

@@ -3,7 +3,7 @@ import PushCore
 
 /// Files that hold a secret: written for their owner alone, read with the last line break dropped.
 enum SecretFile {
-    /// The most that is read.
+    /// The most bytes that are read.
     private static let limit = 64 << 10
 
     /// Writes a new file that only its owner can read; an existing file is never replaced.
@@ -17,7 +17,7 @@ enum SecretFile {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let failure = CommandFailure.system("write \(path)")
-                unlink(path)  // Half a key is none, and would keep the next try from the name.
+                unlink(path)  // Half a key is no key, and would block the name for the next attempt.
                 throw failure
             }
             rest = rest.dropFirst(count)

@@ -2,17 +2,16 @@ import Foundation
 import Synchronization
 package import PushCore
 
-/// What the program writes: results to stdout, everything else to stderr.
+/// The program's output: results to stdout, everything else to stderr.
 ///
-/// Every line may hold text from outside (platforms, gateways, files). Its control characters are written out, so that
-/// no terminal obeys them, except line breaks, tabs and, on stdout, the colours of ``paint(_:_:)`` where colours may
-/// be. Callers put text from outside through `onOneLine` where it enters a sentence, so that it begins no line and sets
-/// no colour.
+/// Every line may hold text from outside (platforms, gateways, files). Control characters are escaped, so that no
+/// terminal obeys them. Line breaks, tabs and, on a coloured stdout, the colours of ``paint(_:_:)`` stay. Callers put
+/// text from outside through `onOneLine` before it enters a sentence, so that it begins no line and sets no colour.
 package enum Shell {
     /// Writes a line to stdout.
     package static func print(_ line: String) { write(harmless(line, colours: hasColour) + "\n", to: STDOUT_FILENO) }
 
-    /// Writes text that the program has made itself to stdout, with its marks of direction.
+    /// Writes text of the program itself to stdout, with its direction marks.
     package static func show(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
 
     /// Writes one JSON value as a line to stdout.
@@ -21,7 +20,8 @@ package enum Shell {
     /// Writes a line to stderr, without colours.
     package static func complain(_ line: String) { write(harmless(line, colours: false) + "\n", to: STDERR_FILENO) }
 
-    /// The text with controls written out, but for line breaks, tabs and, with `colours`, those of ``Colour``.
+    /// Returns the text with control characters escaped, except line breaks, tabs and, with `colours`, those of
+    /// ``Colour``.
     static func harmless(_ text: String, colours isColoured: Bool) -> String {
         guard text.utf8.contains(where: { $0 < 0x20 && $0 != 0x0A && $0 != 0x09 }) else {
             return text.withoutInvisibleControls
@@ -42,7 +42,7 @@ package enum Shell {
         return shown.withoutInvisibleControls
     }
 
-    /// Writes text as it is to stderr, such as a progress bar that is drawn over.
+    /// Writes text as it is to stderr, such as a progress bar that is redrawn.
     static func draw(_ text: String) { write(text, to: STDERR_FILENO) }
 
     /// Whether stderr is a terminal.
@@ -57,7 +57,7 @@ package enum Shell {
         return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
     }
 
-    /// The columns of the terminal that stdout is; nil when it is none.
+    /// The number of columns when stdout is a terminal; nil otherwise.
     package static var columns: Int? {
         var size = winsize()
         guard ioctl(STDOUT_FILENO, numericCast(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
@@ -73,13 +73,13 @@ package enum Shell {
         case dim = "2"
     }
 
-    /// The text in a colour, where colours may be.
+    /// Returns the text in a colour, where colours are allowed.
     static func paint(_ text: String, _ colour: Colour) -> String {
         hasColour ? "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m" : text
     }
 
-    /// Ends a command that ended with `status`: results that could not be written are a failure, with a sentence on
-    /// stderr.
+    /// Returns the exit code of a command that ended with `status`: a failure, with a sentence on stderr, when results
+    /// could not be written.
     static func ending(_ status: ExitStatus) -> ExitStatus {
         let error = outputError.withLock { $0 }
         guard error != 0 else { return status }
@@ -87,12 +87,12 @@ package enum Shell {
         return status == .success ? .failure : status
     }
 
-    /// The error of the first write to stdout that failed; 0 while none has.
+    /// The errno of the first failed write to stdout; 0 while none has failed.
     private static let outputError = Mutex<Int32>(0)
 
-    /// Writes all of it.
+    /// Writes all of the text.
     ///
-    /// A reader that went away is no error, since it has all that it wants; another failure of stdout is kept for
+    /// A reader that closed the pipe is no error, since it has all that it wants. Another failure of stdout is kept for
     /// ``ending(_:)``.
     private static func write(_ text: String, to descriptor: Int32) {
         var rest = Array(text.utf8)[...]
@@ -112,11 +112,11 @@ package enum Shell {
 }
 
 extension JSONValue {
-    /// The text of a string from outside as a part of a sentence; nil for other values.
+    /// A string from outside as a part of a sentence; nil for other values.
     var words: String? { stringValue?.onOneLine }
 }
 
-/// Columns of text with a line of headings.
+/// A table of text with a line of headings.
 struct TextTable {
     private var rows: [[String]]
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A new folder that only this user can look into, to be removed at the end.
+/// A new folder that only this user can open, removed at the end.
 struct TemporaryFolder {
     let url: URL
 
@@ -13,5 +13,5 @@ struct TemporaryFolder {
     }
 
     /// Removes it with everything in it.
-    func remove() { try? FileManager.default.removeItem(at: url) }  // What cannot be removed is left to the system.
+    func remove() { try? FileManager.default.removeItem(at: url) }  // The system removes what cannot be removed here.
 }

@@ -1,11 +1,12 @@
 import Foundation
 
-/// Text of a file or of stdin, which must be UTF-8.
+/// Checks that text of a file or of stdin is UTF-8.
 ///
-/// The encoding of 8-bit text cannot be known from its bytes: a wrong one would turn every letter into another. So
-/// other text is refused, with the way to convert it, and never read with its letters lost.
+/// The encoding of 8-bit text cannot be known from its bytes: a wrong guess would turn every letter into another. So
+/// other text is refused, with the way to convert it, and never read with letters lost.
 enum UTF8Text {
-    /// The text of a whole file, or of stdin, that `name` says; a byte order mark at its beginning is no part of it.
+    /// Returns the text of a whole file, or of stdin, without a byte order mark at its beginning; `name` is for the
+    /// error.
     static func whole(_ bytes: Data, of name: String) throws(CommandFailure) -> String {
         guard !isUTF16(bytes) else { throw refusal(name, 1, isUTF16: true) }
         var lines: [String] = []
@@ -15,7 +16,7 @@ enum UTF8Text {
         return lines.joined(separator: "\n")
     }
 
-    /// The text of one line of it, without its line break; `number` begins with 1.
+    /// Returns the text of one line, without its line break; `number` begins with 1.
     static func line(_ bytes: some Collection<UInt8>, _ number: Int, of name: String) throws(CommandFailure) -> String {
         let hasMark = number == 1 && bytes.starts(with: [0xEF, 0xBB, 0xBF])
         let rest = bytes.dropFirst(hasMark ? 3 : 0)
@@ -26,7 +27,8 @@ enum UTF8Text {
         return text
     }
 
-    /// Whether text that begins so is UTF-16: by its byte order mark, or by the zero bytes beside its Latin letters.
+    /// Returns whether text with this beginning is UTF-16: by its byte order mark, or by the zero bytes beside its
+    /// Latin letters.
     private static func isUTF16(_ beginning: some Collection<UInt8>) -> Bool {
         beginning.starts(with: [0xFF, 0xFE]) || beginning.starts(with: [0xFE, 0xFF]) || beginning.contains(0)
     }

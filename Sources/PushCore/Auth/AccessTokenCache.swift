@@ -1,8 +1,8 @@
-/// A credential of limited life that some endpoint hands out.
+/// A credential of limited life that an endpoint issues.
 public struct AccessToken: Sendable, Hashable {
     /// The token.
     public let value: Secret
-    /// How long it is good for, from the moment it was asked for.
+    /// The time that it is valid, from the moment it was requested.
     public let lifetime: Duration
 
     /// Makes a token.
@@ -12,14 +12,14 @@ public struct AccessToken: Sendable, Hashable {
     }
 }
 
-/// Caches one access token and refreshes it at most once at a time. What every ``AuthStrategy`` that fetches tokens
-/// shares.
+/// A cache of one access token that runs at most one refresh at a time, shared by every ``AuthStrategy`` that fetches
+/// tokens.
 ///
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers
 /// that waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand
-/// messages do not ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced before it must
-/// be, and while that goes on, or fails, the present one is given out to its own end. The strategies of platforms
-/// repeat a fetch once before it counts as failed.
+/// messages do not ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced early; while
+/// that runs, or after it failed, the present token is used until it expires. The strategies of platforms repeat a
+/// fetch once before it counts as failed.
 public actor AccessTokenCache {
     private enum State {
         case empty
@@ -40,20 +40,20 @@ public actor AccessTokenCache {
 
     private var state = State.empty
     private var generation: UInt64 = 0
-    /// No renewal begins before this, after one that failed.
+    /// The earliest time of the next renewal, after one that failed.
     private var nextRenewal: ContinuousClock.Instant?
     private let leeway: Duration
     private let renewAhead: Duration
     private let pauseAfterFailure: Duration
     private let now: @Sendable () -> ContinuousClock.Instant
-    /// What the wait before the repetition of a fetch is measured with; nil for no repetition.
+    /// The clock of the wait before a fetch is repeated; nil for no repetition.
     private let repetition: (any TimeSource)?
     /// That wait, while it lasts.
     private var wait: Task<Void, any Error>?
     private var isEnding = false
     private let fetch: @Sendable () async throws(PushError) -> AccessToken
 
-    /// A fetch that took longer is not repeated: the callers have waited enough.
+    /// The longest fetch that is repeated: after a longer one the callers have waited enough.
     private static let longestRepeated = Duration.seconds(5)
 
     /// Makes a cache.
@@ -61,12 +61,12 @@ public actor AccessTokenCache {
     /// - Parameters:
     ///   - leeway: A token with less than this left of its life is replaced before it is used. At most a quarter of a
     ///     life.
-    ///   - renewAhead: With less than this left, a token is replaced without anybody waiting. At most half of a life;
+    ///   - renewAhead: A token with less than this left is replaced while callers still use it. At most half of a life;
     ///     zero for never.
-    ///   - pauseAfterFailure: For so long after a failed fetch the failure is the answer; a failed renewal pauses ten
-    ///     times as long, since no caller waits for it.
+    ///   - pauseAfterFailure: The time after a failed fetch in which its failure is the answer; a failed renewal pauses
+    ///     ten times as long, since no caller waits for it.
     ///   - now: The clock, a parameter for tests.
-    ///   - fetch: Asks the platform for a token. It must have a deadline of its own.
+    ///   - fetch: Requests a token from the platform. It must have a deadline of its own.
     public init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,
@@ -84,11 +84,11 @@ public actor AccessTokenCache {
         )
     }
 
-    /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before its failure reaches
-    /// anybody.
+    /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before callers see its
+    /// failure.
     ///
     /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials
-    /// is not repeated, and neither is what names a later time or took long.
+    /// is not repeated, nor is a failure that names a later time or took long.
     package init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,
@@ -105,7 +105,7 @@ public actor AccessTokenCache {
         self.fetch = fetch
     }
 
-    /// The token to use now, fetched first when there is none with enough life left.
+    /// Returns the token to use now; fetches one first when none has enough life left.
     public func token() async throws(PushError) -> Entry {
         switch state {
         case .ready(let entry) where isUsable(entry):
@@ -124,7 +124,7 @@ public actor AccessTokenCache {
         }
     }
 
-    /// Forgets the token of `generation` after the platform refused it; a newer one stays.
+    /// Discards the token of `generation` after the platform refused it; a newer one stays.
     public func invalidate(generation: UInt64) {
         switch state {
         case .ready(let entry) where entry.generation == generation: state = .empty
@@ -133,8 +133,7 @@ public actor AccessTokenCache {
         }
     }
 
-    /// Waits for the refresh under way, if there is one, which is not repeated any more: for the shutdown of what owns
-    /// the cache.
+    /// Waits for the refresh in flight, if any, and prevents its repetition: for the shutdown of the cache's owner.
     public func shutdown() async {
         isEnding = true
         defer { isEnding = false }
@@ -156,9 +155,9 @@ public actor AccessTokenCache {
         return now >= entry.fetchedAt + entry.token.lifetime - min(renewAhead, entry.token.lifetime / 2)
     }
 
-    /// Unstructured: the refresh outlives the caller that began it.
+    /// Starts a refresh as an unstructured task, so that it outlives the caller that began it.
     ///
-    /// Everyone who needs it awaits it, and `shutdown` does at last.
+    /// Every caller that needs it awaits it, and at last `shutdown` does.
     private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {
@@ -180,7 +179,7 @@ public actor AccessTokenCache {
         }
     }
 
-    /// A token and when it was asked for: before the request, since a slow answer must not lengthen the token's life.
+    /// Fetches a token; the start is taken before the request, since a slow answer must not lengthen the token's life.
     private func fetched() async throws(PushError) -> (AccessToken, start: ContinuousClock.Instant) {
         let start = now()
         do throws(PushError) {

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// A pool whose calls carry the credential of a strategy: what makes any ``AuthStrategy`` work with any backend.
+/// A pool whose calls carry the credential of a strategy, so that any ``AuthStrategy`` works with any backend.
 ///
-/// A refused call is sent once more after the strategy has said so: at most two exchanges for each. A field of the same
-/// name that a call brings along is replaced; a call that the strategy does not cover goes out as it is.
+/// A refused call is sent once more if the strategy says so: at most two exchanges for each. A field of the same name
+/// that a call brings along is replaced; a call that the strategy does not cover is sent unchanged.
 public struct AuthorizedPool: HTTPPool {
     private let pool: any HTTPPool
     private let endpoint: HTTPEndpoint
@@ -75,7 +75,7 @@ public struct AuthorizedPool: HTTPPool {
         }
     }
 
-    /// The credential, or nil after all callers failed because there is none.
+    /// Returns the credential, or nil after failing all calls because there is none.
     private func credential(_ places: [Int], _ report: ([HTTPReply]) -> Void) async -> AuthCredential? {
         do throws(PushError) {
             return try await strategy.credential(for: endpoint)
@@ -92,13 +92,13 @@ public struct AuthorizedPool: HTTPPool {
         report(places.map { HTTPReply(index: $0, result: .failure(failure), connection: 0) })
     }
 
-    /// The pool's own.
+    /// The status of the underlying pool.
     public var status: HTTPPoolStatus { pool.status }
 
-    /// The pool's own.
+    /// Replaces the connections of the underlying pool.
     public func replaceConnections() { pool.replaceConnections() }
 
-    /// Ends the pool; the strategy, which other pools may share, lives on.
+    /// Shuts the pool down; the strategy, which other pools may share, keeps running.
     public func shutdown(grace: Duration) async { await pool.shutdown(grace: grace) }
 }
 
@@ -120,7 +120,7 @@ public struct AuthorizedTransport: HTTPTransport {
 }
 
 extension HTTPCall {
-    /// The call with the credential's fields in the place of its own of these names.
+    /// Returns the call with the credential's fields in place of its own fields of these names.
     package func carrying(_ credential: AuthCredential) -> HTTPCall {
         let names = Set(credential.headers.map(\.name))
         guard !names.isEmpty else { return self }
@@ -144,7 +144,7 @@ extension HTTPReply {
     }
 }
 
-/// The calls of one send that came back refused.
+/// The calls of one send that were refused.
 private final class RefusedCalls: Sendable {
     private let state = Mutex((places: [Int](), answer: HTTPAnswer?.none))
 

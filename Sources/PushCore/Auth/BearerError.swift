@@ -2,7 +2,7 @@ extension HTTPAnswer {
     /// The `error` of a `WWW-Authenticate` field, as a quoted string or a token (RFC 9110 section 11.2); at most 64
     /// characters.
     ///
-    /// What stands within quotation marks is no parameter.
+    /// Text within quotation marks is not read as a parameter.
     package var bearerError: String? {
         guard let field = header("www-authenticate") else { return nil }
         var rest = field[...]
@@ -11,7 +11,7 @@ extension HTTPAnswer {
             rest = rest.dropFirst(name.count)
             rest = rest.drop { $0 == " " || $0 == "\t" }
             guard rest.first == "=" else {
-                // A scheme or a separator; a quotation mark out of place begins a text all the same.
+                // A scheme or a separator; a misplaced quotation mark begins a quoted string all the same.
                 if rest.first == "\"" { _ = Self.quoted(&rest) } else if rest.first == "," { rest = rest.dropFirst() }
                 continue
             }
@@ -29,7 +29,7 @@ extension HTTPAnswer {
         return nil
     }
 
-    /// Takes a quoted string off the beginning.
+    /// Removes a quoted string from the beginning and returns its text.
     private static func quoted(_ rest: inout Substring) -> String {
         var value = ""
         rest = rest.dropFirst()

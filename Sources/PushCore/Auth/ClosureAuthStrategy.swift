@@ -2,9 +2,9 @@ internal import Synchronization
 
 /// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
 ///
-/// For code that gets its access tokens from somewhere of its own. Tokens are kept for their life, a thousand callers
+/// For code that gets its access tokens from a source of its own. Tokens are kept for their life, a thousand callers
 /// share one call of the closure, and the token goes to one address only. A refused token is replaced once: when the
-/// fresh one is refused within `pause`, fetching more would not help, and the strategy says so.
+/// fresh one is refused within `pause`, the strategy gives up, since fetching more would not help.
 public struct ClosureAuthStrategy: AuthStrategy {
     private let address: HTTPEndpoint
     private let pause: Duration
@@ -16,11 +16,11 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///
     /// - Parameters:
     ///   - address: The only address whose requests carry the token.
-    ///   - deadline: How long `fetch` may take.
-    ///   - pause: How long after a refused token was replaced the next refusal is final.
+    ///   - deadline: The longest time `fetch` may take.
+    ///   - pause: The time after the replacement of a refused token in which the next refusal is final.
     ///   - now: The clock, a parameter for tests.
-    ///   - fetch: Gives a token with its lifetime. A ``PushError`` that it throws reaches the sender; of any other
-    ///     error nothing is shown, since it might hold the token.
+    ///   - fetch: Returns a token with its lifetime. A ``PushError`` that it throws reaches the sender; other errors
+    ///     are not shown, since they might hold the token.
     public init(
         for address: HTTPEndpoint,
         deadline: Duration = .seconds(10),
@@ -45,7 +45,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
         }
     }
 
-    /// The token as `authorization: Bearer …`.
+    /// Returns the token as `authorization: Bearer …`.
     ///
     /// Throws what the closure throws, and ``PushError/Code/unsupported`` for any other address.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
@@ -57,7 +57,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
         )
     }
 
-    /// Forgets a token that was refused with 401; any other refusal no token mends.
+    /// Discards a token that was refused with 401; another token would not help against other refusals.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         guard status == 401 else {
             return .giveUp("\(address) refused the request with \(status), which no other access token mends")
@@ -74,10 +74,10 @@ public struct ClosureAuthStrategy: AuthStrategy {
     /// Whether the call goes to the one address.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
 
-    /// Waits for the fetch under way, which has a deadline.
+    /// Waits for the fetch in flight, which has a deadline.
     public func shutdown() async { await cache.shutdown() }
 
-    /// Which token was refused last, and when.
+    /// The token that was refused last, and when.
     private final class Replacement: Sendable {
         enum Verdict { case isReplaced, isTooSoon, mustGo }
 

@@ -1,27 +1,27 @@
 public import Logging
 
-/// What a plugin exports: how a backend of its kind is made from a section of a configuration file.
+/// The entry point of a plugin: makes a backend of its kind from a section of a configuration file.
 ///
-/// The factory reads its keys from the section, which collects every mistake, and touches neither the network nor, but
-/// for the files the section names, the disk. It returns nil after reporting at least one issue.
+/// The factory reads its keys from the section, which collects every mistake. It does not use the network, and reads no
+/// files but those that the section names. It returns nil after reporting at least one issue.
 public struct BackendFactory: Sendable {
     /// The kind it makes.
     public let kind: BackendKind
-    /// One line that says what the platform is.
+    /// One line that describes the platform.
     public let summary: String
-    /// What a delivery comes to for each reason that the plugin's table of rejections knows: what `explain` shows.
+    /// The outcome for each reason in the plugin's table of rejections, which `explain` shows.
     ///
-    /// Refusals and unknown outcomes, one for each reason; times in them mean nothing.
+    /// Refusals and unknown outcomes, one for each reason; times in them have no meaning.
     public let reasons: [DeliveryOutcome]
-    /// Makes a backend of a section.
+    /// Makes a backend from a section.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
 
     /// Makes a factory.
     ///
     /// - Parameters:
     ///   - kind: The word after `kind:`.
-    ///   - summary: One line that says what the platform is.
-    ///   - reasons: What the plugin's table of rejections holds, one outcome for each reason.
+    ///   - summary: One line that describes the platform.
+    ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
@@ -36,26 +36,26 @@ public struct BackendFactory: Sendable {
     }
 }
 
-/// What a backend gets from its maker: everything that it does not own.
+/// The dependencies that a backend gets from its creator: everything that it does not own.
 public struct BackendContext: Sendable {
     /// The name the configuration gives it, such as `ios`; used in logs and metrics.
     public let name: String
-    /// What it sends through.
+    /// The transport that it sends through.
     public let http: any HTTPTransport
     /// The wall clock.
     public let time: any TimeSource
-    /// Where it keeps small values over a restart; nil when nothing is kept.
+    /// The store for small values that survive a restart; nil when nothing is kept.
     public let state: (any StateStore)?
-    /// Where it keeps credentials over a restart, encrypted if the gateway has a key; nil when nothing is kept.
+    /// The store for credentials that survive a restart, encrypted if the gateway has a key; nil when nothing is kept.
     public let credentials: (any StateStore)?
-    /// Its logger, which carries the name already.
+    /// The logger, with the backend's name in its metadata.
     public let logger: Logger
     /// Passes notices on to listeners; returns at once.
     ///
     /// Drops them when there are none.
     public let announce: @Sendable (BackendNotice) -> Void
 
-    /// Makes a context; without `credentials` they are kept with the other values, as they are.
+    /// Makes a context; without `credentials` they are kept in `state`, unencrypted.
     public init(
         name: String,
         http: any HTTPTransport,
@@ -74,8 +74,7 @@ public struct BackendContext: Sendable {
         self.announce = announce
     }
 
-    /// The same, but what is kept over a restart is kept in a store, its own where it has one, and credentials in
-    /// another.
+    /// Returns this context with the given store where it has no `state` of its own, and with another for credentials.
     package func keeping(in store: any StateStore, credentials: any StateStore) -> Self {
         Self(
             name: name,
@@ -88,7 +87,7 @@ public struct BackendContext: Sendable {
         )
     }
 
-    /// The same, but what is announced about a device names it by its key, see ``AppName``: as every other event does.
+    /// Returns this context with notices that name a device by its key (``AppName``), as every other event does.
     func announcing(for app: AppName) -> Self {
         guard app != .default else { return self }
         return Self(
@@ -161,7 +160,7 @@ public struct CommonBackendOptions: Sendable {
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
     }
 
-    /// A pool's configuration with these options laid over it.
+    /// Lays these options over a pool's configuration.
     public func apply(to pool: inout HTTPPoolConfiguration) {
         if let baseURL { pool.endpoint = baseURL }
         pool.extraTrustPEM = trustPEM

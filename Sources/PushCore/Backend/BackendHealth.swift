@@ -2,12 +2,12 @@ public import Foundation
 
 /// A backend's own state, for `GET /v1/backends`, metrics and the dashboard.
 public struct BackendHealth: Sendable, Hashable {
-    /// How it is.
+    /// The condition of a backend.
     @nonexhaustive
     public enum Status: String, Sendable {
         /// Nothing is known to be wrong.
         case ok
-        /// It works in part: a connection is missing, the platform slows us.
+        /// It works in part: a connection is missing, or the platform throttles it.
         case degraded
         /// It does not work.
         case down
@@ -16,17 +16,17 @@ public struct BackendHealth: Sendable, Hashable {
     /// The number of days before a credential ends from which health, `chapar doctor` and the dashboard warn.
     public static let credentialWarningDays = 30
 
-    /// How it is.
+    /// The condition.
     public var status: Status
-    /// Why, in a sentence with the fix; nil when all is well.
+    /// The reason, in a sentence with the fix; nil when all is well.
     public var detail: String?
-    /// Connections that take messages.
+    /// The connections that take messages.
     public var connections: Int
-    /// Messages on the wire.
+    /// The messages in flight.
     public var inFlight: Int
-    /// When each credential that an operator must renew ends, by its name (`client_certificate`).
+    /// The expiry of each credential that an operator must renew, by its name (`client_certificate`).
     ///
-    /// Access tokens that the backend renews by itself are none of them.
+    /// Access tokens that the backend renews by itself are not among them.
     public var credentialExpiries: [String: Date]
 
     /// Makes a state.
@@ -44,12 +44,12 @@ public struct BackendHealth: Sendable, Hashable {
         self.credentialExpiries = credentialExpiries
     }
 
-    /// The state of a backend that sends through one pool.
+    /// Makes the state of a backend that sends through one pool.
     ///
     /// - Parameters:
-    ///   - pool: The pool's state; its outage takes the backend down, whatever else is said.
-    ///   - alert: What the platform complained about, with the fix; nil when it did not.
-    ///   - severity: What the complaint makes of the backend.
+    ///   - pool: The pool's state; its outage takes the backend down, whatever `alert` says.
+    ///   - alert: The platform's complaint, with the fix; nil when it has none.
+    ///   - severity: The condition of the backend under the complaint.
     public init(_ pool: HTTPPoolStatus, alert: String? = nil, severity: Status = .degraded) {
         self.init(connections: pool.connections, inFlight: pool.openStreams)
         if let alert { (status, detail) = (severity, alert) }
@@ -57,9 +57,9 @@ public struct BackendHealth: Sendable, Hashable {
     }
 }
 
-/// One finding of `chapar doctor`: what was looked at, how it is, and how to mend it.
+/// One finding of `chapar doctor`: the check, its verdict and the fix.
 public struct Diagnosis: Sendable, Hashable {
-    /// How a check ended.
+    /// The verdict of a check.
     @nonexhaustive
     public enum Verdict: String, Sendable {
         /// In order.
@@ -70,13 +70,13 @@ public struct Diagnosis: Sendable, Hashable {
         case failure
     }
 
-    /// What was looked at: `key`, `certificate`, `clock`, `topic`, `reachability`.
+    /// The name of the check: `key`, `certificate`, `clock`, `topic`, `reachability`.
     public var check: String
-    /// How it ended.
+    /// The verdict.
     public var verdict: Verdict
-    /// What was seen.
+    /// The observation, in a sentence.
     public var finding: String
-    /// What to do about it; nil when nothing is to be done.
+    /// The fix; nil when none is needed.
     public var fix: String?
 
     /// Makes a finding.

@@ -1,6 +1,6 @@
-/// Something that a backend reports beside outcomes: it is published on the gateway's event stream.
+/// A report of a backend beside outcomes, published on the gateway's event stream.
 public struct BackendNotice: Sendable, Hashable {
-    /// How bad it is.
+    /// The severity of a notice.
     @nonexhaustive
     public enum Level: String, Sendable {
         /// All is well.
@@ -11,15 +11,15 @@ public struct BackendNotice: Sendable, Hashable {
         case error
     }
 
-    /// How bad it is.
+    /// The severity.
     public var level: Level
-    /// A stable word of bounded variety for what it is about, such as `subscribe`.
+    /// A stable word of bounded variety for the subject, such as `subscribe`.
     public var name: String
     /// The device it is about.
     public var device: String?
     /// A sentence for people; never a token, key or payload.
     public var message: String
-    /// The rest, in the platform's words, such as Altcraft's event code.
+    /// Further details in the platform's words, such as Altcraft's event code.
     public var detail: JSONObject
 
     /// Makes a notice.

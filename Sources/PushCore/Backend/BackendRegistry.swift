@@ -1,11 +1,11 @@
-/// The kinds of backends of a program, by name: what lets a configuration file choose them.
+/// The kinds of backends of a program, by the names that a configuration file chooses them by.
 ///
-/// Nothing registers itself; the list in the executable is all there is.
+/// Nothing registers itself: the list in the executable is complete.
 public struct BackendRegistry: Sendable {
     /// The factories, in the order they were given.
     public let factories: [BackendFactory]
 
-    /// A list names one kind twice.
+    /// The error for a list that names one kind twice.
     public struct DuplicateKind: Error, Sendable, CustomStringConvertible {
         /// The kind.
         public let kind: BackendKind
@@ -22,27 +22,29 @@ public struct BackendRegistry: Sendable {
         self.factories = factories
     }
 
-    /// A backend as the configuration names it, with what its delivery worker needs.
+    /// A backend of the configuration, with the settings of its delivery worker.
     public struct ConfiguredBackend: Sendable {
         /// The name in the configuration.
         public let name: String
         /// The backend.
         public let backend: any PushBackend
-        /// `app`: whose devices and users it reaches.
+        /// `app`: the app whose devices and users it reaches.
         public let app: AppName
-        /// The most messages on the way at a time; nil follows the backend's window.
+        /// The most messages in flight; nil follows the backend's window.
         public let maximumInFlight: Int?
-        /// How fast it is used: what the configuration says, else the platform's own quota; nil is no limit.
+        /// The rate limit: the configured one, else the platform's own quota; nil is no limit.
         public let pacing: Pacing?
-        /// When its breaker opens after failures; nil is never.
+        /// The settings of its breaker; nil when it never opens.
         public let breaker: BreakerSettings?
         /// `register_devices`: whether devices of the registry are registered at a platform that keeps its own list.
         public let registersDevices: Bool
-        /// Stays the same over a reload as long as the platform is: its kind, address and credentials.
+        /// An identity that survives a reload as long as kind, address and credentials stay the same.
         public let identity: String
 
-        /// Makes a named backend, for code that composes without a file; nil as `pacing` leaves it to the backend, nil
-        /// as `identity` means that every backend of this name and kind is the same.
+        /// Makes a named backend, for code that composes without a file.
+        ///
+        /// With nil as `pacing` the backend's own applies; with nil as `identity` all backends of this name and kind
+        /// count as the same one.
         public init(
             name: String,
             backend: any PushBackend,
@@ -66,8 +68,7 @@ public struct BackendRegistry: Sendable {
 
     /// Makes every backend of the `backends` section, in the order of the file.
     ///
-    /// Every mistake in any of them is in the
-    /// section's report afterwards; a backend with a mistake is left out.
+    /// Every mistake in any of them is in the section's report afterwards; a backend with a mistake is left out.
     public func backends(
         in section: ConfigSection,
         apps: [AppName] = [],
@@ -86,7 +87,7 @@ public struct BackendRegistry: Sendable {
         }
     }
 
-    /// Whether a text can name a backend or a route: it ends up in metric labels and stored plans.
+    /// Whether a text can name a backend or a route; such names end up in metric labels and stored plans.
     public static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy {
@@ -142,9 +143,9 @@ public struct BackendRegistry: Sendable {
         )
     }
 
-    /// The keys that say how a backend is used, not what it is.
+    /// The keys that configure how a backend is used, and are no part of its identity.
     ///
-    /// `app` is not among them: a backend announces under the keys of its app's devices.
+    /// `app` is part of it: a backend announces under the keys of its app's devices.
     private static let queueKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }

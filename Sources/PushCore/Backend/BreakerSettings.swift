@@ -7,11 +7,11 @@ public struct BreakerSettings: Sendable, Hashable {
     ///
     /// A busy backend that loses one message in a thousand is not broken.
     public var share: Double
-    /// How far back is counted.
+    /// The span in which failures are counted.
     public var window: Duration
     /// How long it stays open before a probe; doubled after each probe that fails.
     public var cooldown: Duration
-    /// The most that ``cooldown`` is doubled to.
+    /// The upper limit of the doubled ``cooldown``.
     public var longestCooldown: Duration
 
     /// Makes settings.

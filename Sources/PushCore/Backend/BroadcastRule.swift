@@ -34,8 +34,8 @@ public struct BroadcastRule: Sendable, Hashable {
         self.init(isAllowed: isAllowed, topics: Set(named))
     }
 
-    /// The rule with more topics that reach every user: those of the platform itself, in addition to those that the
-    /// operator names.
+    /// Returns the rule with more topics that reach every user: those of the platform itself, in addition to the
+    /// operator's.
     public func adding(topics more: Set<String>) -> BroadcastRule {
         BroadcastRule(isAllowed: isAllowed, topics: topics.union(more))
     }
@@ -51,7 +51,7 @@ public struct BroadcastRule: Sendable, Hashable {
         }
     }
 
-    /// Why a recipient gets nothing from a backend under this rule; nil when the rule allows it.
+    /// Returns the refusal of a recipient that the rule forbids; nil when it is allowed.
     public func refusal(of recipient: Recipient) -> Refusal? {
         guard !isAllowed, isEveryone(recipient) else { return nil }
         return Refusal(
@@ -70,7 +70,7 @@ public struct BroadcastRule: Sendable, Hashable {
         return condition.holds { _ in false } || condition.holds { topics.contains(Self.bare($0)) }
     }
 
-    /// A topic without what platforms allow before its name.
+    /// Returns a topic in lower case, without the white space and the prefix that platforms allow around its name.
     private static func bare(_ topic: String) -> String {
         var name = topic.lowercased().drop(while: \.isWhitespace)
         while name.last?.isWhitespace == true { name.removeLast() }

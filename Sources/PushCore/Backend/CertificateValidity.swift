@@ -1,16 +1,15 @@
 package import Foundation
 
 extension Diagnosis {
-    /// How a certificate stands with its dates: the finding `certificate` of backends and of the gateway's own
-    /// listener.
+    /// Checks a certificate's dates: the finding `certificate` of backends and of the gateway's own listener.
     ///
-    /// - Parameters:
-    ///   - name: What begins the sentence: `The client certificate`.
-    ///   - notBefore: From when on it is valid; nil when that was not read.
+    /// - name: The beginning of the sentence: `The client certificate`.
+    ///   - notBefore: The start of its validity; nil when that was not read.
+    ///   - notAfter: Its expiry. A warning begins ``BackendHealth/credentialWarningDays`` before.
     ///   - notAfter: When it ends. A warning begins ``BackendHealth/credentialWarningDays`` before.
     ///   - now: The time.
     ///   - renew: How it is renewed.
-    /// - Returns: The finding, with `renew` as its fix when it ended or is about to.
+    /// - Returns: The finding, with `renew` as its fix when the certificate has expired or is about to.
     package static func certificate(
         _ name: String,
         notBefore: Date? = nil,
@@ -35,17 +34,16 @@ extension Diagnosis {
 }
 
 extension Refusal {
-    /// Why a backend must not send with a certificate now, for its dates alone: it ended, or has not begun; nil while
-    /// it is good.
+    /// Returns the refusal of messages under a certificate that has expired or is not valid yet; nil while it is valid.
     ///
-    /// A certificate that has ended is no mistake of a configuration, which was right on the day it was written. So
-    /// reading one never checks dates: `chapar check` warns, `chapar doctor` fails, and of the gateway the one backend
-    /// is parked (``PushBackend/credentialProblem(at:)``) until another certificate or the clock mends it.
+    /// An expired certificate is no error of the configuration, which was right on the day it was written. So reading
+    /// one never checks dates: `chapar check` warns, `chapar doctor` fails, and the gateway parks this one backend
+    /// (``PushBackend/credentialProblem(at:)``) until another certificate or the clock corrects it.
     ///
     /// - Parameters:
-    ///   - name: What begins the sentence: `The client certificate`.
-    ///   - notBefore: From when on it is good.
-    ///   - notAfter: When it ends.
+    ///   - name: The beginning of the sentence: `The client certificate`.
+    ///   - notBefore: The start of its validity.
+    ///   - notAfter: Its expiry.
     ///   - now: The time.
     ///   - renew: How it is renewed.
     /// - Returns: The refusal of a message that would be sent with the certificate, with the fix.

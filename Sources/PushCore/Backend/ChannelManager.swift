@@ -1,7 +1,7 @@
-/// What a platform keeps of a channel's messages for devices that are offline; fixed when the channel is made.
+/// The messages of a channel that a platform keeps for offline devices; fixed when the channel is made.
 @nonexhaustive
 public enum ChannelStorage: String, Sendable, CaseIterable {
-    /// Nothing: a message reaches who is online.
+    /// None: a message reaches only devices that are online.
     case none
     /// The newest message.
     case newest
@@ -15,12 +15,12 @@ public protocol ChannelManager: Sendable {
     ///
     /// Every call makes another one: a lost answer leaves a channel that ``list()`` shows.
     func create(storage: ChannelStorage) async throws(PushError) -> String
-    /// How a channel was made; nil when there is none with this id.
+    /// Returns the storage of a channel; nil when there is none with this id.
     func read(_ id: String) async throws(PushError) -> ChannelStorage?
-    /// Deletes a channel; false when there was none with this id.
+    /// Deletes a channel; returns false when there was none with this id.
     @discardableResult
     func delete(_ id: String) async throws(PushError) -> Bool
-    /// The ids of all channels of the app.
+    /// Returns the ids of all channels of the app.
     func list() async throws(PushError) -> [String]
 }
 

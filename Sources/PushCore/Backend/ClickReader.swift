@@ -1,10 +1,10 @@
 public import Foundation
 
-/// A notification as an app received it, with what its user did, as the app or its server reports it.
+/// A notification as an app received it, with the user's action, as the app or its server reports it.
 public struct ReportedClick: Sendable, Hashable {
     /// The payload, as the app received it.
     public var payload: JSONObject
-    /// The operating system's identifier of what was tapped; nil reports that the notification was shown.
+    /// The operating system's identifier of the tapped item; nil reports that the notification was shown.
     public var action: String?
     /// The user, where it is known.
     public var user: String?
@@ -14,7 +14,7 @@ public struct ReportedClick: Sendable, Hashable {
     public var device: String?
     /// When it happened.
     public var at: Date
-    /// What else the app reports, in the platform's form: the channel of the notification, the system.
+    /// Other values that the app reports, in the platform's form: the channel of the notification, the system.
     public var context: JSONObject
 
     /// Makes a report.
@@ -37,16 +37,16 @@ public struct ReportedClick: Sendable, Hashable {
     }
 }
 
-/// What a platform's plugin found in a reported click.
+/// The result of reading a reported click.
 public struct ClickResult: Sendable {
-    /// What it means for a delivery; nil when it is about none.
+    /// The receipt for the delivery; nil when the click concerns none.
     public var receipt: DeliveryReceipt?
-    /// The notification, read: kind, data, what to open, in the platform's words.
+    /// The notification as read: kind, data, link, in the platform's words.
     public var notification: JSONObject
-    /// Whether it was reported to the platform; nil when the platform takes no such report.
+    /// The result of reporting it to the platform; nil when the platform takes no such report.
     public var forwarding: Result<Void, PushError>?
 
-    /// Makes a finding.
+    /// Makes a result.
     public init(
         receipt: DeliveryReceipt?,
         notification: JSONObject,
@@ -60,10 +60,10 @@ public struct ClickResult: Sendable {
 
 /// Reads clicks that apps report, for platforms whose payloads only a plugin understands.
 ///
-/// The gateway hands it what arrives at `POST /v1/backends/{name}/clicks`, and settles the delivery by the receipt.
+/// The gateway passes it what arrives at `POST /v1/backends/{name}/clicks`, and records the receipt for the delivery.
 public protocol ClickReader: Sendable {
     /// Reads a click, announces it, and reports it to platforms that take such reports.
     ///
-    /// - Throws: When the report itself is wrong; a failed report to the platform is part of the finding.
+    /// - Throws: When the report itself is wrong; a failed report to the platform is part of the result.
     func read(_ click: ReportedClick) async throws(PushError) -> ClickResult
 }

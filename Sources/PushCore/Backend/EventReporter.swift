@@ -1,4 +1,4 @@
-/// What an app reports about a message.
+/// An event of a message that an app reports.
 @nonexhaustive
 public enum PushEvent: String, Sendable, CaseIterable {
     /// It reached the device.
@@ -7,14 +7,14 @@ public enum PushEvent: String, Sendable, CaseIterable {
     case opened
 }
 
-/// Takes delivery and open events to a platform that takes them.
+/// Reports delivery and open events to a platform that takes them.
 public protocol EventReporter: Sendable {
     /// Reports an event of the message with the platform's id `platformID`.
     func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError)
 
-    /// The platform's id of the message whose payload an app received; nil when the message is not this platform's.
+    /// Returns the platform's id of the message with this payload; nil when the message is not this platform's.
     ///
-    /// - Throws: When it is, and carries no id.
+    /// - Throws: When the message is the platform's but carries no id.
     func platformID(in payload: JSONObject) throws(PushError) -> String?
     /// Reports an event; returns the platform's answer as it was given.
     func report(_ event: PushEvent, platformID: String, device: DeviceRecord, as attempt: OutboxAttempt)
@@ -22,9 +22,9 @@ public protocol EventReporter: Sendable {
 }
 
 extension EventReporter {
-    /// Payloads are not distinguished.
+    /// Returns nil: payloads are not read.
     public func platformID(in payload: JSONObject) throws(PushError) -> String? { nil }
-    /// Reports it.
+    /// Reports the event; returns an empty answer.
     public func report(
         _ event: PushEvent,
         platformID: String,

@@ -1,15 +1,15 @@
 public import Foundation
 
-/// One try at something that a platform is asked to do about a device.
+/// One attempt at a request to a platform about a device.
 public struct OutboxAttempt: Sendable, Hashable {
-    /// The id of the operation, the same with every try; it may go to the platform as a request id.
+    /// The id of the operation, the same for every attempt; it may go to the platform as a request id.
     public var id: UUID
-    /// When the caller asked for it, or when what it reports happened; not when it is sent.
+    /// The time when the caller asked for it, or of the event that it reports; not the time of sending.
     public var at: Date
-    /// 1 for the first try.
+    /// The number of the attempt, from 1.
     public var number: Int
 
-    /// Makes a first try, of a new operation unless an id is given.
+    /// Makes a first attempt, of a new operation unless an id is given.
     public init(id: UUID = UUID(), at: Date, number: Int = 1) {
         self.id = id
         self.at = at
@@ -17,18 +17,18 @@ public struct OutboxAttempt: Sendable, Hashable {
     }
 }
 
-/// When an operation that met ``PushError/Code/unavailable``, ``PushError/Code/rateLimited`` or
-/// ``PushError/Code/badAnswer`` is tried again, and when no more.
+/// The retry schedule of an operation that failed with ``PushError/Code/unavailable``, ``PushError/Code/rateLimited``
+/// or ``PushError/Code/badAnswer``.
 public struct RetrySchedule: Sendable, Hashable {
-    /// The pause after each try, from the first on.
+    /// The pauses after the first attempts, in order.
     public var delays: [Duration]
-    /// The pause after every later one.
+    /// The pause after every later attempt.
     public var sweep: Duration
-    /// How often it is tried at most; at least 1.
+    /// The most attempts; at least 1.
     public var maximumAttempts: Int
-    /// The largest part of a pause that is added at random, so that an outage does not end in a burst; 0 to 1.
+    /// The largest part of a pause that is added at random, so that the end of an outage causes no burst; 0 to 1.
     public var jitter: Double
-    /// Whether a longer pause that the platform asks for counts.
+    /// Whether a longer pause that the platform asks for replaces the schedule's.
     public var honoursRetryAfter: Bool
 
     /// Makes a schedule.
@@ -46,7 +46,7 @@ public struct RetrySchedule: Sendable, Hashable {
         self.honoursRetryAfter = honoursRetryAfter
     }
 
-    /// Doubling from one second to ten minutes, for about a day.
+    /// A schedule of pauses that double from 1 s to 512 s, then stay at ten minutes, for about a day.
     public static let standard = RetrySchedule(
         delays: (0..<10).map { .seconds(1 << $0) },
         sweep: .seconds(600),
@@ -54,12 +54,12 @@ public struct RetrySchedule: Sendable, Hashable {
         jitter: 0.5
     )
 
-    /// The pause after a failed try; nil when it was the last.
+    /// Returns the pause after a failed attempt; nil when it was the last.
     ///
     /// - Parameters:
-    ///   - attempt: The number of the try that failed, 1 for the first.
+    ///   - attempt: The number of the attempt that failed, 1 for the first.
     ///   - wish: The pause that the platform asks for.
-    ///   - chance: Between 0 and 1, for the jitter.
+    ///   - chance: A random number from 0 to 1, for the jitter.
     /// - Returns: The pause.
     public func pause(after attempt: Int, wish: Duration?, chance: Double) -> Duration? {
         guard attempt < maximumAttempts else { return nil }

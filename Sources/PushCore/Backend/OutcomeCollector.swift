@@ -4,7 +4,8 @@ internal import Synchronization
 final class OutcomeCollector: Sendable {
     private let rows: Mutex<[[DeliveryOutcome]]>
 
-    /// A recipient that a backend never reports is unknown: a broken promise is not a success.
+    /// Makes a collector; a recipient that the backend never reports gets an unknown outcome, since silence is no
+    /// success.
     init(_ requests: [PushRequest]) {
         let silence = DeliveryOutcome.unknown(UnknownOutcome(reason: "not_reported"))
         rows = Mutex(requests.map { Array(repeating: silence, count: $0.recipients.count) })

@@ -1,16 +1,16 @@
-/// How fast a backend may be used: what a platform's quota, or an operator, allows.
+/// The rate at which a backend may be used, by a platform's quota or an operator's limit.
 public struct Pacing: Sendable, Hashable {
-    /// Messages a second; above 0.
+    /// The messages a second; above 0.
     public var perSecond: Double
-    /// How much of the rate may come at once, as a span of it; one message always may.
+    /// The largest burst, as a span of the rate; a single message is always allowed.
     public var burst: Duration
-    /// How long the rate takes to rise from ``startShare`` to the whole; zero is at once.
+    /// The time in which the rate rises from ``startShare`` to the whole; with zero it is whole at once.
     ///
     /// Idle time lowers it again, as fast as busy time raises it.
     public var rampUp: Duration
     /// The part of the rate that a ramp starts at, above 0 and at most 1.
     public var startShare: Double
-    /// How much of a second's messages is kept free for urgent ones, from 0 to 1.
+    /// The share of a second's messages that is reserved for urgent ones, from 0 to 1.
     public var urgentShare: Double
 
     /// Makes a pacing.
@@ -28,7 +28,7 @@ public struct Pacing: Sendable, Hashable {
         self.urgentShare = min(1, max(0, urgentShare))
     }
 
-    /// Makes a pacing of a quota in messages a minute.
+    /// Makes a pacing from a quota in messages a minute.
     public static func perMinute(_ messages: Double, rampUp: Duration = .zero, urgentShare: Double = 0) -> Pacing {
         Pacing(perSecond: messages / 60, rampUp: rampUp, urgentShare: urgentShare)
     }
@@ -43,7 +43,7 @@ extension Pacing {
     /// - `ramp_up` (seconds, default 0): how long the rate takes to rise from a tenth to the whole.
     /// - `urgent_share` (0 to 1, default 0): how much of a second's messages only those of high priority may use.
     ///
-    /// Nil when the key is absent or wrong; what is wrong is in the report.
+    /// Nil when the key is absent or wrong; mistakes are in the report.
     init?(_ section: ConfigSection, _ key: String) {
         guard section.holdsMap(key), let rate = section.section(key) else {
             guard let rate = section.integer(key, in: 1...10_000_000) else { return nil }

@@ -12,17 +12,17 @@ public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleBySt
     public var description: String { rawValue }
 }
 
-/// A connection to one platform under one account: what carries notifications to recipients.
+/// A connection to one platform under one account, which carries notifications to recipients.
 ///
 /// The dispatcher, or a caller's own code, calls `send` concurrently and owns queueing, retries and idempotency keys. A
-/// backend offers each message once and reports the answer. Whatever else a platform can do is a property that is nil
-/// when it cannot, so that a caller finds out by asking and never by failing, and a wrapper can pass it on. Plugin
-/// tests run the conformance kit of `PushTesting`.
+/// backend offers each message once and reports the answer. Each further ability of a platform is a property that is
+/// nil when the platform lacks it, so that callers can test for it and wrappers can pass it on. Plugin tests run the
+/// conformance kit of `PushTesting`.
 public protocol PushBackend: Sendable {
     /// The kind, in configuration files, log metadata and metric labels.
     var kind: BackendKind { get }
 
-    /// Which recipients it can address.
+    /// The recipients that it can address.
     var audience: BackendAudience { get }
 
     /// Offers every recipient of every request to the platform once, and reports each exactly once, as answers come.
@@ -31,8 +31,8 @@ public protocol PushBackend: Sendable {
     ///   - requests: Notifications with their recipients. A payload is encoded once for all recipients of a request.
     ///   - report: Takes outcomes in groups, from any thread; it must not block.
     ///
-    /// Returns when every recipient has been reported. A refusal is an outcome; so is "no usable answer", cancellation
-    /// included, which keeps apart what was surely not sent from what may have been.
+    /// Returns when every recipient has been reported. Refusals and missing answers are outcomes, not errors. After a
+    /// cancellation, outcomes still tell messages that were surely not sent from those that may have been.
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async
 
     /// Checks what can be checked without the platform: size after encoding, reserved keys, fields it would drop.
@@ -42,103 +42,104 @@ public protocol PushBackend: Sendable {
 
     /// Whether a second copy of the notification does harm (a call that rings twice).
     ///
-    /// Asked when a gateway starts again and an earlier attempt may have been delivered; the same rule as
+    /// Called when a gateway restarts and an earlier attempt may have been delivered; the same rule as
     /// ``UnknownOutcome/isRepeatHarmful``.
     func isRepeatHarmful(_ notification: PushNotification) -> Bool
 
-    /// Which of a registered device's tokens the notification goes to; nil when none of them can take it.
+    /// Returns which of a registered device's tokens the notification goes to; nil when none of them can take it.
     ///
-    /// Asked before a notification is accepted and before it is sent, so it must be cheap.
+    /// Called before a notification is accepted and before it is sent, so it must be cheap.
     func tokenUse(of notification: PushNotification) -> TokenUse?
 
-    /// Brings a device token to the form the platform requires, or throws what is wrong with it; called before it is
-    /// registered.
+    /// Brings a device token to the form the platform requires, or throws why it is invalid; called before
+    /// registration.
     ///
     /// Only for tokens of a service in ``audience``.
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
 
-    /// How many messages may usefully be under way now; it follows the peer's stream limit. Nil when there is no such
+    /// The number of messages that can usefully be in flight now, by the peer's stream limit; nil when there is no such
     /// limit.
     var window: Int? { get }
 
-    /// How several messages go in one request; nil when each message is a request of its own.
+    /// The way several messages go in one request; nil when each message is a request of its own.
     ///
-    /// With it ``window`` is the number of requests that may be under way at once, times the limit of one.
+    /// With it, ``window`` is the number of requests that may be in flight at once, times the limit of one.
     var batching: RequestBatching? { get }
 
-    /// How fast the platform's quota lets it be used, for the one that paces it; nil when no quota is known.
+    /// The rate that the platform's quota allows; nil when no quota is known.
     ///
-    /// A default: an operator's own limit goes before it.
+    /// It is a default: an operator's own limit overrides it.
     var pacing: Pacing? { get }
 
     /// The backend's own state, without a request to the platform.
     var health: BackendHealth { get }
 
-    /// Why the platform would take nothing at a time, for the dates of the backend's credential alone: it has ended, or
-    /// not begun.
+    /// Returns why the platform would refuse everything at a time because of the credential's dates: it has expired, or
+    /// is not valid yet.
     ///
-    /// Nil while it is good, and where credentials have no dates. Asked without a request to the platform: a gateway
-    /// parks such a backend from its start on, and `chapar check` warns. ``send(_:report:)`` refuses by itself what it
+    /// Nil while it is valid, and where credentials have no dates. It sends no request to the platform: a gateway parks
+    /// such a backend from its start on, and `chapar check` warns. ``send(_:report:)`` itself refuses messages that it
     /// is given nevertheless.
     func credentialProblem(at now: Date) -> Refusal?
 
-    /// Looks for what keeps the backend from working: key, certificate dates, clock, topic, reachability.
+    /// Checks for problems that keep the backend from working: key, certificate dates, clock, topic, reachability.
     func diagnose() async -> [Diagnosis]
 
-    /// Keeps an eye on the platform, where that is wanted; ends when cancelled, or at once.
+    /// Watches the platform, where that is configured; returns when cancelled, or at once.
     ///
-    /// A gateway runs it beside the delivery worker, and ends it before ``shutdown(grace:)``.
+    /// A gateway runs it beside the delivery worker, and cancels it before ``shutdown(grace:)``.
     func watch() async
 
-    /// Ends the backend after its last send: closes connections within `grace`.
+    /// Shuts the backend down after its last send: closes connections within `grace`.
     func shutdown(grace: Duration) async
 
-    /// Adds and edits devices on the platform.
+    /// The registration of devices at the platform.
     var devices: (any DeviceRegistrar)? { get }
-    /// Keeps subscriptions.
+    /// The subscriptions of devices.
     var subscriptions: (any SubscriptionManager)? { get }
-    /// Keeps tags and profile fields.
+    /// The tags and profile fields of devices.
     var tags: (any TagEditor)? { get }
-    /// Takes delivery and open events.
+    /// The reporting of delivery and open events.
     var events: (any EventReporter)? { get }
-    /// Cancels messages that the platform has taken.
+    /// The cancellation of messages that the platform has taken.
     var cancellation: (any MessageCanceller)? { get }
-    /// Asks devices to take away messages that they have got.
+    /// The removal of messages that devices have received.
     var recall: (any MessageRecaller)? { get }
-    /// Tells the outcome of messages that the platform has taken.
+    /// The lookup of messages that the platform has taken.
     var tracking: (any MessageTracker)? { get }
-    /// Checks and reads the platform's later reports.
+    /// The reader of the platform's later reports.
     var receipts: (any ReceiptReader)? { get }
-    /// Reads clicks that apps report.
+    /// The reader of clicks that apps report.
     var clicks: (any ClickReader)? { get }
-    /// Joins tokens to topics that the platform keeps.
+    /// The membership of tokens in topics of the platform.
     var topics: (any TopicManager)? { get }
-    /// Keeps broadcast channels.
+    /// The broadcast channels of the platform.
     var channels: (any ChannelManager)? { get }
-    /// Looks tokens up, and imports those of another platform.
+    /// The lookup of tokens, and the import of those of another platform.
     var tokenDirectory: (any TokenDirectory)? { get }
 
-    /// When something about a device that the platform could not take is tried again.
+    /// The retry schedule of device operations that failed.
     var operationPolicy: RetrySchedule { get }
-    /// Forgets what it keeps about a device, or about all: records, saved tokens, credentials of users. Tells the
-    /// platform nothing.
+    /// Deletes what it stores about a device, or with nil about all: records, saved tokens, credentials of users.
+    ///
+    /// It sends nothing to the platform.
     func forget(device: String?) async throws(PushError)
 }
 
 extension PushBackend {
-    /// Nothing to say.
+    /// Finds nothing.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         PayloadCheck()
     }
-    /// None: the credential has no dates.
+    /// Returns nil: the credential has no dates.
     public func credentialProblem(at now: Date) -> Refusal? { nil }
-    /// A second copy is a nuisance, no more.
+    /// Returns false: a second copy is only a nuisance.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
-    /// The app's own token; none for a Live Activity.
+    /// Returns the app's own token; none for a Live Activity.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         notification.activity == nil ? TokenUse(.device) : nil
     }
-    /// Any text is taken.
+    /// Accepts any text.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
     /// No limit known.
     public var window: Int? { nil }
@@ -148,11 +149,11 @@ extension PushBackend {
     public var pacing: Pacing? { nil }
     /// Nothing known to be wrong.
     public var health: BackendHealth { BackendHealth() }
-    /// Nothing to look at.
+    /// Checks nothing.
     public func diagnose() async -> [Diagnosis] { [] }
-    /// Nothing to watch.
+    /// Watches nothing.
     public func watch() async {}
-    /// Nothing to close.
+    /// Closes nothing.
     public func shutdown(grace: Duration) async {}
     /// Not offered.
     public var devices: (any DeviceRegistrar)? { nil }
@@ -178,9 +179,9 @@ extension PushBackend {
     public var channels: (any ChannelManager)? { nil }
     /// Not offered.
     public var tokenDirectory: (any TokenDirectory)? { nil }
-    /// The usual.
+    /// The standard schedule.
     public var operationPolicy: RetrySchedule { .standard }
-    /// Keeps nothing.
+    /// Deletes nothing.
     public func forget(device: String?) async throws(PushError) {}
 
     /// Sends one notification and waits for every outcome, in the order of the recipients.
@@ -202,25 +203,25 @@ extension PushBackend {
     }
 }
 
-/// A notification with the recipients that get it, as a backend is asked to send it.
+/// A notification and the recipients that a backend sends it to.
 public struct PushRequest: Sendable {
     /// The content, the same for all recipients of the request.
     public var notification: PushNotification
-    /// Who gets it.
+    /// The recipients.
     public var recipients: [Addressee]
-    /// When the platform must give up, computed once at acceptance so that a retry does not live longer.
+    /// The time when the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
     /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
-    /// only when code without a gateway sends: then the backend counts that span from the send. A time that has passed
-    /// is the backend's to refuse (`message`, `expired`, `never`).
+    /// only when code without a gateway sends: then the backend counts that span from the send. The backend refuses a
+    /// time that has passed (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
-    /// When a platform must give up.
+    /// The time when a platform must give up.
     @nonexhaustive
     public enum Expiration: Sendable, Hashable {
         /// Try once, store nothing.
         case immediately
-        /// Seconds since 1970.
+        /// A time in seconds since 1970.
         case at(Int64)
     }
 
@@ -234,16 +235,16 @@ public struct PushRequest: Sendable {
 
 /// One recipient of a request, with the id of its delivery.
 public struct Addressee: Sendable, Hashable {
-    /// Who it is.
+    /// The recipient.
     public var recipient: Recipient
-    /// The delivery's id, the same with every attempt.
+    /// The delivery's id, the same for every attempt.
     public var messageID: MessageID
-    /// Whether an earlier attempt may have been delivered: then the platform gets what makes a second copy harmless,
-    /// where it has such an id (APNs: a collapse id).
+    /// Whether an earlier attempt may have been delivered: then the platform gets an id that makes a second copy
+    /// harmless, where it has one (APNs: a collapse id).
     public var isReplay: Bool
     /// The device's language tag, for localized texts.
     public var language: String?
-    /// When the app was known to hold its token last; nil when unknown.
+    /// The time when the app was last known to hold its token; nil when unknown.
     ///
     /// See ``PushQueue/Device/lastSeen(with:)``.
     public var lastSeen: Date?
@@ -270,7 +271,7 @@ public struct DeliveryReport: Sendable {
     public let request: Int
     /// The recipient's place in the request.
     public let recipient: Int
-    /// What became of it.
+    /// The outcome.
     public let outcome: DeliveryOutcome
 
     /// Makes a report.
@@ -281,21 +282,21 @@ public struct DeliveryReport: Sendable {
     }
 }
 
-/// Which recipients a backend can address.
+/// The recipients that a backend can address.
 public struct BackendAudience: Sendable, Hashable {
     /// The token services whose tokens it takes.
     public var services: Set<TokenService>
     /// The other forms it takes, such as topics or ids of its own.
     public var forms: Set<Recipient.Form>
-    /// Which installations of the app its tokens are of, where the platform keeps them apart.
+    /// The environment of its tokens, where the platform separates environments.
     public var environment: TokenEnvironment
     /// Whether one message may go to every user of the platform.
     ///
-    /// The backend refuses such a message itself where it is not allowed; a caller that checks the rule first need not
-    /// make one.
+    /// The backend itself refuses such a message where it is not allowed; a caller that checks the rule first saves
+    /// building one.
     public var broadcast: BroadcastRule
 
-    /// Makes an audience; without a rule no message may go to every user.
+    /// Makes an audience; without a rule, no message may go to every user.
     public init(
         services: Set<TokenService> = [],
         forms: Set<Recipient.Form> = [],
@@ -308,10 +309,10 @@ public struct BackendAudience: Sendable, Hashable {
         self.broadcast = broadcast
     }
 
-    /// Whether it takes the same tokens as another audience, but of the other environment.
+    /// Whether it takes tokens of the same service as another audience, but of the other environment.
     ///
-    /// A message goes from one to the other only after a refusal of its token: trouble of the platform, or of the
-    /// account, is none of the token's, and the other environment would surely refuse it.
+    /// A message goes from one to the other only after a refusal of its token. Trouble of the platform or of the
+    /// account says nothing about the token, which the other environment would surely refuse.
     public func isOtherEnvironment(of other: BackendAudience) -> Bool {
         environment.conflicts(with: other.environment) && !services.isDisjoint(with: other.services)
     }
@@ -323,14 +324,14 @@ public struct BackendAudience: Sendable, Hashable {
     }
 }
 
-/// What a look at a notification found before it is sent.
+/// The result of checking a notification before it is sent.
 public struct PayloadCheck: Sendable, Hashable {
     /// Faults that the platform would refuse; the notification must not be accepted.
     public var faults: [Finding]
-    /// What the platform would drop or change silently.
+    /// Warnings of fields that the platform would drop or change silently.
     public var warnings: [Finding]
 
-    /// Makes a finding; empty means all is well.
+    /// Makes a result; an empty one means all is well.
     public init(faults: [Finding] = [], warnings: [Finding] = []) {
         self.faults = faults
         self.warnings = warnings

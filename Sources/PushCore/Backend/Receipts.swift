@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A platform's callback as it arrived, not yet believed.
+/// A platform's callback as it arrived, not yet authenticated.
 public struct ReceiptCallback: Sendable {
     /// The header fields, names in lower case.
     public var headers: [HTTPHeader]
@@ -8,7 +8,7 @@ public struct ReceiptCallback: Sendable {
     public var body: [UInt8]
     /// When it arrived.
     public var receivedAt: Date
-    /// The secret at the end of the path that it came to, for platforms that take an address and nothing else.
+    /// The secret at the end of its path, for platforms whose only setting is an address.
     public var pathSecret: Secret?
 
     /// Makes a callback.
@@ -19,15 +19,15 @@ public struct ReceiptCallback: Sendable {
         self.receivedAt = receivedAt
     }
 
-    /// The first value of the field `name`, which is given in lower case.
+    /// Returns the first value of the field `name`, which is given in lower case.
     public func header(_ name: String) -> String? {
         headers.first { $0.name == name }?.value
     }
 }
 
-/// What a platform reports about one message after it has taken it.
+/// A platform's report about a message that it has taken.
 public struct DeliveryReceipt: Sendable, Hashable {
-    /// What happened.
+    /// The event that a receipt reports.
     @nonexhaustive
     public enum Event: String, Sendable, CaseIterable {
         /// It reached the device.
@@ -40,21 +40,21 @@ public struct DeliveryReceipt: Sendable, Hashable {
         case note
     }
 
-    /// What happened.
+    /// The event.
     public var event: Event
     /// The platform's id of the message, as in ``Acceptance/platformID``.
     public var platformID: String?
-    /// The device token it went to; nil when the platform's id says it all.
+    /// The device token it went to; nil when the platform's id is enough.
     public var token: String?
-    /// What the message carried for its receipts, where the platform gives it back.
+    /// The tag that the message carried for its receipts, where the platform returns it.
     public var deliveryTag: String?
     /// The platform's word or number, of bounded variety, fit for a metric label.
     public var reason: String
     /// A sentence for people.
     public var detail: String?
-    /// When it happened, by the platform's clock.
+    /// The time of the event, by the platform's clock.
     public var at: Date
-    /// Set when the receipt says that the device token is dead.
+    /// The invalidation of the device token, when the receipt says that it is dead.
     public var invalidation: Refusal.Invalidation?
 
     /// Makes a receipt.
@@ -79,27 +79,28 @@ public struct DeliveryReceipt: Sendable, Hashable {
     }
 }
 
-/// Why a callback is not believed.
+/// The reason why a callback is rejected.
 @nonexhaustive
 public enum ReceiptRefusal: Error, Sendable, Hashable {
-    /// It does not carry the platform's signature, or an old one. The sentence is for the log and names no secret.
+    /// It lacks the platform's signature, or has an old one. The sentence is for the log and names no secret.
     case notAuthentic(String)
-    /// It is signed, and yet cannot be read.
+    /// It is signed, but cannot be read.
     case malformed(String)
 }
 
-/// Checks and reads the callbacks of a platform that reports what became of its messages.
+/// Checks and reads the callbacks of a platform that reports the later state of its messages.
 ///
-/// The gateway hands it what arrives at `POST /v1/backends/{name}/receipts`, without any key of its own: the platform's
-/// signature is the credential. Repeats are possible, and are harmless.
+/// The gateway passes it what arrives at `POST /v1/backends/{name}/receipts`. No API key is required: the platform's
+/// signature is the credential. Repeated callbacks are possible and harmless.
 public protocol ReceiptReader: Sendable {
-    /// Whether the head alone shows that a callback is the platform's.
+    /// Whether the head alone proves that a callback is the platform's.
     ///
-    /// Asked before the body is read, so that strangers cost nothing; the callback has no body yet. False, which is the
-    /// default, leaves it to ``receipts(in:)``. Throws when the head shows that the callback is not the platform's.
+    /// Called before the body is read, so that requests from strangers cost nothing; the callback has no body yet.
+    /// False, the default, leaves the decision to ``receipts(in:)``. Throws when the head shows that the callback is
+    /// not the platform's.
     func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool
 
-    /// The receipts of a callback, or why it is not believed. It must not wait for anything.
+    /// Returns the receipts of a callback, or throws why it is rejected. It must not wait for anything.
     func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt]
 
     /// The body that the platform requires in the answer, as JSON.
@@ -107,6 +108,6 @@ public protocol ReceiptReader: Sendable {
 }
 
 extension ReceiptReader {
-    /// False: it takes the body to tell.
+    /// Returns false: the body is needed to decide.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool { false }
 }

@@ -1,15 +1,15 @@
-/// How a platform takes several messages in one request.
+/// The way a platform takes several messages in one request.
 ///
-/// With ``PushBackend/window`` it says how many requests may be under way at once: the window divided by ``limit``. A
-/// gateway claims no more messages than these requests take, so that the rest waits in its store, where it goes into
-/// full requests, and where another gateway can take it.
+/// With ``PushBackend/window`` it gives the number of requests that may be in flight at once: the window divided by
+/// ``limit``. A gateway claims no more messages than these requests take, so that the rest waits in its store, where it
+/// can fill later requests or be claimed by another gateway.
 public struct RequestBatching: Sendable, Hashable {
     /// The most messages in one request, at least 1.
     public var limit: Int
     /// Whether one request takes different notifications; otherwise it takes one notification to several recipients.
     public var isMixed: Bool
 
-    /// Makes it.
+    /// Makes a description.
     ///
     /// - Parameters:
     ///   - limit: The most messages in one request; less than 1 counts as 1.

@@ -1,17 +1,17 @@
-/// Where a subscription stands.
+/// The state of a subscription.
 @nonexhaustive
 public enum SubscriptionStatus: String, Sendable, CaseIterable {
-    /// Gets messages.
+    /// The device receives messages.
     case subscribed
-    /// Gets none for now, for instance while no user is logged in.
+    /// The device receives none for now, for instance while no user is logged in.
     case suspended
-    /// Gets none, because the user opted out.
+    /// The device receives none, because the user opted out.
     case unsubscribed
 }
 
-/// A change of a device's subscription, with what a platform may need besides.
+/// A change of a device's subscription, with further parameters of the platform.
 public struct SubscriptionChange: Sendable, Hashable {
-    /// Where it is to stand.
+    /// The new state.
     public var status: SubscriptionStatus
     /// The platform's own parameters, such as Altcraft's `profile_fields`; see the plugin's page.
     public var options: JSONObject
@@ -23,20 +23,20 @@ public struct SubscriptionChange: Sendable, Hashable {
     }
 }
 
-/// What is asked about a subscription.
+/// The subscription that a query is about.
 @nonexhaustive
 public enum SubscriptionQuery: Sendable, Hashable {
-    /// How the device stands with its present token.
+    /// The subscription of the device's present token.
     case current
-    /// How the user's newest subscription stands.
+    /// The user's newest subscription.
     case latest
-    /// How the user's newest subscription of a token service stands; nil for the device's present one.
+    /// The user's newest subscription with a token service; nil for the device's present one.
     case latestOf(TokenService?)
 }
 
-/// What a platform says about a subscription.
+/// A platform's report about a subscription.
 public struct SubscriptionReport: Sendable, Hashable {
-    /// Where it stands; nil when the platform has none.
+    /// The state; nil when the platform has no subscription.
     public var status: SubscriptionStatus?
     /// The platform's answer as it was given.
     public var detail: JSONObject
@@ -48,32 +48,32 @@ public struct SubscriptionReport: Sendable, Hashable {
     }
 }
 
-/// Keeps subscriptions on a platform that has them.
+/// Manages subscriptions on a platform that has them.
 public protocol SubscriptionManager: Sendable {
-    /// Brings the device's subscription to `status`.
+    /// Sets the status of the device's subscription.
     func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError)
-    /// Asks how the device's subscription stands; nil when the platform has none.
+    /// Reads the status of the device's subscription; nil when the platform has none.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus?
 
-    /// What is wrong with a change, before it is accepted: pointers lead into the change (`#/options/cats/0`).
+    /// Checks a change before it is accepted; pointers lead into the change (`#/options/cats/0`).
     func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding]
-    /// Brings the device's subscription where `change` says; returns the platform's answer as it was given.
+    /// Applies `change` to the device's subscription; returns the platform's answer as it was given.
     ///
-    /// The same attempt may come again with the same id when its answer was lost.
+    /// The same attempt may be repeated with the same id when its answer was lost.
     func change(_ change: SubscriptionChange, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
-    /// Asks about a subscription.
+    /// Reads a subscription.
     func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> SubscriptionReport
-    /// After a log-in or log-out, with the new user in `device`: suspends what others have with the device's token, and
-    /// resumes what this user has.
+    /// Suspends, after a log-in or log-out, others' subscriptions with the device's token, and resumes those of the new
+    /// user in `device`.
     ///
-    /// Asked once, never repeated by itself. A report without a status says that the user has no subscription yet: the
-    /// caller subscribes. Nil when the platform has no such call, and an ordinary registration says it all.
+    /// Called once, and not retried by itself. A report without a status says that the user has no subscription yet:
+    /// the caller subscribes. Nil when the platform has no such call, and an ordinary registration is enough.
     func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport?
 }
 
 extension SubscriptionManager {
-    /// Nothing is wrong but options, of which there are none.
+    /// Rejects options, of which there are none.
     public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         change.options.members.map { name, _ in
             Finding(pointer: "#/options/\(name)", code: "unknown_field", detail: "This platform takes no options.")
@@ -88,12 +88,12 @@ extension SubscriptionManager {
         try await setStatus(change.status, of: device)
         return JSONObject()
     }
-    /// Answers about the device itself, whatever is asked.
+    /// Reports the device's own subscription, whatever the query.
     public func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError)
         -> SubscriptionReport
     {
         SubscriptionReport(try await status(of: device))
     }
-    /// Not known here.
+    /// Returns nil: there is no such call.
     public func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport? { nil }
 }

@@ -1,9 +1,9 @@
-/// Keeps tags and profile fields on a platform that has them.
+/// Edits tags and profile fields on a platform that has them.
 public protocol TagEditor: Sendable {
     /// Sets tags; a null value removes one.
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError)
 
-    /// What is wrong with tags, before they are accepted: pointers lead into them (`#/plan`).
+    /// Checks tags before they are accepted; pointers lead into them (`#/plan`).
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding]
     /// Sets tags; returns the platform's answer as it was given.
     func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError)
@@ -11,9 +11,9 @@ public protocol TagEditor: Sendable {
 }
 
 extension TagEditor {
-    /// Nothing.
+    /// Finds nothing.
     public func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { [] }
-    /// Sets them.
+    /// Sets the tags; returns an empty answer.
     public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     {

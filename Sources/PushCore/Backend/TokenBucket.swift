@@ -1,8 +1,9 @@
 public import Foundation
 
-/// Says how many messages may go now, under a ``Pacing``; a value whose time comes from outside.
+/// The number of messages that may go now under a ``Pacing``; the caller supplies the time.
 ///
-/// A bucket that fills at the current rate. Urgent messages may empty it; others leave ``Pacing/urgentShare`` of it.
+/// It is a bucket that fills at the current rate. Urgent messages may empty it; others leave ``Pacing/urgentShare`` of
+/// it.
 public struct TokenBucket: Sendable {
     private let pacing: Pacing
     /// How far the ramp has risen, from 0 to 1.
@@ -19,23 +20,23 @@ public struct TokenBucket: Sendable {
         tokens = capacity
     }
 
-    /// Makes a bucket as it was left: how full it was and how far its ramp had risen, both from 0 to 1.
+    /// Makes a bucket from a saved fill and a saved rise of its ramp, both from 0 to 1.
     public init(_ pacing: Pacing, at now: Date, fill: Double, ramp: Double) {
         self.init(pacing, at: now)
         if pacing.rampUp > .zero { level = min(1, max(0, ramp)) }
         tokens = capacity * min(1, max(0, fill))
     }
 
-    /// How full the bucket was when it was asked last, from 0 to 1.
+    /// The fill at the last call, from 0 to 1.
     public var fill: Double { max(0, tokens / capacity) }
 
-    /// How far the ramp had risen when it was asked last, from 0 to 1.
+    /// The rise of the ramp at the last call, from 0 to 1.
     public var ramp: Double { level }
 
     /// The messages a second that are allowed now.
     public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
 
-    /// Reserves up to `wanted` messages that may go now; `retryAt` is when to try again if none may.
+    /// Reserves up to `wanted` messages that may go now; if none may, `retryAt` is when to try again.
     public mutating func reserve(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
         let (free, retryAt) = available(isUrgent: isUrgent, at: now)
         let granted = max(0, min(wanted, free))
@@ -43,19 +44,19 @@ public struct TokenBucket: Sendable {
         return (granted, retryAt)
     }
 
-    /// How many messages may go now, and when there may be one more.
+    /// Returns how many messages may go now, and when there may be one more.
     public mutating func available(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
         fill(at: now)
         let free = tokens - (isUrgent ? 0 : urgentReserve)
         let missing = free < 1 ? 1 - free : 1 - free.truncatingRemainder(dividingBy: 1)
-        // Sums of fractions fall short of a whole by a hair.
+        // Sums of fractions fall slightly short of a whole.
         return (max(0, Int(clamping: (free + 1e-9).rounded(.down))), now.addingTimeInterval(missing / rate))
     }
 
-    /// Gives back what of a reservation was not used.
+    /// Returns the unused part of a reservation to the bucket.
     ///
-    /// The bucket is not fuller after it than if the used part had been reserved only now: otherwise a caller that
-    /// reserves, waits and then sends would find a full bucket again, and twice the burst would go.
+    /// The bucket is then no fuller than if the used part had been reserved only now. Otherwise a caller that reserves,
+    /// waits and then sends would find a full bucket again and send twice the burst.
     public mutating func release(reserved: Int, used: Int, at now: Date) {
         tokens = min(capacity, tokens + Double(reserved - used))
         fill(at: now)
@@ -71,7 +72,7 @@ public struct TokenBucket: Sendable {
         let filling = min(elapsed, max(0, capacity - tokens) / rate)
         tokens += filling * rate
         guard pacing.rampUp > .zero else { return }
-        // Filling is making up for use; what is left of the time the bucket stood full, so the rate was not needed.
+        // Filling makes up for use; during the rest of the time the bucket was full, so the rate was not needed.
         level = min(1, max(0, level + (filling - (elapsed - filling)) / pacing.rampUp.inSeconds))
         tokens = min(tokens, capacity)
     }

@@ -2,13 +2,14 @@
 public struct TokenDetails: Sendable, Hashable {
     /// The app: package name or bundle id.
     public var application: String
-    /// The platform's account that the token belongs to, such as a project's number; nil when it does not tell.
+    /// The platform's account that the token belongs to, such as a project's number; nil when the platform does not
+    /// say.
     public var project: String?
-    /// What the device runs, in the platform's word, such as `ANDROID`; nil when it does not tell.
+    /// The device's system in the platform's word, such as `ANDROID`; nil when the platform does not say.
     public var platform: String?
     /// The app's version; nil when the platform does not know it.
     public var applicationVersion: String?
-    /// The topics that it is in.
+    /// The topics that it has joined.
     public var topics: [TopicMembership]
 
     /// Makes details.
@@ -27,14 +28,14 @@ public struct TokenDetails: Sendable, Hashable {
     }
 }
 
-/// What became of one token of another platform that was imported.
+/// The outcome of importing one token of another platform.
 @nonexhaustive
 public enum TokenImport: Sendable {
-    /// The token that now stands for it.
+    /// The platform's own token for it.
     case imported(DeviceToken)
-    /// The platform does not take it: its reason.
+    /// The platform does not take it, for this reason.
     case refused(String)
-    /// No usable answer, after further attempts; doing it again does no harm.
+    /// There is no usable answer, even after further attempts; repeating the call does no harm.
     case failed(PushError)
 }
 
@@ -48,12 +49,12 @@ public protocol TokenDirectory: Sendable {
     /// Looks a token up; nil when the platform does not know it.
     func details(of token: DeviceToken) async throws(PushError) -> TokenDetails?
 
-    /// Makes tokens of the platform's own from tokens of ``importedService``, any number.
+    /// Makes tokens of the platform's own from any number of tokens of ``importedService``.
     ///
     /// - Parameters:
     ///   - tokens: The tokens.
     ///   - application: The app's bundle id.
-    ///   - environment: Which installations of the app the tokens are of; only `development` is distinguished.
+    ///   - environment: The environment of the tokens; only `development` makes a difference.
     /// - Returns: An outcome for each token, in order.
     func importTokens(
         _ tokens: [DeviceToken],

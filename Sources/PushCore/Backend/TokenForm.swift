@@ -1,9 +1,9 @@
-/// What several backends think of a device token.
+/// Checks of device tokens by several backends.
 extension Sequence<any PushBackend> {
-    /// The token in the form of the first backend of its service that takes it.
+    /// Returns the token in the form of the first backend of its service that takes it.
     ///
-    /// Throws what the first of them finds wrong when none takes it; without any backend of the service every text is a
-    /// token that is not blank.
+    /// Throws the first fault when none of them takes it; without any backend of the service, every text that is not
+    /// blank is a token.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         guard !token.isBlank else { throw InvalidToken(token.service, "it is blank") }
         var fault: InvalidToken?

@@ -1,9 +1,9 @@
 extension String {
     /// The text with `…` in place of user, password and query of each address in it: `http://…@proxy.example/?…`.
     ///
-    /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed since its
-    /// password has a slash or, in quotation marks or at the beginning, a blank is masked as well. Text that is meant
-    /// to be an address and is none may hold a password anywhere: it is not shown at all.
+    /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed because its
+    /// password has a slash, or (in quotation marks or at the beginning) a blank, is masked as well. A text that should
+    /// be an address but is not may hold a password anywhere: it is not shown at all.
     package var withoutAddressCredentials: String {
         guard var found = firstRange(of: "://") else { return self }
         var text = ""
@@ -29,11 +29,12 @@ extension String {
         }
     }
 
-    /// Where user and password end in what follows an address's scheme: at its `@`; nil when it has neither.
+    /// Returns the end of user and password in the rest of an address after its scheme: its `@`; nil when it has
+    /// neither.
     private static func credentials(of address: Substring) -> Substring.Index? {
         let host = address.prefix { !"/?#".contains($0) }
         if let at = host.lastIndex(of: "@") { return at }
-        // "user:pass/word@host": the text in the place of a port is no port.
+        // "user:pass/word@host": the text after the colon is not a port.
         guard let colon = host.firstIndex(of: ":"), !host.hasPrefix("["),
             !host[host.index(after: colon)...].allSatisfy(\.isNumber)
         else { return nil }

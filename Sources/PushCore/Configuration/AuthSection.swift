@@ -5,7 +5,7 @@
 public struct AuthKind: Sendable {
     /// The word.
     public let name: String
-    /// Makes a strategy of the section, or reports at least one issue and returns nil.
+    /// Makes a strategy from the section, or reports at least one issue and returns nil.
     public let make: @Sendable (ConfigSection, AuthContext) -> (any AuthStrategy)?
 
     /// Makes a kind.
@@ -15,16 +15,16 @@ public struct AuthKind: Sendable {
     }
 }
 
-/// What a strategy needs to know of the backend that it is made for.
+/// The backend's settings that a strategy needs.
 public struct AuthContext: Sendable {
-    /// Where the backend's calls go.
+    /// The address of the backend's calls.
     public var base: HTTPBaseURL
-    /// How the backend connects: certificates to trust, proxy.
+    /// The backend's connection settings: certificates to trust, proxy.
     public var common: CommonBackendOptions
-    /// The backend's surroundings.
+    /// The backend's dependencies.
     public var context: BackendContext
 
-    /// Makes a site.
+    /// Makes a context.
     public init(base: HTTPBaseURL, common: CommonBackendOptions, context: BackendContext) {
         self.base = base
         self.common = common
@@ -33,7 +33,8 @@ public struct AuthContext: Sendable {
 }
 
 extension ConfigSection {
-    /// The strategy that the key `auth` of a backend's section asks for; nil when there is none, or after an issue.
+    /// Returns the strategy that the key `auth` of a backend's section chooses; nil when there is none, or after an
+    /// issue.
     public func auth(_ kinds: [AuthKind], for site: AuthContext) -> (any AuthStrategy)? {
         guard let own = section("auth") else { return nil }
         let words = kinds.map(\.name)
@@ -49,7 +50,7 @@ extension ConfigSection {
 }
 
 extension BackendContext {
-    /// This context with every call of the backend carrying the credential of a strategy; nil changes nothing.
+    /// Returns this context with the strategy's credential on every call of the backend; nil changes nothing.
     public func authorized(by strategy: (any AuthStrategy)?) -> BackendContext {
         guard let strategy else { return self }
         return BackendContext(

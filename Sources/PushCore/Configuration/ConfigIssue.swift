@@ -1,14 +1,14 @@
-/// One mistake in a configuration file: which key, where, what is wrong, what to write instead.
+/// One mistake in a configuration file: its key, its place, the problem and the fix.
 public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
     /// The key's path, such as `backends.ios.key_id`.
     public var path: String
-    /// Where it stands.
+    /// The place in the file.
     public var origin: ConfigOrigin
-    /// What is wrong.
+    /// The problem.
     ///
     /// Never a secret's value.
     public var problem: String
-    /// What to write instead; nil when the problem says it.
+    /// The fix; nil when the problem implies it.
     public var fix: String?
 
     /// Makes an issue.
@@ -28,7 +28,7 @@ public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Every mistake of a configuration, found in one go.
+/// All mistakes of a configuration, found in one pass.
 public struct ConfigurationError: Error, Sendable, CustomStringConvertible {
     /// The mistakes, in the order of the file.
     public let issues: [ConfigIssue]
@@ -42,7 +42,7 @@ public struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 
 /// Finds the likely meaning of a misspelt word.
 public enum Suggestion {
-    /// The candidate nearest to `word`, when it is near enough to be what was meant.
+    /// Returns the candidate nearest to `word`, if it is near enough to be the intended one.
     public static func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
         let (length, limit) = (word.count, max(1, word.count / 3))
         let lowered = word.lowercased()
@@ -52,7 +52,7 @@ public enum Suggestion {
             .min { $0.1 < $1.1 }?.0
     }
 
-    /// The number of letters to insert, remove, replace or swap with their neighbour.
+    /// Returns the number of letters to insert, remove, replace or swap with their neighbour.
     static func distance(_ left: String, _ right: String) -> Int {
         let (a, b) = (Array(left), Array(right))
         guard !a.isEmpty, !b.isEmpty else { return max(a.count, b.count) }

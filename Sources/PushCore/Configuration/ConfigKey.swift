@@ -5,16 +5,16 @@
 package struct ConfigKey: Sendable, Hashable {
     /// The key's path, such as `backends.ios.team_id`.
     package var path: String
-    /// What it takes, such as `whole number, 1 to 65535`.
+    /// The form of its value, such as `whole number, 1 to 65535`.
     package var form: String
-    /// What holds when it is absent; nil when nothing does.
+    /// The value when it is absent; nil when there is none.
     package var standard: String?
-    /// Whether it must be there.
+    /// Whether it is required.
     package var isRequired = false
 }
 
 extension ConfigSection {
-    /// Records a key that is read; the first record of a key is the most specific one.
+    /// Records a key that is read; the first record of a key must be the most specific one.
     func record(_ key: String, _ form: String, standard: String? = nil, isRequired: Bool = false) {
         report.record(
             ConfigKey(

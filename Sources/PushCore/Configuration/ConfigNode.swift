@@ -1,4 +1,4 @@
-/// A value of a configuration file with the place it came from: what a loader makes of YAML or JSON.
+/// A value of a configuration file with its place, as a loader makes it from YAML or JSON.
 public struct ConfigNode: Sendable, Hashable {
     /// The value.
     ///
@@ -18,7 +18,7 @@ public struct ConfigNode: Sendable, Hashable {
     public struct Entry: Sendable, Hashable {
         /// The key.
         public var key: String
-        /// Where the key stands.
+        /// The place of the key.
         public var keyOrigin: ConfigOrigin
         /// The value.
         public var node: ConfigNode
@@ -33,9 +33,9 @@ public struct ConfigNode: Sendable, Hashable {
 
     /// The value.
     public var value: Value
-    /// Where it came from.
+    /// The place it came from.
     public var origin: ConfigOrigin
-    /// Whether it is a scalar that stands in quotes, and so is a text and no truth value: `"yes"`.
+    /// Whether it is a scalar in quotes, and so a text and not a Boolean: `"yes"`.
     public var isQuoted: Bool
 
     /// Makes a value.
@@ -46,7 +46,7 @@ public struct ConfigNode: Sendable, Hashable {
     }
 }
 
-/// Where a configuration value came from.
+/// The place that a configuration value came from.
 public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
     /// The file's name, empty for a default.
     public var file: String
@@ -54,9 +54,9 @@ public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
     public var line: Int
     /// The column, from 1; 0 when unknown.
     public var column: Int
-    /// What stood in the file instead of the value: `env HMS_SECRET`, `file /run/secrets/x`.
+    /// The indirect source of the value: `env HMS_SECRET`, `file /run/secrets/x`.
     ///
-    /// Nil when the value itself did.
+    /// Nil when the value itself stands in the file.
     public var via: String?
 
     /// Makes an origin.
@@ -67,10 +67,10 @@ public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
         self.via = via
     }
 
-    /// A value that was not written.
+    /// The origin of a default.
     public static let builtIn = ConfigOrigin(file: "")
 
-    /// `chapar.yaml:12:3`, with what it came through; `default` for a default.
+    /// The place, such as `chapar.yaml:12:3`, with the indirect source; `default` for a default.
     public var description: String {
         guard !file.isEmpty else { return "default" }
         let place = line > 0 ? "\(file):\(line):\(column)" : file

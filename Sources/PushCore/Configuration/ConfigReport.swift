@@ -1,4 +1,4 @@
-/// What reading a configuration brought to light: every mistake, and every value in force with its origin.
+/// The result of reading a configuration: every mistake, and every value in force with its origin.
 ///
 /// Shared by all sections of one file while it is read, on one thread.
 public final class ConfigReport {
@@ -8,7 +8,7 @@ public final class ConfigReport {
         public var path: String
         /// The value as text; nil for a secret, which is never kept here.
         public var value: String?
-        /// Where it came from.
+        /// The place it came from.
         public var origin: ConfigOrigin
     }
 
@@ -18,7 +18,7 @@ public final class ConfigReport {
     public private(set) var settings: [Setting] = []
     /// The keys that sections read, in the order of reading.
     package private(set) var keys: [ConfigKey] = []
-    /// Their places in ``keys``.
+    /// The index in ``keys`` of each path.
     private var places: [String: Int] = [:]
 
     /// Makes an empty report.
@@ -36,7 +36,7 @@ public final class ConfigReport {
         settings.append(Setting(path: path, value: value?.withoutAddressCredentials, origin: origin))
     }
 
-    /// Records a key; of a key that was recorded before only the default and the demand for it are added.
+    /// Records a key; for one that was recorded before, only adds the default and that it is required.
     func record(_ key: ConfigKey) {
         if let index = places[key.path] {
             keys[index].standard = keys[index].standard ?? key.standard

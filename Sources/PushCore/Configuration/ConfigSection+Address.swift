@@ -1,5 +1,5 @@
 extension ConfigSection {
-    /// An address that may have a path; `http` only on this machine.
+    /// Reads an address that may have a path; `http` only on this machine.
     ///
     /// Nil when the key is absent or wrong.
     public func baseURL(_ key: String) -> HTTPBaseURL? {

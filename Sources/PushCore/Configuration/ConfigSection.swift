@@ -1,21 +1,21 @@
-/// A map of a configuration file while it is read: gives typed values and collects every mistake on the way.
+/// A map of a configuration file while it is read: returns typed values and collects every mistake.
 ///
-/// A reader reads each of its keys, then calls ``finish()``, which makes errors of the keys that were not read and
-/// suggests the nearest that exists. Reading never stops at a mistake: a value that cannot be used comes back as nil or
-/// as the default, and the issue is in the report. Used on one thread, while a file is loaded.
+/// A reader reads each of its keys, then calls ``finish()``, which reports the keys that were not read and suggests the
+/// nearest valid one. Reading never stops at a mistake: an unusable value is returned as nil or as the default, and the
+/// issue is in the report. Used on one thread, while a file is loaded.
 public final class ConfigSection {
     /// The path of the section, such as `backends.ios`; empty for the whole file.
     public let path: String
-    /// Where the section begins.
+    /// The place where the section begins.
     public let origin: ConfigOrigin
-    /// What reading has brought to light so far, in all sections of the file.
+    /// The report of all sections of the file.
     public let report: ConfigReport
     private let files: any ConfigFileReader
     private let entries: [ConfigNode.Entry]
     private let isMap: Bool
     private var known: Set<String> = []
 
-    /// Makes a section of a map; anything but a map is an issue, and reads as an empty one.
+    /// Makes a section from a map; any other value is an issue, and reads as an empty map.
     public init(_ node: ConfigNode, path: String = "", report: ConfigReport, files: any ConfigFileReader) {
         self.path = path
         self.origin = node.origin
@@ -30,7 +30,7 @@ public final class ConfigSection {
         }
     }
 
-    /// The keys that stand in the file, in order.
+    /// The keys in the file, in order.
     public var keys: [String] { entries.map(\.key) }
 
     /// Adds an issue about a key of this section.
@@ -41,15 +41,15 @@ public final class ConfigSection {
         )
     }
 
-    /// Whether the key stands in the file with a value; a key that was asked for so is known, too.
+    /// Whether the key has a value in the file; asking counts the key as known.
     public func has(_ key: String) -> Bool { node(key) != nil }
 
-    /// Whether the key stands in the file with a map, for keys that take a text or a map.
+    /// Whether the key has a map in the file, for keys that take a text or a map.
     public func holdsMap(_ key: String) -> Bool {
         if case .map = entries.first(where: { $0.key == key })?.node.value { true } else { false }
     }
 
-    /// A text, nil when the key is absent.
+    /// Reads a text; nil when the key is absent.
     public func string(_ key: String) -> String? {
         record(key, "text")
         guard let (text, origin) = scalar(key) else { return nil }
@@ -57,7 +57,7 @@ public final class ConfigSection {
         return text
     }
 
-    /// A text, the default when the key is absent.
+    /// Reads a text; the default when the key is absent.
     public func string(_ key: String, default fallback: String) -> String {
         record(key, "text", standard: fallback)
         if let text = string(key) { return text }
@@ -65,7 +65,7 @@ public final class ConfigSection {
         return fallback
     }
 
-    /// A text that must be there and must not be blank.
+    /// Reads a text that must be there and must not be blank.
     public func requiredString(_ key: String, _ meaning: String) -> String? {
         record(key, "text", isRequired: true)
         guard let text = string(key) else {
@@ -79,7 +79,7 @@ public final class ConfigSection {
         return text
     }
 
-    /// A secret, nil when the key is absent or blank.
+    /// Reads a secret; nil when the key is absent or blank.
     ///
     /// Its value never reaches a report.
     public func secret(_ key: String) -> Secret? {
@@ -93,7 +93,7 @@ public final class ConfigSection {
         return Secret(text)
     }
 
-    /// A whole number within a range, the default when the key is absent.
+    /// Reads a whole number within a range; the default when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>, default fallback: Int) -> Int {
         record(key, Self.form("whole number", range), standard: String(fallback))
         return wholeNumber(key, range, fallback)
@@ -112,13 +112,13 @@ public final class ConfigSection {
         return number
     }
 
-    /// A whole number within a range, nil when the key is absent.
+    /// Reads a whole number within a range; nil when the key is absent.
     public func integer(_ key: String, in range: ClosedRange<Int>) -> Int? {
         record(key, Self.form("whole number", range))
         return has(key) ? wholeNumber(key, range, range.lowerBound) : nil
     }
 
-    /// A span in seconds, fractions allowed, within a range of seconds.
+    /// Reads a span in seconds, fractions allowed, within a range of seconds.
     public func seconds(_ key: String, in range: ClosedRange<Double>, default fallback: Duration) -> Duration {
         record(key, Self.form("seconds", range), standard: Self.text(fallback.inSeconds))
         return span(key, range, fallback)
@@ -140,19 +140,19 @@ public final class ConfigSection {
         return .milliseconds(clamping: number * 1000)
     }
 
-    /// A span in seconds, fractions allowed, nil when the key is absent.
+    /// Reads a span in seconds, fractions allowed; nil when the key is absent.
     public func optionalSeconds(_ key: String, in range: ClosedRange<Double>) -> Duration? {
         record(key, Self.form("seconds", range))
         return has(key) ? span(key, range, .seconds(clamping: range.lowerBound)) : nil
     }
 
-    /// A number within a range, the default when the key is absent.
+    /// Reads a number within a range; the default when the key is absent.
     public func number(_ key: String, in range: ClosedRange<Double>, default fallback: Double) -> Double {
         record(key, Self.form("number", range), standard: Self.text(fallback))
         return fraction(key, range, fallback)
     }
 
-    /// A number within a range, nil when the key is absent.
+    /// Reads a number within a range; nil when the key is absent.
     public func number(_ key: String, in range: ClosedRange<Double>) -> Double? {
         record(key, Self.form("number", range))
         return has(key) ? fraction(key, range, range.lowerBound) : nil
@@ -174,7 +174,7 @@ public final class ConfigSection {
         return number
     }
 
-    /// `true` or `false`; a text in quotes is an issue, but for one that a variable or a file gave.
+    /// Reads `true` or `false`; a text in quotes is an issue, unless it came from a variable or a file.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
         record(key, "true or false", standard: String(fallback))
         guard let (text, origin) = scalar(key) else {
@@ -198,7 +198,7 @@ public final class ConfigSection {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     public func choice<Choice: RawRepresentable<String> & CaseIterable>(
         _ key: String,
         default fallback: Choice
@@ -209,7 +209,7 @@ public final class ConfigSection {
         return fallback
     }
 
-    /// One of a few words, nil when the key is absent or wrong.
+    /// Reads one of a few words; nil when the key is absent or wrong.
     public func choice<Choice: RawRepresentable<String> & CaseIterable>(_ key: String) -> Choice? {
         let words = Choice.allCases.map(\.rawValue)
         record(key, words.joined(separator: ", "))
@@ -222,7 +222,7 @@ public final class ConfigSection {
         return choice
     }
 
-    /// An `http` or `https` address without a path, nil when the key is absent or wrong.
+    /// Reads an `http` or `https` address without a path; nil when the key is absent or wrong.
     public func endpoint(_ key: String) -> HTTPEndpoint? {
         record(key, "address")
         guard let text = string(key) else { return nil }
@@ -237,7 +237,7 @@ public final class ConfigSection {
         return endpoint
     }
 
-    /// The bytes of the file that the key names, relative to the configuration's folder.
+    /// Reads the file that the key names, relative to the configuration's folder.
     ///
     /// Nil when absent or unreadable.
     public func file(_ key: String) -> [UInt8]? {
@@ -251,18 +251,17 @@ public final class ConfigSection {
         }
     }
 
-    /// The file that the key names, for reading it again later; nil when the key is absent.
+    /// Returns the file that the key names, to be read again later; nil when the key is absent.
     ///
-    /// Whether it can be read shows when it is read.
+    /// An unreadable file is noticed only when it is read.
     public func fileHandle(_ key: String) -> ConfigFile? {
         record(key, "file")
         return string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
     }
 
-    /// A number that is the same for the same keys and values, with the contents of files that keys ending in `file`
-    /// name.
+    /// Returns a hash of the keys and values, and of the contents of files that keys ending in `file` name.
     ///
-    /// It shows of the values only whether they are the same.
+    /// It reveals only whether values are the same.
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
         var hash = StableHash()
         func mix(_ bytes: some Sequence<UInt8>) {
@@ -287,7 +286,7 @@ public final class ConfigSection {
         return hash.value
     }
 
-    /// A list of texts; a single text counts as a list of one.
+    /// Reads a list of texts; a single text counts as a list of one.
     ///
     /// Nil when the key is absent.
     public func strings(_ key: String) -> [String]? {
@@ -307,13 +306,13 @@ public final class ConfigSection {
         return texts
     }
 
-    /// A map under a key, nil when the key is absent.
+    /// Reads the map under a key; nil when the key is absent.
     public func section(_ key: String) -> ConfigSection? {
         record(key, "map")
         return node(key).map { ConfigSection($0, path: join(key), report: report, files: files) }
     }
 
-    /// The maps of a list under a key, empty when the key is absent.
+    /// Reads the maps of a list under a key; empty when the key is absent.
     public func sections(_ key: String) -> [ConfigSection] {
         record(key, "list of maps")
         guard let node = node(key) else { return [] }
@@ -329,7 +328,7 @@ public final class ConfigSection {
     /// Counts a key as known without reading it.
     public func allow(_ key: String) { known.insert(key) }
 
-    /// Makes errors of the keys that were not read.
+    /// Reports the keys that were not read as mistakes.
     public func finish() {
         for entry in entries where !known.contains(entry.key) {
             let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
@@ -345,18 +344,18 @@ public final class ConfigSection {
         }
     }
 
-    /// Says that a required key is missing, unless the section is no map at all, which is said already.
+    /// Reports that a required key is missing, unless the section is not a map, which is reported already.
     ///
-    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. One that
-    /// shows a variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of the
-    /// configuration file.
+    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. A
+    /// meaning that shows a variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of
+    /// the configuration file.
     public func missing(_ key: String, _ meaning: String) {
         known.insert(key)
         guard isMap else { return }
         report.add(ConfigIssue(path: join(key), origin: origin, problem: "is missing", fix: "Write \(meaning)."))
     }
 
-    /// Says that a word is none of those allowed, and which is nearest.
+    /// Reports that a word is not among those allowed, and suggests the nearest.
     public func rejectWord(_ key: String, _ word: String, _ allowed: [String]) {
         let nearest = Suggestion.nearest(to: word, among: allowed).map { "Did you mean \"\($0)\"? " } ?? ""
         reject(key, "\"\(word)\" is not allowed", fix: "\(nearest)Allowed: \(allowed.joined(separator: ", ")).")
@@ -395,14 +394,14 @@ public final class ConfigSection {
     }
 }
 
-/// A file that a configuration names, as it stands whenever it is read.
+/// A file that a configuration names, read anew each time.
 public struct ConfigFile: Sendable {
     /// The name in the configuration.
     public let name: String
-    /// Reads it; throws a sentence that says why it cannot be read.
+    /// Reads the file; throws a sentence that says why it cannot be read.
     public let contents: @Sendable () throws -> [UInt8]
 
-    /// Makes a file of whatever gives its bytes.
+    /// Makes a file from a closure that returns its bytes.
     public init(name: String, contents: @escaping @Sendable () throws -> [UInt8]) {
         self.name = name
         self.contents = contents

@@ -1,19 +1,19 @@
-/// The name of one of the apps that share a gateway, which keeps their devices and users apart.
+/// The name of one of the apps that share a gateway, whose devices and users are kept apart.
 ///
-/// Registries, stored deliveries and operations know a device or a user by a key: its own name in the app `default`,
-/// else the app's name, a slash and its own name (`shop/phone-1`). So the same id or user in two apps is two of them.
-/// Backends and their platforms never see keys.
+/// Registries, stored deliveries and operations use a key for a device or a user: its own name in the app `default`,
+/// else the app's name, a slash and its own name (`shop/phone-1`). So the same id in two apps means two devices or
+/// users. Backends and their platforms never see keys.
 public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomStringConvertible {
-    /// The app of whatever names none.
+    /// The app of everything that names none.
     public static let `default` = AppName(rawValue: "default")
 
-    /// The name: as of a backend (``BackendRegistry/isName(_:)``).
+    /// The name, in the form of a backend's (``BackendRegistry/isName(_:)``).
     public let rawValue: String
 
-    /// Takes a name as it is.
+    /// Makes a name without checking it.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// The app of a device, by the device's key.
+    /// Makes the app of a device from the device's key.
     public init(ofDevice key: String) {
         guard let slash = key.utf8.firstIndex(of: UInt8(ascii: "/")) else {
             self = .default
@@ -22,15 +22,16 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
         self.init(rawValue: String(key[..<slash]))
     }
 
-    /// The key of a device or a user of the app.
+    /// Returns the key of a device or a user of the app.
     ///
-    /// A user of the default app whose name has a slash has one more before it, so that no two keys are the same.
+    /// A user of the default app whose name has a slash gets one more before it, so that no two keys are the same.
     public func key(_ name: String) -> String {
         guard self == .default else { return rawValue + "/" + name }
         return name.utf8.contains(UInt8(ascii: "/")) ? "/" + name : name
     }
 
-    /// The own name of a device or a user of the app; a text that is no key of the app is given back as it is.
+    /// Returns the own name of a device or a user of the app; a text that is not a key of the app is returned
+    /// unchanged.
     public func name(_ key: String) -> String {
         let prefix = self == .default ? "/" : rawValue + "/"
         return key.hasPrefix(prefix) ? String(key.dropFirst(prefix.count)) : key
@@ -42,7 +43,7 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
         return key.hasPrefix("/") || !key.utf8.contains(UInt8(ascii: "/"))
     }
 
-    /// The recipient with the key of a device or a user in the place of its name.
+    /// Returns the recipient with the key of a device or a user in place of its name.
     public func keyed(_ recipient: Recipient) -> Recipient {
         switch recipient {
         case .device(let id): .device(key(id))
@@ -51,7 +52,7 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
         }
     }
 
-    /// The recipient as a backend sees it: the opposite of ``keyed(_:)``.
+    /// Returns the recipient as a backend sees it: the opposite of ``keyed(_:)``.
     public func named(_ recipient: Recipient) -> Recipient {
         switch recipient {
         case .device(let id): .device(name(id))
@@ -63,6 +64,6 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
     /// The name.
     public var description: String { rawValue }
 
-    /// By the name.
+    /// Compares by the name.
     public static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
 }

@@ -1,11 +1,10 @@
-/// What a token of a service is good for: Apple hands out one for the app, and others for calls, Live Activities and
-/// the like.
+/// The purpose of a token: Apple issues one for the app, and others for calls, Live Activities and the like.
 ///
-/// Each push type goes to tokens of its own kind; another kind's token is refused, or the message is never shown.
-/// Source: Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
+/// Each push type goes to tokens of its own kind; with another kind's token it is refused or never shown. Source:
+/// Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
 @nonexhaustive
 public enum TokenKind: Hashable, Sendable {
-    /// Of the app: messages that are shown, and silent ones.
+    /// The app itself: visible messages and silent ones.
     case device
     /// Calls (PushKit).
     case voip
@@ -23,7 +22,7 @@ public enum TokenKind: Hashable, Sendable {
     case widgets
     /// Starts Live Activities of one attributes type of the app.
     case liveActivityStart(attributesType: String)
-    /// Updates and ends one running Live Activity, named as the app's server calls it.
+    /// Updates and ends one running Live Activity, by the name that the app's server gives it.
     case liveActivityUpdate(activity: String)
 
     /// The kinds without a name of their own.
@@ -34,7 +33,7 @@ public enum TokenKind: Hashable, Sendable {
     private static let start = "live_activity_start"
     private static let update = "live_activity_update"
 
-    /// Every name of a kind.
+    /// The names of all kinds.
     public static let typeNames = plain.map(\.typeName) + [start, update]
 
     /// The kind's name in the API.
@@ -54,13 +53,13 @@ public enum TokenKind: Hashable, Sendable {
         }
     }
 
-    /// Whether its tokens end by themselves within hours, so that many dead ones are no sign of trouble: those of Live
-    /// Activities.
+    /// Whether its tokens expire by themselves within hours, so that many dead ones are no sign of trouble: those of
+    /// Live Activities.
     public var isShortLived: Bool {
         if case .liveActivityUpdate = self { true } else { false }
     }
 
-    /// Finds the kind of its two names; nil for an unknown kind, and for a name that is missing, not wanted or
+    /// Makes a kind from its two names; nil for an unknown kind, and for a name that is missing, unexpected or
     /// malformed.
     ///
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
@@ -76,11 +75,11 @@ public enum TokenKind: Hashable, Sendable {
     }
 }
 
-/// Which of a device's tokens a message goes to.
+/// The kind of a device's token that a message goes to.
 public struct TokenUse: Sendable, Hashable {
     /// The kind of token.
     public var kind: TokenKind
-    /// Whether the token is of no use after the platform has taken the message: so for the end of a Live Activity.
+    /// Whether the token is of no use after the platform has taken the message, as at the end of a Live Activity.
     public var isLast: Bool
 
     /// Makes a use.

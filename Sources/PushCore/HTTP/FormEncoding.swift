@@ -1,8 +1,8 @@
 /// Forms as `application/x-www-form-urlencoded` and path segments, percent-encoded in UTF-8.
 ///
-/// For everything that puts text of others in a path, a query or a form. It only writes: nothing of it reads a form.
+/// Use it for any outside text in a path, a query or a form. It only writes: it cannot read a form.
 public enum FormEncoding {
-    /// Everything but letters, digits and `-._~` becomes `%XX`; a space is `%20`, never `+`.
+    /// Encodes everything but letters, digits and `-._~` as `%XX`; a space is `%20`, never `+`.
     ///
     /// `kept` lists further ASCII characters to leave as they are.
     public static func encode(_ text: String, keeping kept: String = "") -> String {
@@ -25,15 +25,15 @@ public enum FormEncoding {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The pairs as one form, in their order.
+    /// Returns the pairs as one form, in order.
     public static func body(_ fields: [(name: String, value: String)], keeping kept: String = "") -> [UInt8] {
         let pairs = fields.map { "\(encode($0.name, keeping: kept))=\(encode($0.value, keeping: kept))" }
         return Array(pairs.joined(separator: "&").utf8)
     }
 
-    /// A path of segments under a base address, each percent-encoded as one.
+    /// Returns a path of segments under a base address, each percent-encoded as one.
     ///
-    /// Throws for a segment that is empty, `.` or `..`: servers take those for steps of the path, encoded or not, and
+    /// Throws for a segment that is empty, `.` or `..`: servers resolve those as steps of the path, encoded or not, and
     /// the request would go to another address with the same credential.
     public static func path(_ segments: [String]) throws(PushError) -> String {
         var path = ""

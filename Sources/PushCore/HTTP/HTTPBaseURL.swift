@@ -1,7 +1,7 @@
-/// An address that other addresses begin with: where a platform listens, and the path that its calls share.
+/// The common beginning of a platform's addresses: its endpoint, and the path that its calls share.
 ///
-/// Built from a `base_url` that may hold a path. Says by its parts, never by its text, whether another address lies
-/// under it, so that `https://api.example.com.evil.test` is not taken for a part of `https://api.example.com`.
+/// Built from a `base_url` that may hold a path. It compares addresses by their parts, never by their text, so that
+/// `https://api.example.com.evil.test` does not count as under `https://api.example.com`.
 public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     /// Scheme, host and port.
     public let endpoint: HTTPEndpoint
@@ -14,24 +14,23 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
         self.path = Self.normalized(path)
     }
 
-    /// Parses `https://host:port/path/`; nil when it is no such address, also when it names a user, a query or a
-    /// fragment.
+    /// Parses `https://host:port/path/`; nil for any other text, and for one with a user, a query or a fragment.
     public init?(url: String) {
         guard let parts = Self.split(url), !parts.path.contains("?"), !url.contains("#") else { return nil }
         self.init(parts.endpoint, path: parts.path)
     }
 
-    /// The path of a call under this address, which `relative` continues with or without a slash.
+    /// Returns the path of a call under this address; `relative` may begin with a slash.
     ///
-    /// Nothing is escaped: ``FormEncoding/path(_:)`` makes a path of segments that come from outside.
+    /// Nothing is escaped: use ``FormEncoding/path(_:)`` for segments that come from outside.
     public func path(_ relative: String) -> String {
         relative.hasPrefix("/") ? path + relative : "\(path)/\(relative)"
     }
 
     /// Whether a call to `path` at `endpoint` lies under this address.
     ///
-    /// Scheme, host and port are equal, and the path is the shared one or goes on at a slash, after `.` and `..` are
-    /// resolved.
+    /// Scheme, host and port must be equal, and the path must be the shared one or continue it at a slash, after `.`
+    /// and `..` are resolved.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool {
         guard endpoint == self.endpoint else { return false }
         let other = Self.normalized(path)
@@ -47,7 +46,7 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     /// The address as a URL that ends with a slash.
     public var description: String { "\(endpoint)\(path)/" }
 
-    /// The origin and the path with its query; scheme and host in any letter case.
+    /// Splits an address into its origin and its path with query; scheme and host in any letter case.
     private static func split(_ url: String) -> (endpoint: HTTPEndpoint, path: String)? {
         guard let mark = url.firstRange(of: "://") else { return nil }
         let scheme = url[..<mark.lowerBound].lowercased()
@@ -59,7 +58,7 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
         return (endpoint, String(rest[end...]))
     }
 
-    /// The path without its query and without a slash at its end, `.` and `..` resolved as a server resolves them.
+    /// Returns the path without its query and without a slash at its end, with `.` and `..` resolved as a server does.
     private static func normalized(_ path: String) -> String {
         var segments: [Substring] = []
         for segment in path.prefix(while: { $0 != "?" && $0 != "#" }).split(

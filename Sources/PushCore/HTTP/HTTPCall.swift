@@ -9,7 +9,7 @@ public struct HTTPHeader: Hashable, Sendable {
     public enum Indexing: Sendable {
         /// Constant on a connection: kept in the compression table.
         case indexed
-        /// Differs with every call: sent as a literal, so that it does not push useful entries out of the table.
+        /// Different in every call: sent as a literal, so that it does not push useful entries out of the table.
         case literal
     }
 
@@ -20,7 +20,7 @@ public struct HTTPHeader: Hashable, Sendable {
     /// How an HTTP/2 encoder treats the field.
     public let indexing: Indexing
 
-    /// Makes a field; `name` must be lower case already, since this runs once for each message.
+    /// Makes a field; `name` must be lower case already: it is not converted, since this runs once for each message.
     public init(_ name: String, _ value: String, _ indexing: Indexing = .indexed) {
         self.name = name
         self.value = value
@@ -28,13 +28,13 @@ public struct HTTPHeader: Hashable, Sendable {
     }
 }
 
-/// What many calls have in common, made once: method, constant header fields, the request deadline.
+/// The common part of many calls, made once: method, constant header fields, the request deadline.
 public final class HTTPCallTemplate: Sendable {
     /// The method, upper case.
     public let method: String
     /// The fields every call of this template carries.
     public let headers: [HTTPHeader]
-    /// How long a call may take, from hand-over to the last byte of the answer.
+    /// The longest time a call may take, from hand-over to the last byte of the answer.
     ///
     /// Nil means the pool's own.
     public let deadline: Duration?
@@ -47,9 +47,9 @@ public final class HTTPCallTemplate: Sendable {
     }
 }
 
-/// One request of a plugin: a template, and what is this request's own.
+/// One request of a plugin: a template, and the parts that are this request's own.
 public struct HTTPCall: Sendable {
-    /// What this call has in common with others.
+    /// The part that this call shares with others.
     public var template: HTTPCallTemplate
     /// The path with its query, beginning with `/`.
     public var path: String
@@ -83,24 +83,24 @@ public struct HTTPAnswer: Sendable {
         self.body = body
     }
 
-    /// The first value of the field `name`, which is given in lower case.
+    /// Returns the first value of the field `name`, which is given in lower case.
     public func header(_ name: String) -> String? {
         headers.first { $0.name == name }?.value
     }
 }
 
-/// Why a call has no answer, and the one thing that decides what may be done next: whether it can have been processed.
+/// The reason why a call has no answer, and whether it can have been processed, which decides what may be done next.
 public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Whether the platform can have acted on the call.
     public enum Stage: String, Sendable {
-        /// Surely not processed: never written, refused by `REFUSED_STREAM`, or above a `GOAWAY`'s last stream.
+        /// It was surely not processed: never written, refused by `REFUSED_STREAM`, or above a `GOAWAY`'s last stream.
         /// Sending it again is safe.
         case notProcessed
-        /// Written, at least in part, and no answer came: it may have been processed.
+        /// It was written, at least in part, and no answer came: it may have been processed.
         case unknown
     }
 
-    /// What happened, for metrics and for a plugin's mapping.
+    /// The cause of a failure, for metrics and for a plugin's mapping.
     @nonexhaustive
     public enum Cause: Hashable, Sendable {
         /// The name could not be resolved, or the connection was refused or timed out.
@@ -115,13 +115,13 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case refusedStream
         /// The peer announced the end of the connection.
         case goAway
-        /// The peer reset the stream; the HTTP/2 error code.
+        /// The peer reset the stream with this HTTP/2 error code.
         case reset(UInt32)
         /// The connection ended or failed while the call was on it.
         case connectionLost
         /// The call's deadline passed.
         case deadline
-        /// The pool already holds as many waiting calls as it may.
+        /// The pool already holds the most waiting calls that it may.
         case queueFull
         /// The caller was cancelled, or the pool shut down.
         case cancelled
@@ -132,7 +132,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         /// The call itself cannot be sent: a path or field that HTTP forbids, or fields that are too large.
         case invalidCall
 
-        /// A stable word for stories and metric labels.
+        /// A stable word for attempt logs and metric labels.
         public var reason: String {
             switch self {
             case .connect: "connect_failed"
@@ -155,7 +155,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// Whether the platform can have acted on the call.
     public let stage: Stage
-    /// What happened.
+    /// The cause.
     public let cause: Cause
     /// A sentence for people: never a token, key or payload.
     public let detail: String
@@ -171,13 +171,13 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(cause) (\(stage.rawValue)): \(detail)" }
 }
 
-/// What became of one call of a batch.
+/// The result of one call of a batch.
 public struct HTTPReply: Sendable {
     /// The call's place in the batch that was sent.
     public let index: Int
     /// The answer, or why there is none.
     public let result: Result<HTTPAnswer, HTTPFailure>
-    /// The connection the call went out on, 0 when it never left.
+    /// The number of the connection the call went out on; 0 when it never left.
     public let connection: UInt64
 
     /// Makes a reply.

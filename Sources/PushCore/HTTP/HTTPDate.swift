@@ -1,14 +1,14 @@
 public import Foundation
 
 extension HTTPAnswer {
-    /// The time of the answer by the peer's clock, from its `date` field; nil when it has none that can be read.
+    /// The time of the answer by the peer's clock, from its `date` field; nil when there is no readable one.
     public var date: Date? { header("date").flatMap(HTTPDate.parse) }
 
-    /// How long the peer asks us to wait, from its `retry-after` field: seconds or a time.
+    /// Returns the pause that the peer asks for in its `retry-after` field: seconds or a time.
     ///
-    /// A time is by the peer's clock: ``date`` says what that shows now, and `now` does where the answer has no date.
-    /// Nil when there is none that can be read; never negative, and at most a day, since a peer's mistake must not stop
-    /// a lane for a year.
+    /// A time is by the peer's clock, compared with ``date``, or with `now` where the answer has no date. Nil when
+    /// there is no readable value; never negative, and at most a day, since a peer's mistake must not stop a worker for
+    /// a year.
     public func retryAfter(now: Date) -> Duration? {
         guard let text = header("retry-after") else { return nil }
         let seconds: Double
@@ -23,7 +23,7 @@ extension HTTPAnswer {
     }
 }
 
-/// Times as HTTP header fields write them (RFC 9110 section 5.6.7).
+/// The format of times in HTTP header fields (RFC 9110 section 5.6.7).
 public enum HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]  // From 1970-01-01 on.
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -45,7 +45,7 @@ public enum HTTPDate {
         return RFC3339.parse(iso)
     }
 
-    /// Writes a time of this form, to the second.
+    /// Writes a time in this form, to the second.
     public static func text(_ time: Date) -> String {
         let seconds = Int(clamping: time.timeIntervalSince1970.rounded(.down))
         let day = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400

@@ -1,4 +1,4 @@
-/// Where a platform listens: scheme, host and port, with no path.
+/// The address of a platform: scheme, host and port, with no path.
 ///
 /// Built from the `base_url` of a configuration section or by a plugin from its platform's documented hosts.
 public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
@@ -17,14 +17,14 @@ public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
     /// The TCP port, 1 to 65535.
     public let port: Int
 
-    /// Makes an endpoint; `port` is the scheme's usual one unless given.
+    /// Makes an endpoint; the default of `port` is the scheme's.
     public init(scheme: Scheme = .https, host: String, port: Int? = nil) {
         self.scheme = scheme
         self.host = host.lowercased()
         self.port = port ?? (scheme == .https ? 443 : 80)
     }
 
-    /// Parses `https://host:port`, nil when it is anything else, also when it has a path, a query or a user.
+    /// Parses `https://host:port`; nil for any other text, and for one with a path, a query or a user.
     public init?(url: String) {
         let scheme: Scheme
         var rest: Substring
@@ -58,7 +58,7 @@ public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
         self.init(scheme: scheme, host: String(host), port: port)
     }
 
-    /// The `:authority` or `host` value: the port is left out when it is the scheme's usual one.
+    /// The `:authority` or `host` value; the port is left out when it is the scheme's default.
     public var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (scheme == .https ? 443 : 80) ? name : "\(name):\(port)"

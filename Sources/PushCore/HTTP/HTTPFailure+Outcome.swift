@@ -1,12 +1,13 @@
 extension HTTPFailure {
-    /// What a message comes to whose call has no answer, by the one rule of every plugin.
+    /// Returns the outcome of a message whose call has no answer, by the one rule of every plugin.
     ///
-    /// Unknown when the platform can have acted on it. Otherwise a temporary refusal, unless the cause stays until an
-    /// operator acts: an alert about a certificate, a credential that cannot be made, a call that HTTP forbids.
+    /// It is unknown when the platform can have acted on the call. Otherwise it is a temporary refusal, unless the
+    /// cause stays until an operator acts: an alert about a certificate, a credential that cannot be made, a call that
+    /// HTTP forbids.
     ///
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.
-    ///   - remark: What an unknown outcome says besides.
+    ///   - remark: A sentence to add to an unknown outcome.
     /// - Returns: The outcome of every message of the call.
     public func outcome(isRepeatHarmful: Bool = false, remark: String? = nil) -> DeliveryOutcome {
         guard stage == .notProcessed else {
@@ -28,8 +29,7 @@ extension HTTPFailure {
         return .refused(Refusal(kind, reason: cause.reason, detail: detail, advice: advice))
     }
 
-    /// What a call comes to that is no send and has no answer: an error that another try may mend, unless its cause
-    /// stays.
+    /// The error of a call that is no send and has no answer: temporary, unless its cause stays.
     public var pushError: PushError {
         let code: PushError.Code =
             switch cause {

@@ -9,7 +9,7 @@ public struct AndroidLight: Sendable, Hashable {
     public var green: Double
     /// The share of blue, 0 to 1.
     public var blue: Double
-    /// How opaque it is, 0 to 1.
+    /// The opacity, 0 to 1.
     public var alpha: Double
     /// How long it is on.
     public var on: Duration

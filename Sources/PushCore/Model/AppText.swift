@@ -1,4 +1,4 @@
-/// A text of a platform's payload: written out, or the key of one that the app itself has in every language.
+/// A text of a platform's payload: written out, or a key into the app's own translations.
 ///
 /// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike
 /// ``LocalizedText`` it is the device that translates.
@@ -6,7 +6,7 @@
 public enum AppText: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text itself.
     case plain(String)
-    /// The key of a text in the app's resources, and what takes the place of its placeholders.
+    /// The key of a text in the app's resources, and the values of its placeholders.
     case key(String, arguments: [String] = [])
 
     /// The text itself.

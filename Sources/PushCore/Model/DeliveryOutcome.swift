@@ -1,8 +1,8 @@
 public import Foundation
 
-/// What became of one recipient of one attempt.
+/// The outcome of one attempt for one recipient.
 ///
-/// Never a bare truth value, never one error for a whole batch.
+/// A batch never succeeds or fails as a whole.
 public enum DeliveryOutcome: Sendable, Hashable {
     /// The platform took the message. It does not say that a device showed it.
     case accepted(Acceptance)
@@ -12,7 +12,7 @@ public enum DeliveryOutcome: Sendable, Hashable {
     case unknown(UnknownOutcome)
 }
 
-/// A platform's yes.
+/// A message that the platform took.
 public struct Acceptance: Sendable, Hashable {
     /// The platform's id of the message: `apns-id`, an FCM message name.
     ///
@@ -49,54 +49,55 @@ public struct Acceptance: Sendable, Hashable {
     }
 }
 
-/// A platform's no: whose fault it is, the platform's word for it, and what to do next.
+/// A refusal by the platform, or by the plugin on its behalf: whose fault it is, the reason, and what to do next.
 public struct Refusal: Sendable, Hashable {
     /// Whose fault a refusal is.
     ///
     /// Decides who must act: the device's owner, the caller, the operator, or none.
     @nonexhaustive
     public enum Kind: String, Sendable, CaseIterable {
-        /// The device token: it is dead, malformed or of another app, or the device gets too much.
+        /// The device token: it is dead, malformed or of another app, or the device receives too many messages.
         case token
         /// The message: too large, a bad header, a wrong combination. The caller must change it.
         case message
         /// The account: credentials, topic, quota of the project. An operator must act.
         case account
-        /// The platform or the way to it: overload, outage, connection trouble. Nobody but time helps.
+        /// The platform or the connection to it: overload, outage or a connection failure. Only waiting helps.
         case platform
     }
 
     /// What to do next.
     @nonexhaustive
     public enum Advice: Sendable, Hashable {
-        /// The same message to the same recipient will never be taken.
+        /// Do not retry: the platform will never take this message for this recipient.
         case never
-        /// Try again: this delivery only. The span is the platform's own floor, nil when it gave none.
+        /// Retry this delivery only. The span is the shortest pause that the platform asked for; nil when it asked for
+        /// none.
         case retry(after: Duration?)
         /// Try again later, and send nothing else to this recipient until then.
         case slowRecipient(after: Duration?)
         /// Try again later, and send nothing through this backend until then.
         ///
-        /// The span is what the platform asked for; with nil, single messages find out when it takes one again, from a
-        /// second to a minute apart. A span that a plugin makes up stops all messages for one that may have had bad
-        /// luck: give nil.
+        /// The span is the pause that the platform asked for. With nil, single messages probe the platform, from a
+        /// second to a minute apart. A plugin must not make a span up, since one unlucky message would then stop all
+        /// others: give nil.
         case slowBackend(after: Duration?)
-        /// An operator must mend the backend. It is parked, and single messages find out when it is mended, from a
-        /// second to 15 minutes apart; the message waits.
+        /// An operator must correct the backend. It is parked: single messages probe it, from a second to 15 minutes
+        /// apart, and the message waits.
         case parkBackend
     }
 
     /// A device token that the platform declared dead.
     public struct Invalidation: Sendable, Hashable {
-        /// Since when the token is dead: the platform's time, or the start of the request when it gave none.
+        /// The time from which the token is dead: the platform's, or the start of the request when it gave none.
         ///
         /// A registration younger than this stays valid.
         public var asOf: Date
-        /// Whether the platform's word suffices.
+        /// Whether the platform's word alone is enough to call the token dead.
         ///
         /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that
-        /// a wrong configuration explains as well (APNs `BadDeviceToken`, a token that never was one): the other
-        /// backends of the service are tried, and all have to refuse it. Either way those that come in numbers are
+        /// a wrong configuration explains as well (APNs `BadDeviceToken`, text that never was a token): the other
+        /// backends of the service are tried, and all must refuse it. Either way, tokens refused in large numbers are
         /// quarantined until an operator decides: the guard counts certain ones under `certain_share`, others under the
         /// lower `share`.
         public var isCertain: Bool
@@ -108,9 +109,9 @@ public struct Refusal: Sendable, Hashable {
         }
     }
 
-    /// How long a platform is tried again after a refusal, where that is less than usual.
+    /// A limit on the retries after a refusal, where it is lower than the usual one.
     public struct RetryLimit: Sendable, Hashable {
-        /// The most attempts of the delivery, those before and at other backends included.
+        /// The most attempts of the delivery, including earlier ones and those at other backends.
         public var attempts: Int
         /// The longest time since the delivery's first attempt.
         public var span: Duration
@@ -136,9 +137,9 @@ public struct Refusal: Sendable, Hashable {
     public var status: Int?
     /// What to do next.
     public var advice: Advice
-    /// Set when the device token is dead.
+    /// The invalidation of the device token; nil unless it is dead.
     public var invalidation: Invalidation?
-    /// How long ``Advice/retry(after:)`` holds; nil for as long as the rules and the time to live allow.
+    /// The limit on ``Advice/retry(after:)``; nil for the rules and the time to live alone.
     public var retryLimit: RetryLimit?
 
     /// Makes a refusal.
@@ -163,18 +164,19 @@ public struct Refusal: Sendable, Hashable {
 
 /// No usable answer after something was sent.
 public struct UnknownOutcome: Sendable, Hashable {
-    /// What happened instead of an answer: `deadline`, `connection_lost`, `stream_reset`.
+    /// The reason why no answer came: `deadline`, `connection_lost`, `stream_reset`.
     ///
-    /// Bounded variety.
+    /// Of bounded variety, fit for a metric label.
     public var reason: String
     /// A sentence for people.
     public var detail: String?
-    /// Whether a repeat can do harm (a call that rings twice): then the rule is to stop unless the route says
-    /// otherwise.
+    /// Whether a repeat can do harm (a call that rings twice): then the message is not sent again unless the route says
+    /// so.
     public var isRepeatHarmful: Bool
-    /// The platform's id of the message if it accepted it, where the sender chose that id; nil otherwise.
+    /// The platform's id of the message, where the sender chose it, so that it holds if the platform accepted; nil
+    /// otherwise.
     ///
-    /// What ``PushBackend/tracking`` is asked by.
+    /// ``PushBackend/tracking`` looks the message up by it.
     public var platformID: String?
 
     /// Makes an unknown outcome.
@@ -187,8 +189,8 @@ public struct UnknownOutcome: Sendable, Hashable {
 }
 
 extension Refusal {
-    /// The reason of a platform that keeps its own devices and has no registration of this one.
+    /// The reason of a refusal by a platform that keeps its own list of devices and does not have this one.
     ///
-    /// A gateway that is about to tell it sends the message later instead.
+    /// If the gateway has yet to register the device there, it retries the message afterwards.
     public static let notRegistered = "not_registered"
 }

@@ -1,11 +1,11 @@
-/// Where a delivery stands.
+/// The state of a delivery.
 ///
-/// One closed list for API, events, metrics and dashboard; counts over it always add up.
+/// One closed list for API, events, metrics and dashboard; its counts always add up.
 @nonexhaustive
 public enum DeliveryState: String, Sendable, CaseIterable {
     /// Waits for its turn.
     case queued
-    /// Waits for its time.
+    /// Waits for its scheduled time.
     case scheduled
     /// On its way to the platform.
     case sending

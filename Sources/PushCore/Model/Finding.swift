@@ -23,7 +23,7 @@ public typealias PushWarning = Finding
 
 /// A finding that keeps a message from being sent, as an error of a plugin's encoder.
 package struct MessageFault: Error, Sendable {
-    /// What is wrong.
+    /// The finding.
     package let finding: Finding
 
     package init(_ finding: Finding) { self.finding = finding }
@@ -33,14 +33,14 @@ package struct MessageFault: Error, Sendable {
 }
 
 extension Refusal {
-    /// The refusal of a message for a finding: nothing was sent, and a repeat would be refused as well.
+    /// Makes the refusal of a message for a finding: nothing was sent, and a repeat would be refused as well.
     package init(_ finding: Finding) {
         self.init(.message, reason: finding.code, detail: finding.detail, advice: .never)
     }
 }
 
 extension PushNotification {
-    /// The fields that a silent push leaves out, one finding each.
+    /// Returns one finding for each field that a silent push leaves out.
     ///
     /// - Parameter dropsCategory: Whether the platform's silent push has no category either.
     /// - Returns: The findings, in the order of the fields.

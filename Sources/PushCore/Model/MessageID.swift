@@ -1,4 +1,4 @@
-/// The id of one delivery, the same with every attempt: what platforms get as `apns-id` or idempotency key.
+/// The id of one delivery, the same for every attempt; platforms get it as `apns-id` or as an idempotency key.
 ///
 /// 128 bits, written as a lower-case UUID. The gateway derives it from the stored delivery, so that it survives a
 /// restart.
@@ -24,7 +24,7 @@ public struct MessageID: Hashable, Sendable, CustomStringConvertible {
 
     /// The canonical form: 36 characters, lower case.
     ///
-    /// Written by hand, since it happens once for each message.
+    /// Formatted by hand for speed, since every message needs it.
     public var description: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0

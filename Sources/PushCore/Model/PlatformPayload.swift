@@ -1,27 +1,26 @@
-/// What one platform alone understands of a notification, as a Swift value: the typed way to write its overrides.
+/// The part of a notification that only one platform understands, as a Swift value: the typed way to write overrides.
 ///
 /// Plugins define such values (`APNsPush`, `FCMAndroid`, `HMSAndroid`), and ``PushNotification/with(_:)`` lays them
-/// over a notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so that
-/// the two ways are one: the same rules check them, and the same encoder sends them. It is never asked whom a
-/// notification goes to.
+/// over a notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so both
+/// ways share the same checks and the same encoder. A value does not depend on the recipient.
 public protocol PlatformPayload: Sendable {
     /// The kind of backend whose overrides it becomes.
     static var kind: BackendKind { get }
 
-    /// The value in the platform's form: what stands under `overrides` and the kind's name in a request of the API.
+    /// The value as JSON in the platform's form: the content of `overrides` under the kind's name in an API request.
     var overrides: JSONObject { get }
 
-    /// What the platform would refuse of a notification after the value was laid over it.
+    /// Returns what the platform would refuse in a notification over which the value was laid.
     ///
-    /// Only what can be checked without a backend; the backend checks again, with its configuration, before it sends.
+    /// It checks only what needs no backend; the backend checks again, with its configuration, before it sends.
     static func faults(in notification: PushNotification) -> [Finding]
 }
 
 extension PushNotification {
-    /// This notification with platforms' own values laid over it, each seen by backends of its kind only.
+    /// Returns this notification with platform-specific values laid over it, each visible only to backends of its kind.
     ///
-    /// Values of the same kind add up; where two say something different the later one counts. Call it last: what is
-    /// checked is the whole notification as it is now.
+    /// Values of the same kind are merged; where they differ, the later one counts. Call it last, since it checks the
+    /// whole notification as it is then.
     ///
     /// - Returns: The notification, its ``overrides`` filled in.
     /// - Throws: ``PayloadError`` with everything that a platform would refuse.
@@ -34,7 +33,7 @@ extension PushNotification {
         }
         var faults: [Finding] = []
         for payload in payloads {
-            // Values of one kind find the same faults.
+            // Several values of one kind report the same faults.
             for fault in type(of: payload).faults(in: notification) where !faults.contains(fault) {
                 faults.append(fault)
             }
@@ -44,15 +43,15 @@ extension PushNotification {
     }
 }
 
-/// A notification says something that a platform would refuse: found before anything is sent.
+/// A notification that a platform would refuse, found before anything is sent.
 public struct PayloadError: Error, Hashable, CustomStringConvertible {
-    /// What is wrong, each with its field as a JSON pointer into the request that the notification would be
-    /// (`#/overrides/apns/payload/aps/content-state`); at least one.
+    /// The faults, at least one, each with its field as a JSON pointer into the API request for the notification
+    /// (`#/overrides/apns/payload/aps/content-state`).
     public let faults: [Finding]
 
     /// Makes an error.
     public init(_ faults: [Finding]) { self.faults = faults }
 
-    /// Each field with what is wrong about it.
+    /// One line for each fault: its field and its detail.
     public var description: String { faults.map { "\($0.pointer): \($0.detail)" }.joined(separator: "\n") }
 }

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// One message in words that no platform owns: what to show, how urgently, for how long.
+/// A message in platform-neutral terms: what to show, how urgently, for how long.
 ///
-/// The API reads it from JSON, code builds it directly, a plugin turns it into its platform's payload. It says nothing
-/// about whom it goes to: that is ``Recipient``.
+/// The API reads it from JSON, code builds it directly, a plugin turns it into its platform's payload. It does not hold
+/// its recipients: see ``Recipient``.
 public struct PushNotification: Sendable, Hashable {
     private var storage: Storage
 
@@ -14,7 +14,7 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.title }
         set { own().parts.title = newValue }
     }
-    /// A second heading; platforms without one drop it with a warning.
+    /// The second heading; platforms without one drop it with a warning.
     public var subtitle: LocalizedText? {
         get { storage.parts.subtitle }
         set { own().parts.subtitle = newValue }
@@ -46,7 +46,7 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.category }
         set { own().parts.category = newValue }
     }
-    /// What a tap opens.
+    /// The URL that a tap opens.
     public var clickURL: String? {
         get { storage.parts.clickURL }
         set { own().parts.clickURL = newValue }
@@ -58,7 +58,7 @@ public struct PushNotification: Sendable, Hashable {
     }
     /// The app's own values.
     ///
-    /// Platforms that know strings only get each value as JSON text.
+    /// Platforms that support only strings get each value as JSON text.
     public var data: JSONObject {
         get { storage.parts.data }
         set { own().parts.data = newValue }
@@ -72,19 +72,19 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.activity = newValue }
     }
 
-    /// How long the platforms may try to deliver, counted from acceptance.
+    /// The longest time that the platforms may try to deliver, counted from acceptance.
     ///
     /// Whole seconds, 0 to 28 days; 0 is "now or never".
     public var timeToLive: Duration? {
         get { storage.parts.timeToLive }
         set { own().parts.timeToLive = newValue }
     }
-    /// How urgent it is.
+    /// The urgency.
     public var priority: Priority {
         get { storage.parts.priority }
         set { own().parts.priority = newValue }
     }
-    /// A newer message with the same id replaces this one, on the device and in the queue.
+    /// The id of messages that replace each other, on the device and in the queue: the newest one wins.
     ///
     /// At most 64 bytes for APNs.
     public var collapseID: String? {
@@ -96,17 +96,17 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.sendAt }
         set { own().parts.sendAt = newValue }
     }
-    /// Wakes the app without showing anything.
+    /// Whether it wakes the app without showing anything.
     public var isSilent: Bool {
         get { storage.parts.isSilent }
         set { own().parts.isSilent = newValue }
     }
-    /// Goes the whole way but for the delivery: the platform is asked to validate where it can, else nothing is sent.
+    /// Whether it is only validated: by the platform where it can do so, else nothing is sent.
     public var isDryRun: Bool {
         get { storage.parts.isDryRun }
         set { own().parts.isDryRun = newValue }
     }
-    /// What only one kind of backend understands, laid over what the plugin makes of the rest.
+    /// Values that only one kind of backend understands, laid over the payload that its plugin makes of the rest.
     ///
     /// Keyed by ``BackendKind``.
     public var overrides: [String: JSONObject] {
@@ -125,7 +125,7 @@ public struct PushNotification: Sendable, Hashable {
         if case .localized? = storage.parts.body { return true }
         return false
     }
-    /// Every language that some text has, in order, after nil for the default.
+    /// The languages of all texts, in order, after nil for the default.
     public var languages: [String?] {
         var tags: Set<String> = []
         for text in [title, subtitle, body] {
@@ -134,22 +134,22 @@ public struct PushNotification: Sendable, Hashable {
         return [nil] + tags.sorted()
     }
 
-    /// How urgent a message is.
+    /// The urgency of a message.
     @nonexhaustive
     public enum Priority: String, Sendable, Hashable, CaseIterable {
-        /// At once, also when the device sleeps.
+        /// Delivered at once, even when the device sleeps.
         case high
-        /// When it suits the battery.
+        /// Delivered when it suits the battery.
         case normal
     }
 
     /// A button below the text.
     public struct Action: Sendable, Hashable {
-        /// What the app receives when it is tapped.
+        /// The id that the app receives when the button is tapped.
         public var id: String
         /// The label.
         public var title: String
-        /// What a tap opens, if anything.
+        /// The URL that a tap opens, if any.
         public var url: String?
 
         /// Makes a button.
@@ -205,7 +205,7 @@ public struct PushNotification: Sendable, Hashable {
         )
     }
 
-    /// Equal in every part.
+    /// Compares every part.
     public static func == (left: PushNotification, right: PushNotification) -> Bool {
         left.storage === right.storage || left.storage.parts == right.storage.parts
     }
@@ -213,7 +213,7 @@ public struct PushNotification: Sendable, Hashable {
     /// Hashes every part.
     public func hash(into hasher: inout Hasher) { hasher.combine(storage.parts) }
 
-    /// The parts in a place that only this message refers to, so that they can be changed.
+    /// Returns the parts for a change, after copying them if another message shares them.
     private mutating func own() -> Storage {
         if !isKnownUniquelyReferenced(&storage) { storage = Storage(storage.parts) }
         return storage
@@ -240,11 +240,11 @@ public struct PushNotification: Sendable, Hashable {
         var overrides: [String: JSONObject]
     }
 
-    /// Where the parts are: one place that copies of the message share until one of them is changed.
+    /// The storage of the parts, which copies of a message share until one of them is changed.
     ///
-    /// A message is handed on many times between its acceptance and its answer, and each time costs one reference
-    /// count. Sendable without the compiler's proof, and without a check of each access: the parts are changed only
-    /// through `own()`, when there is no other reference to them.
+    /// A message is passed on many times between its acceptance and its answer, and each time costs one reference
+    /// count. It is `@unchecked Sendable` and has no exclusivity checks, because the parts are changed only through
+    /// `own()`, when there is no other reference to them.
     private final class Storage: @unchecked Sendable {
         @exclusivity(unchecked) var parts: Parts
 
@@ -255,15 +255,16 @@ public struct PushNotification: Sendable, Hashable {
 /// A text, in one language or in several.
 @nonexhaustive
 public enum LocalizedText: Sendable, Hashable, ExpressibleByStringLiteral {
-    /// The same text for everybody.
+    /// The same text in every language.
     case plain(String)
-    /// A text for each language tag (`fa`, `pt-BR`), and one for everybody else.
+    /// A text for each language tag (`fa`, `pt-BR`), and one for all other languages.
     case localized(default: String, languages: [String: String])
 
-    /// The same text for everybody.
+    /// Makes a text that is the same in every language.
     public init(stringLiteral value: String) { self = .plain(value) }
 
-    /// The text for a device's language: the exact tag first, then the language without region, then the default.
+    /// Returns the text for a device's language: the exact tag first, then the language without region, then the
+    /// default.
     public func resolved(for language: String?) -> String {
         switch self {
         case .plain(let text): return text

@@ -1,6 +1,6 @@
-/// A service that hands out device tokens.
+/// A service that issues device tokens.
 ///
-/// A token is worth something at its own service only.
+/// A token is valid only at its own service.
 public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     /// The name in the API and in configuration files.
     public let rawValue: String
@@ -29,8 +29,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
     ]
 
-    /// The service of a name that the API accepts: a known one, or one of a platform that Chapar does not know, whose
-    /// name is `x-` and 1 to 30 lower-case letters, digits or `-`.
+    /// Returns the service with a name that the API accepts: a known one, or one of a platform that Chapar does not
+    /// know, whose name is `x-` and 1 to 30 lower-case letters, digits or `-`.
     ///
     /// Nil for any other name.
     public static func named(_ name: String) -> TokenService? {
@@ -42,8 +42,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         return isOwn ? TokenService(rawValue: name) : nil
     }
 
-    /// The platform the service's devices run: `ios`, `android`, `harmony` or `web`; `x` for a service without a name
-    /// of its own.
+    /// The platform of the service's devices: `ios`, `android`, `harmony` or `web`; `x` for a service that is not in
+    /// ``known``.
     public var platform: String { String(rawValue.prefix { $0 != "-" }) }
 
     /// The name.
@@ -52,23 +52,23 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 
 /// The opaque address of one installation of an app, kept byte for byte as the device registered it.
 ///
-/// Whoever has it can address the phone, so printing one, or a ``Recipient`` that holds one, shows which is meant and
-/// does not show it.
+/// A token is enough to address the phone, so printing one, or a ``Recipient`` that holds one, shows only a fingerprint
+/// of it.
 public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The token.
     public let value: String
     /// The service that gave it.
     public let service: TokenService
 
-    /// Makes a token; nothing is checked here, since its form is checked by the service's provider.
+    /// Makes a token without checking it: its service's provider does.
     public init(_ value: String, service: TokenService) {
         self.value = value
         self.service = service
     }
 
-    /// Whether it is nothing but white space, which is the token of no service.
+    /// Whether it is empty or only white space, which no service's token is.
     package var isBlank: Bool {
-        // Nearly every token begins with a letter or a digit, which is cheaper to see than a character.
+        // Nearly every token begins with a letter or a digit, and a byte is cheaper to test than a character.
         if let first = value.utf8.first, (0x21..<0x7F).contains(first) { return false }
         return value.allSatisfy(\.isWhitespace)
     }
@@ -76,10 +76,10 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
     /// The service and the token's first six and last four characters; of a token of under 20 only its length.
     public var description: String { "\(service) \(Fingerprint.of(value))" }
 
-    /// What a dump shows: the same.
+    /// The mirror for `dump`, which shows only ``description``.
     public var customMirror: Mirror { Mirror(self, children: ["token": description]) }
 
-    /// Equal byte for byte: texts that differ in their form of Unicode are different tokens.
+    /// Compares byte for byte: texts in different Unicode normalization forms are different tokens.
     public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
         ExactText(left.value) == ExactText(right.value) && left.service == right.service
     }
@@ -91,7 +91,7 @@ public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomRe
     }
 }
 
-/// Whom a notification goes to.
+/// The recipient of a notification.
 @nonexhaustive
 public enum Recipient: Hashable, Sendable {
     /// One installation of an app, by its token.
@@ -102,19 +102,19 @@ public enum Recipient: Hashable, Sendable {
     case user(String)
     /// An id of the platform itself: a OneSignal player id, an APNs broadcast channel.
     case platformID(String)
-    /// Everybody who joined a topic of the platform.
+    /// Every user who joined a topic of the platform.
     case topic(String)
-    /// Everybody whose tags fit.
+    /// Every user whose tags match a filter.
     case tags(TagFilter)
-    /// Everybody.
+    /// Every user of the platform.
     case everyone
 }
 
-/// Who is meant by tags: all of these, any of these, none of these.
+/// A filter over tags: all of these, any of these, none of these.
 public struct TagFilter: Hashable, Sendable {
     /// Tags a device must have.
     public var all: [String]
-    /// Tags of which a device must have one, unless there are none.
+    /// Tags of which a device must have at least one; empty for no such condition.
     public var any: [String]
     /// Tags a device must not have.
     public var none: [String]
@@ -128,7 +128,7 @@ public struct TagFilter: Hashable, Sendable {
 }
 
 extension Recipient {
-    /// Equal byte for byte: names that differ in their form of Unicode are different recipients.
+    /// Compares byte for byte: names in different Unicode normalization forms are different recipients.
     public static func == (left: Recipient, right: Recipient) -> Bool {
         switch (left, right) {
         case (.token(let left), .token(let right)): left == right
@@ -158,7 +158,7 @@ extension Recipient {
         }
     }
 
-    /// One installation of an app, by the text of its token.
+    /// Returns the recipient with a token of this text.
     public static func token(_ value: String, service: TokenService) -> Recipient {
         .token(DeviceToken(value, service: service))
     }
@@ -180,7 +180,7 @@ extension Recipient {
             }
     }
 
-    /// What sort of recipient it is, for capability checks and for the words of an error.
+    /// The kind of a recipient, for capability checks and error messages.
     @nonexhaustive
     public enum Form: String, Sendable, CaseIterable {
         /// A device token.
@@ -195,11 +195,11 @@ extension Recipient {
         case topic
         /// A tag filter.
         case tags
-        /// Everybody.
+        /// Every user.
         case everyone
     }
 
-    /// What sort of recipient this is.
+    /// The kind of this recipient.
     public var form: Form {
         switch self {
         case .token: .token
@@ -212,7 +212,7 @@ extension Recipient {
         }
     }
 
-    /// One line of text that ``init(storedForm:)`` turns back into the same recipient, for stores.
+    /// One line of text, for stores, that ``init(storedForm:)`` turns back into the same recipient.
     public var storedForm: String {
         switch self {
         case .token(let token): "\(token.service.rawValue):\(token.value)"
@@ -230,7 +230,7 @@ extension Recipient {
         }
     }
 
-    /// Reads ``storedForm``; nil for text that it never gives.
+    /// Reads ``storedForm``; nil for any other text.
     public init?(storedForm text: String) {
         guard let (kind, rest) = text.halves(at: ":") else { return nil }
         switch kind {

@@ -20,10 +20,10 @@ package struct TopicCondition: Sendable, Hashable {
     }
 
     private let root: Node
-    /// The topics that it names, in their order, repeated ones included.
+    /// The topics that it names, in order and with repetitions.
     package let topics: [String]
 
-    /// Whether a text in a topic's place is meant as a condition: no topic's name holds such words.
+    /// Whether a text given as a topic is meant as a condition: no topic name contains quotes and `in topics`.
     package static func isMeant(by text: String) -> Bool {
         text.contains { $0 == "'" || $0 == "\"" } && text.filter { !$0.isWhitespace }.contains("intopics")
     }
@@ -37,10 +37,10 @@ package struct TopicCondition: Sendable, Hashable {
         topics = reader.topics
     }
 
-    /// Whether it holds for a user who joined these topics.
+    /// Whether it holds for a user with the given topics.
     ///
-    /// FCM documents that brackets come first and the rest goes from left to right; others may let `&&` go before `||`.
-    /// It holds when it does in either reading.
+    /// FCM documents that parentheses bind first and the rest is read from left to right; other platforms may give `&&`
+    /// precedence over `||`. The condition holds when it does in either reading.
     package func holds(_ isJoined: (String) -> Bool) -> Bool {
         [false, true].contains { Self.value(of: root, bindsAnd: $0, isJoined) }
     }

@@ -1,9 +1,9 @@
 /// Gets a device token from an app's closure, for the token providers of this module and of plugins.
 package enum AppToken {
-    /// What the closure gives within the deadline; nil when the app has no token for now.
+    /// Returns the result of the closure within the deadline; nil when the app has no token for now.
     ///
-    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer in time; a `PushError` of its own
-    /// goes on.
+    /// Throws ``PushError/Code/unavailable`` when the app fails or does not answer in time; a `PushError` of the app is
+    /// passed on.
     package static func fetch<Value: Sendable>(
         within deadline: Duration,
         _ body: @escaping @Sendable () async throws -> Value?
@@ -19,7 +19,7 @@ package enum AppToken {
         }
     }
 
-    /// The same for a token as text, in the form that `validate` gives it; nil also for an empty one.
+    /// Does the same for a token as text, in the form that `validate` gives it; nil also for an empty one.
     ///
     /// Throws ``PushError/Code/badAnswer`` for a text that is no token.
     package static func fetch(

@@ -1,14 +1,14 @@
-/// A source of device tokens of one service: gives the current token and checks which texts can be one.
+/// A source of device tokens of one service, which returns the current token and checks the form of others.
 ///
-/// Deleting is a further ability: ``TokenDeleting``. Apple's tokens cannot be deleted, so `ios-apns` does not have it.
+/// Deleting is a separate ability: ``TokenDeleting``. Apple's tokens cannot be deleted, so `ios-apns` lacks it.
 public protocol TokenProvider: Sendable {
     /// The service whose tokens it gives.
     var service: TokenService { get }
 
-    /// The current token; nil when there is none for now. It must have a deadline of its own.
+    /// Returns the current token; nil when there is none for now. It must have a deadline of its own.
     func token() async throws(PushError) -> DeviceToken?
 
-    /// Brings a text to the form the platform requires, or throws what is wrong with it.
+    /// Brings a text to the form the platform requires, or throws why it is invalid.
     func validate(_ text: String) throws(InvalidToken) -> DeviceToken
 }
 
@@ -22,7 +22,7 @@ public protocol TokenDeleting: TokenProvider {
 public struct InvalidToken: Error, Sendable, Hashable, CustomStringConvertible {
     /// The service.
     public let service: TokenService
-    /// What is wrong, without the text itself.
+    /// The problem, without the text itself.
     public let problem: String
 
     /// Makes an error.

@@ -5,12 +5,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// An endpoint that accepts notifications, in the steps between its waits: for the body, and for the commit.
+/// An endpoint that accepts notifications, in steps between its two waits: for the body, and for the commit.
 ///
-/// No step waits by itself, so that a connection's event loop can take them as well as a task can: ``accept(_:_:)`` is
-/// the task's way, ``FastIntake`` the event loop's.
+/// No step waits by itself, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can
+/// run them.
 protocol AcceptingAPI: Sendable {
-    /// What a body asks for.
+    /// The form in which a body is read.
     associatedtype Draft: Sendable
 
     var state: GatewayState { get }
@@ -20,7 +20,7 @@ protocol AcceptingAPI: Sendable {
     /// Reads a body.
     func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft
 
-    /// How many JSON values of a draft are kept as trees: those of `data` and `overrides`.
+    /// Returns the number of a draft's JSON values that are kept as trees: those of `data` and `overrides`.
     func treeValues(_ draft: Draft) -> Int
 
     /// Whether the device registry must be asked before the draft can be checked: that is a wait.
@@ -29,7 +29,7 @@ protocol AcceptingAPI: Sendable {
     /// Asks the device registry for the devices that the draft names.
     func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
 
-    /// Checks a draft: what the store is to be handed, and what is answered once it is on disk.
+    /// Checks a draft; returns the batch for the store, and the reply to send once it is on disk.
     ///
     /// The draft may be consumed; it is not copied.
     func check(
@@ -40,30 +40,32 @@ protocol AcceptingAPI: Sendable {
     ) throws(Problem) -> CheckedRequest
 }
 
-/// How far a body has come.
+/// The progress with a body.
 private struct Begun<Draft: Sendable>: Sendable {
     enum State: Sendable {
-        /// All that can be said of it is said.
+        /// Everything is checked.
         case checked(CheckedRequest)
-        /// The device registry is to be asked.
+        /// The device registry must be asked first.
         case waits(Draft)
     }
 
     var state: State
-    /// The memory that is set aside for its trees.
+    /// The memory that is reserved for its trees, in bytes.
     var reserved: Int
 }
 
-/// Notifications that can be accepted, and what is answered once they are on disk.
+/// Notifications that can be accepted, and the reply to send once they are on disk.
 struct CheckedRequest: Sendable {
-    /// What the store is handed.
+    /// The notifications for the store.
     var batch: EnqueueBatch
     var reply: PendingReply
-    /// The memory that is set aside for its trees; whoever takes the batch gives it back.
+    /// The memory that is reserved for its trees, in bytes.
+    ///
+    /// The code that takes the batch releases it.
     var reserved = 0
 }
 
-/// What is answered once the store has accepted.
+/// The reply to send once the store has accepted.
 struct PendingReply: Sendable {
     var body: [UInt8]
     /// The id that the answer's `Location` names; nil when there are several.
@@ -72,7 +74,7 @@ struct PendingReply: Sendable {
     var labels: [AcceptanceLabels]
 }
 
-/// The answer to notifications that are on disk, whether they came with this request or with one before.
+/// The reply to notifications that are on disk, stored by this request or by an earlier one.
 struct EnqueueReply: Sendable {
     var body: [UInt8]
     /// The id that `Location` names.
@@ -90,9 +92,9 @@ struct EnqueueReply: Sendable {
 }
 
 extension AcceptingAPI {
-    /// What must be in order before the body is waited for; gives the request's idempotency key.
+    /// Checks the head before the body is read, and returns the request's idempotency key.
     ///
-    /// The fields are given apart, since to look them up in `HTTPFields` costs as much as to check a small body.
+    /// The fields are passed separately, since a lookup in `HTTPFields` costs as much as checking a small body.
     func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
@@ -100,7 +102,7 @@ extension AcceptingAPI {
         return try IdempotencyKey(keys)
     }
 
-    /// What is answered when the store has spoken.
+    /// Builds the reply from the store's result.
     func conclude(
         _ reply: PendingReply,
         _ result: Result<EnqueueResult, StoreError>,
@@ -134,8 +136,8 @@ extension AcceptingAPI {
 
     /// Reads a body, and checks it unless the device registry must be asked first.
     ///
-    /// A tree of many small values takes far more memory than its text, for which memory is set aside already: what it
-    /// takes beyond that is set aside as well.
+    /// A tree of many small values takes far more memory than its text, for which memory is reserved already; the
+    /// difference is reserved here.
     private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
         let values = treeValues(draft)

@@ -5,7 +5,7 @@ internal import PushQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
-/// Each gets an answer of its own; a wrong one does not stop the others. With none right, the whole request is answered
+/// Each gets its own answer; an invalid one does not stop the others. If none is valid, the whole request is answered
 /// with 422 and uses up no idempotency key.
 struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
@@ -28,7 +28,7 @@ struct BatchAPI: AcceptingAPI {
             try await draft.lookUp(in: devices, &issues)
         }
 
-        /// Refuses it without asking the registry: those before it have as many deliveries as a request may.
+        /// Refuses this notification without asking the registry: the ones before it reached the limit of deliveries.
         mutating func leaveForNext() {
             issues.addBatchTooLarge()
             (draft.recipients, draft.isLookedUp) = ([], true)
@@ -162,7 +162,7 @@ struct BatchAPI: AcceptingAPI {
         return writer.bytes
     }
 
-    /// Every notification was wrong: the answer is a problem, with each one's own in `notifications`.
+    /// Builds the problem for a batch without a valid notification; `notifications` has the problem of each.
     private static func nothingAccepted(_ items: [Item]) -> Problem {
         var whole = Problem(
             .unprocessableContent,

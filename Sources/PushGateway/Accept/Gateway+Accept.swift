@@ -3,26 +3,27 @@ public import PushCore
 public import PushQueue
 
 extension Gateway {
-    /// Accepts a notification from code: what this returns for is on disk, and is delivered over crashes and restarts.
+    /// Accepts a notification from code.
     ///
-    /// It takes the way of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and
+    /// When this returns, the notification is on disk and is delivered across crashes and restarts.
+    ///
+    /// It takes the path of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and
     /// the same 24 hours (`queue.idempotency_window`) for which a repeated idempotency key gets the first answer and
-    /// sends nothing. In the place of an API key the program itself stands, which may do everything; limits of keys,
-    /// peers and requests in progress do not hold for it. It waits for the commit, also before ``run()``, and is
-    /// refused after the shutdown began.
+    /// sends nothing. The program itself takes the place of an API key and may do everything; limits of keys, peers and
+    /// requests in progress do not apply. The call waits for the commit, also before ``run()``, and is refused once the
+    /// shutdown has begun.
     ///
     /// - Parameters:
-    ///   - notification: What to show. With ``PushCore/PushNotification/activity`` it goes to the devices that
+    ///   - notification: The content to show. With ``PushCore/PushNotification/activity`` it goes to the devices that
     ///     registered for that Live Activity, and `recipients` is empty.
     ///   - recipients: At most 10,000 of one form: tokens, devices, users or ids of a platform; or one topic.
-    ///   - route: A route of the configuration to take, by its name; unless given, what matches.
-    ///   - backend: A backend to take, by its name, in the place of a route.
-    ///   - app: The app whose devices and users are meant; needed when several share the gateway and nothing else says
-    ///     which.
-    ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repetition with it sends nothing; without one each
-    ///     call sends.
-    /// - Returns: The notification's id, by which ``states(of:)`` knows it, with what the platforms would drop.
-    /// - Throws: What is wrong, naming the fields; or that nothing is taken for now, with when to try again.
+    ///   - route: The name of a route of the configuration; by default the one that matches.
+    ///   - backend: The name of a backend, instead of a route.
+    ///   - app: The app of the devices and users; required when several share the gateway and nothing else says which.
+    ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repeated key sends nothing; without one every call
+    ///     sends.
+    /// - Returns: The notification's id, for ``states(of:)``, and what the platforms would drop.
+    /// - Throws: The mistakes with their fields; or that nothing is accepted for now, with the time to try again.
     public func accept(
         _ notification: PushNotification,
         to recipients: [Recipient],
@@ -39,12 +40,13 @@ extension Gateway {
         }
     }
 
-    /// What became of each message of a notification so far.
+    /// Returns the state of each message of a notification.
     ///
-    /// - Parameter id: What ``accept(_:to:route:backend:app:idempotencyKey:)`` gave, or the HTTP API.
-    /// - Returns: One for each recipient, and for each backend of a route that fans out; a user's devices are one each.
-    ///   Empty when there is no such notification, it is older than `store.retention`, or it was erased with its user.
-    /// - Throws: What is wrong with the store.
+    /// - Parameter id: An id that ``accept(_:to:route:backend:app:idempotencyKey:)`` or the HTTP API returned.
+    /// - Returns: One state for each recipient, and for each backend of a route that fans out; each device of a user
+    ///   has its own. Empty when there is no such notification, it is older than `store.retention`, or it was erased
+    ///   with its user.
+    /// - Throws: The store's failure.
     public func states(of id: NotificationID) async throws(StoreError) -> [DeliveryStatus] {
         let pageSize = 500
         var states: [DeliveryStatus] = []
@@ -58,13 +60,13 @@ extension Gateway {
     }
 }
 
-/// What ``Gateway/accept(_:to:route:backend:app:idempotencyKey:)`` gives for a notification that is on disk.
+/// The result of ``Gateway/accept(_:to:route:backend:app:idempotencyKey:)`` for a notification that is on disk.
 public struct AcceptedNotification: Sendable, Hashable {
     /// The notification's id.
     public let id: NotificationID
-    /// What the platforms would drop or change, and fallbacks that could not take the message.
+    /// The fields that platforms would drop or change, and the fallbacks that cannot take the message.
     public let warnings: [Finding]
-    /// Whether an earlier call with the same idempotency key had sent it.
+    /// Whether an earlier call with the same idempotency key sent it.
     public let isReplay: Bool
 
     init(_ reply: EnqueueReply) throws(Problem) {
@@ -84,21 +86,21 @@ public struct AcceptedNotification: Sendable, Hashable {
     }
 }
 
-/// Why a notification was not accepted.
+/// The reason why a notification was not accepted.
 ///
-/// Nothing was stored, with one exception: after `store_failed` it is not known, and a repetition with the same
+/// Nothing was stored, with one exception: after `store_failed` the result is unknown, and a repetition with the same
 /// idempotency key settles it.
 public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The stable word for programs: `invalid_request` when fields are wrong, else one of those in docs/API.md.
+    /// The stable code for programs: `invalid_request` when fields are wrong, else one of those in docs/API.md.
     public let code: String
-    /// What is wrong, in a short sentence.
+    /// A short sentence that says what is wrong.
     public let title: String
-    /// What to do about it.
+    /// The fix.
     public let detail: String?
-    /// The wrong fields, each with its place in the API's form (`#/content/title`), a word for programs and the fix; at
+    /// The wrong fields, each with its place in the API's form (`#/content/title`), a code for programs and the fix; at
     /// most 100.
     public let errors: [Finding]
-    /// When the same call may succeed; nil when it never will.
+    /// The time after which the same call may succeed; nil when it never will.
     public let retryAfter: Duration?
 
     init(_ problem: Problem) {
@@ -109,24 +111,25 @@ public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConverti
         retryAfter = problem.isRetryable ? problem.retryAfter ?? .seconds(1) : nil
     }
 
-    /// The title, and the fields with their fixes or what to do.
+    /// The title, with the fields and their fixes, or else the fix of the whole.
     public var description: String {
         let fields = errors.map { "\($0.pointer): \($0.detail)" }
         return ([title] + (fields.isEmpty ? [detail].compactMap { $0 } : fields)).joined(separator: "; ")
     }
 }
 
-/// How a message to one recipient stands.
+/// The state of a message to one recipient.
 public struct DeliveryStatus: Sendable, Hashable {
-    /// Who gets it.
+    /// The recipient.
     public let recipient: Recipient
-    /// How it stands.
+    /// The state of the delivery.
     public let state: DeliveryState
-    /// The backend that has it now, or had it last.
+    /// The backend that has the delivery, or had it last.
     public let backend: String
     /// The platform's id of the message, from the last attempt that has one.
     public let platformID: String?
-    /// Why the last attempt was not accepted, in the platform's own word or the gateway's; nil without such an attempt.
+    /// The reason of the last attempt that was not accepted, in the platform's own word or the gateway's; nil without
+    /// one.
     public let reason: String?
 
     init(_ delivery: StoredDelivery) {

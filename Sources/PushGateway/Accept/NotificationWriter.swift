@@ -1,9 +1,9 @@
 internal import PushCore
 
-/// Writes a notification in the form of the API: the opposite of ``NotificationReader``.
+/// The writer of notifications in the form of the API: the opposite of ``NotificationReader``.
 ///
-/// What code sends takes the way of every request from there on, so that there is one set of checks and one form in the
-/// store. The same notification gives the same bytes, by which a repeated idempotency key is known.
+/// Notifications from code then take the path of every request, so there is one set of checks and one stored form.
+/// Equal notifications give equal bytes, which identifies a repeated idempotency key.
 enum NotificationWriter {
     static func body(
         _ notification: PushNotification,
@@ -25,7 +25,9 @@ enum NotificationWriter {
         return JSONValue.object(request).bytes
     }
 
-    /// The member `to`; recipients of several forms give it several members, which the reader refuses.
+    /// Returns the member `to`.
+    ///
+    /// Recipients of several forms give several members, which the reader refuses.
     private static func audience(_ recipients: [Recipient], _ activity: String?) -> JSONObject {
         var lists: [String: [JSONValue]] = [:]
         var audience = JSONObject()
@@ -96,7 +98,7 @@ enum NotificationWriter {
     private static func options(_ notification: PushNotification) -> JSONObject {
         var options = JSONObject()
         options["ttl"] = notification.timeToLive.map { span in
-            // A fraction of a second stays one, for the reader to refuse.
+            // A fraction of a second is kept, so that the reader refuses it.
             span.components.attoseconds == 0 ? .integer(span.components.seconds) : .double(span.inSeconds)
         }
         if notification.priority != .high { options["priority"] = .string(notification.priority.rawValue) }

@@ -4,8 +4,8 @@ internal import PushQueue
 
 /// `POST /v1/notifications`: accepts one notification.
 ///
-/// The steps are those of ``AcceptingAPI``: the body, the reader, the intake, the commit. What is answered with 202 is
-/// on disk.
+/// The steps are those of ``AcceptingAPI``: the body, the reader, the intake, the commit. A notification answered with
+/// 202 is on disk.
 struct NotificationsAPI: AcceptingAPI {
     let state: GatewayState
     let metrics: GatewayMetrics
@@ -76,7 +76,7 @@ struct NotificationsAPI: AcceptingAPI {
         )
     }
 
-    /// Accepts a body as a request would be, for parts of the gateway that send themselves.
+    /// Accepts a body as if it came by a request, for parts of the gateway that send notifications themselves.
     func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
         guard !state.isDraining else { throw .draining }
         return try await enqueue(body, key, scope)

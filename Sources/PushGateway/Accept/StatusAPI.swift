@@ -4,23 +4,23 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET` and `DELETE /v1/notifications/{id}` and `GET …/deliveries`: the status of a notification, and its
-/// cancellation; `DELETE /v1/notifications?key=`: the cancellation of all that a key has waiting.
+/// `GET` and `DELETE /v1/notifications/{id}`, `GET …/deliveries` and `DELETE /v1/notifications?key=`: the status of a
+/// notification, its cancellation, and the cancellation of everything that a key has waiting.
 ///
 /// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
 /// A caller sees the notifications of the senders that ``Caller/maySee(sender:)`` names.
 struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
-    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; then the caller asks for
-    /// the rest.
+    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; the caller repeats the
+    /// request for the rest.
     private static let longestCancellation: TimeInterval = 20
 
     let endpoint: SyncEndpoint
 
     private var state: GatewayState { endpoint.state }
 
-    /// A notification with the counts of its deliveries' states.
+    /// Answers with a notification and its number of deliveries in each state.
     func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let stored = try await find(id, scope)
@@ -53,7 +53,7 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// The attempt log of each recipient, a page at a time.
+    /// Answers with the attempt log of each recipient, one page at a time.
     func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -72,7 +72,7 @@ struct StatusAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        // An empty page says nothing about whether there is such a notification.
+        // An empty page does not say whether the notification exists.
         if page.isEmpty { _ = try await find(id, scope) }
         let hasMore = page.count > limit
         if hasMore { page.removeLast() }
@@ -94,7 +94,7 @@ struct StatusAPI: Sendable {
         }
     }
 
-    /// Cancels what has not gone out; with `platform=true` also asks platforms to take back what they have accepted.
+    /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
     func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["platform"])
         let includesPlatforms = try scope.flag("platform")
@@ -163,7 +163,7 @@ struct StatusAPI: Sendable {
         return response
     }
 
-    /// The name of a key in a query; the empty name stands for notifications that were sent without a key.
+    /// Returns the key name of a query; the empty name stands for notifications that were sent without a key.
     private static func keyName(_ text: String?) throws(Problem) -> String {
         var issues = RequestIssues()
         if let text {
@@ -175,7 +175,7 @@ struct StatusAPI: Sendable {
         throw Problem(issues)
     }
 
-    /// A notification that the caller may see; one of somebody else is as unknown to it as one that never was.
+    /// Returns a notification that the caller may see; another sender's is reported as unknown.
     private func find(_ text: Substring, _ scope: RequestScope) async throws(Problem) -> StoredNotification {
         let id = try Self.id(text)
         do throws(StoreError) {
@@ -188,7 +188,7 @@ struct StatusAPI: Sendable {
         throw Self.unknown(text)
     }
 
-    /// A text that is no id names nothing, which is the same to a caller as an id of nothing.
+    /// Reads an id; text that is no id is reported like the id of an unknown notification.
     private static func id(_ text: Substring) throws(Problem) -> NotificationID {
         guard let id = NotificationID(text) else { throw unknown(text) }
         return id
@@ -226,12 +226,12 @@ struct StatusAPI: Sendable {
         writer.endObject()
     }
 
-    /// The platform's id of the message, from the last attempt that has one.
+    /// Returns the platform's id of the message, from the last attempt that has one.
     static func platformID(in attemptLog: [UInt8]) -> String? {
         attempts(in: attemptLog).reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
     }
 
-    /// The attempts of a delivery, the first one first.
+    /// Returns the attempts of a delivery, oldest first.
     static func attempts(in attemptLog: [UInt8]) -> [JSONValue] {
         guard !attemptLog.isEmpty else { return [] }
         let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
@@ -240,7 +240,7 @@ struct StatusAPI: Sendable {
 }
 
 extension DeliveryState {
-    /// One state for many deliveries: what is still going on; when all is over, the best that any of them reached.
+    /// Summarizes many deliveries in one state: one that still goes on, or else the best final state that any reached.
     static func summary(of counts: [DeliveryState: Int]) -> DeliveryState {
         let order: [DeliveryState] = [
             .sending, .retrying, .queued, .scheduled, .opened, .delivered, .acceptedByPlatform, .unknown, .failed,

@@ -2,16 +2,16 @@ internal import Foundation
 public import PushCore
 
 extension GatewayConfiguration {
-    /// The section `store.encryption`: what credentials in the store are encrypted with.
+    /// The section `store.encryption`: the keys that encrypt credentials in the store.
     public struct Encryption: Sendable, Hashable {
-        /// `key`, `key_file` or `key_command`: what new values are encrypted with.
+        /// `key`, `key_file` or `key_command`: the key that encrypts new values.
         public var key: Source?
-        /// `old_keys`: what values from before may be encrypted with; a list of maps with the same keys.
+        /// `old_keys`: keys of older values; a list of maps with the same members.
         public var oldKeys: [Source] = []
         /// Makes a section without keys: nothing is encrypted.
         public init() {}
 
-        /// Where a key comes from.
+        /// The source of a key.
         @nonexhaustive
         public enum Source: Sendable, Hashable {
             /// The key itself, from the configuration or a file.
@@ -20,9 +20,9 @@ extension GatewayConfiguration {
             case command([String])
         }
 
-        /// Gets the keys, running the programs that give them.
+        /// Reads the keys, and runs the programs that print them.
         ///
-        /// - Throws: ``KeyUnavailable``, which holds nothing of a key.
+        /// - Throws: ``KeyUnavailable``, which contains no part of a key.
         public func keys() throws(KeyUnavailable) -> SealingKeys {
             let current = try key.map { (source) throws(KeyUnavailable) in try Self.key(source, "store.encryption") }
             var old: [SealingKey] = []
@@ -51,16 +51,16 @@ extension GatewayConfiguration {
     }
 }
 
-/// A key of the store cannot be had: the sentence says why, and nothing of the key.
+/// A key of the store cannot be read; the sentence says why and contains no part of the key.
 public struct KeyUnavailable: Error, CustomStringConvertible {
-    /// The sentence.
+    /// The reason, as a sentence.
     public let description: String
 
     init(_ description: String) { self.description = description }
 }
 
 extension GatewayConfiguration.Encryption {
-    /// Reads the section; mistakes go into its report.
+    /// Reads the section; mistakes are added to its report.
     init(_ section: ConfigSection) {
         key = Self.source(section)
         if key == nil, !section.has("old_keys"), !section.keys.contains(where: Self.keyNames.contains) {
@@ -82,7 +82,7 @@ extension GatewayConfiguration.Encryption {
 
     private static let keyNames = ["key", "key_file", "key_command"]
 
-    /// The key that a map names; nil when it names none, or after an issue.
+    /// Returns the key that a map names; nil when it names none, or after an issue.
     private static func source(_ section: ConfigSection) -> Source? {
         let key = section.secret("key")
         let file = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }

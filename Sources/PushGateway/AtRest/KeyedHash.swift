@@ -2,17 +2,17 @@ internal import Crypto
 internal import Foundation
 package import PushCore
 
-/// Stands for a name in a log: the same name always gives the same hash within one store.
+/// A hash that stands for a name in a log: a name always has the same hash within one store.
 ///
-/// HMAC-SHA-256 with a random key that the store makes once and keeps. With the store and a list of names one can find
-/// out which name is meant; with the log alone one cannot.
+/// HMAC-SHA-256 with a random key that the store creates once and keeps. With the store and a list of names, one can
+/// find out which name is meant; with the log alone one cannot.
 package struct KeyedHash: Sendable {
     private static let name = "audit.hash-key"
     private let key: SymmetricKey
 
-    /// Reads the store's key, and makes it when there is none.
+    /// Reads the store's key, or creates it.
     ///
-    /// - Parameter state: Where it is kept.
+    /// - Parameter state: The store that keeps it.
     /// - Throws: When the store fails.
     package init(_ state: any StateStore) async throws(StoreError) {
         let kept = try await state.loadState(Self.name, where: { $0.count == 32 }) {
@@ -21,10 +21,10 @@ package struct KeyedHash: Sendable {
         key = SymmetricKey(data: kept)
     }
 
-    /// The hash of a name, 64 hexadecimal digits.
+    /// Returns the hash of a name, 64 hexadecimal digits.
     ///
     /// - Parameters:
-    ///   - kind: What it names, such as `user`: names of different kinds have different hashes.
+    ///   - kind: The kind of name, such as `user`: equal names of different kinds have different hashes.
     ///   - value: The name.
     /// - Returns: The digits.
     package func callAsFunction(_ kind: String, _ value: String) -> String {

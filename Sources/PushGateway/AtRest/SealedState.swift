@@ -4,14 +4,14 @@ public import PushCore
 import PushOAuth
 package import PushQueue
 
-/// Keeps small values encrypted in another store: the credentials of backends.
+/// A store of small values, the credentials of backends, that keeps them encrypted in another store.
 ///
-/// An encrypted value stands under its name behind ``prefix``; one from before encryption, or without a key, under its
-/// plain name. A value whose key is not at hand is never removed: what takes its place leaves it under ``asidePrefix``.
+/// An encrypted value is stored under its name with ``prefix``; a value from before encryption, or without a key, under
+/// its plain name. A value whose key is missing is never removed: its replacement moves it to ``asidePrefix``.
 public actor SealedState: StateStore, EncryptingState {
-    /// What the names of encrypted values begin with.
+    /// The prefix of the names of encrypted values.
     public static let prefix = "sealed/"
-    /// What the names begin with of encrypted values that were replaced while their key was not at hand.
+    /// The prefix of the names of encrypted values that were replaced while their key was missing.
     public static let asidePrefix = "sealed-unreadable/"
 
     private let store: any StateStore
@@ -23,7 +23,8 @@ public actor SealedState: StateStore, EncryptingState {
         self.keys = keys
     }
 
-    /// Makes one in front of a gateway's store, and brings what is there to the current key; logs what cannot be read.
+    /// Makes one in front of a gateway's store and brings its values to the current key; logs those that cannot be
+    /// read.
     ///
     /// - Throws: When the store fails.
     package static func prepared(
@@ -42,24 +43,24 @@ public actor SealedState: StateStore, EncryptingState {
         return sealed
     }
 
-    /// The value, decrypted.
+    /// Returns the value, decrypted.
     ///
-    /// - Throws: `StoreError.sealed` when it is there and its key is not.
+    /// - Throws: `StoreError.sealed` when the value exists but its key is missing.
     public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
         if let value = try await loadSealed(name) { return value }
         if let plain = try await store.loadState(name) { return plain }
-        // A value from before may have been encrypted between the two looks.
+        // The value may have been encrypted between the two reads.
         return try await loadSealed(name)
     }
 
-    /// Keeps the value encrypted, or as it is when there is no key; nil removes it.
+    /// Saves the value encrypted, or plain when there is no key; nil removes it.
     public func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
         if let stored = try await store.loadState(Self.prefix + name), keys.failure(of: stored, name: name) != nil {
-            // Random, so that a second one does not replace it; the name in it says whose it was.
+            // The name is random, so that a second one does not replace it, and ends with the name of the value.
             try await store.saveState("\(Self.asidePrefix)\(MessageID.random())/\(name)", stored)
         }
         guard let value, let key = keys.current else {
-            // In this order: a value is never lost, and an old encrypted one never comes back.
+            // In this order a value is never lost, and an old encrypted one never returns.
             try await store.saveState(name, value)
             return try await store.saveState(Self.prefix + name, nil)
         }
@@ -73,7 +74,7 @@ public actor SealedState: StateStore, EncryptingState {
         if try await store.loadState(name) != nil { try await store.saveState(name, nil) }
     }
 
-    /// As the store.
+    /// Runs under the store's lock of that name.
     public nonisolated func exclusively<Value: Sendable>(
         _ name: String,
         _ body: @Sendable () async -> Value
@@ -81,12 +82,13 @@ public actor SealedState: StateStore, EncryptingState {
         try await store.exclusively(name, body)
     }
 
-    /// Brings values to the current key at the start: encrypts what is not, and gives what another key has to this one.
+    /// Brings values to the current key at the start: encrypts plain ones, and encrypts the keys of the others with
+    /// this key.
     ///
     /// - Parameters:
-    ///   - names: Names of values as they are stored; those that are no credentials are left alone.
-    ///   - logger: Gets what was encrypted.
-    /// - Returns: Why values cannot be read, a sentence each.
+    ///   - names: Names of stored values; those that are no credentials are ignored.
+    ///   - logger: Logs the values that were encrypted.
+    /// - Returns: The values that cannot be read, with the reason, a sentence each.
     /// - Throws: When the store fails.
     public func prepare(names: [String], logger: Logger) async throws(StoreError) -> [String] {
         var sentences: [String] = []
@@ -104,14 +106,14 @@ public actor SealedState: StateStore, EncryptingState {
         return sentences
     }
 
-    /// What a stored encrypted value needs at the start.
+    /// The change that a stored encrypted value needs at the start.
     private enum Step {
         case nothing
         case save([UInt8])
         case rewrap([UInt8])
     }
 
-    /// Gives an encrypted value to the current key; says why when it cannot be read.
+    /// Encrypts the key of a value with the current key; returns the reason when the value cannot be read.
     private func rewrap(_ name: String) async throws(StoreError) -> String? {
         guard let stored = try await store.loadState(Self.prefix + name) else { return nil }
         let step: Step
@@ -145,12 +147,13 @@ public actor SealedState: StateStore, EncryptingState {
     }
 }
 
-/// A store whose values are encrypted where the configuration has a key: ``ConfigurationLoader`` refuses
-/// `store.encryption` when backends keep their credentials in another one.
+/// A store that encrypts values when the configuration has a key.
+///
+/// ``ConfigurationLoader`` refuses `store.encryption` when backends keep their credentials in another kind of store.
 package protocol EncryptingState {}
 
 extension SealingKeys {
-    /// Why a stored value cannot be read, as a sentence that says what to do; nil when it can.
+    /// Returns why a stored value cannot be read, with the fix; nil when it can.
     public func problem(with stored: [UInt8], name: String) -> String? {
         failure(of: stored, name: name).map { sentence($0, name: name) }
     }

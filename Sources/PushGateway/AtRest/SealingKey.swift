@@ -5,13 +5,13 @@ public import PushCore
 /// A key that credentials in the store are encrypted with: 32 random bytes, written in base64 or as 64 hexadecimal
 /// digits.
 public struct SealingKey: Sendable {
-    /// Tells keys apart in messages and in what is stored; it says nothing of the key.
+    /// The id of the key, in messages and in stored values; it reveals nothing of the key.
     public let id: String
     let key: SymmetricKey
 
-    /// Why a text is no key; nil when it is one.
+    /// Returns why a text is no key; nil when it is one.
     ///
-    /// The reason holds nothing of the text.
+    /// The reason contains nothing of the text.
     public static func problem(with text: Secret) -> String? {
         bytes(of: text) == nil ? "is not 32 bytes in base64 (or 64 hexadecimal digits)" : nil
     }
@@ -41,16 +41,16 @@ public struct SealingKey: Sendable {
     }
 }
 
-/// The keys of a gateway: one for what is written, and those that values from before were written with.
+/// The keys of a gateway: one for new values, and the ones that older values were encrypted with.
 public struct SealingKeys: Sendable {
-    /// What new values are encrypted with; nil when they are kept as they are.
+    /// The key for new values; nil stores them unencrypted.
     public let current: SealingKey?
     private let all: [String: SealingKey]
 
-    /// No keys: what is encrypted cannot be read, and nothing is encrypted.
+    /// No keys: encrypted values cannot be read, and nothing is encrypted.
     public static let none = SealingKeys(current: nil, old: [])
 
-    /// Makes a ring of the key for new values and those that only read.
+    /// Makes a ring of the key for new values and keys that only decrypt.
     public init(current: SealingKey?, old: [SealingKey]) {
         self.current = current
         all = Dictionary(([current].compactMap { $0 } + old).map { ($0.id, $0) }) { first, _ in first }
@@ -65,17 +65,17 @@ public struct SealingKeys: Sendable {
     func key(_ id: String) -> SealingKey? { all[id] }
 }
 
-/// An encrypted value as it is stored.
+/// An encrypted value in its stored form.
 ///
 /// Each value has a key of its own (AES-256-GCM), which is encrypted with a ``SealingKey``. Both are bound to the
 /// value's name, so that a value that was moved to another name cannot be read. Layout: version (1 byte), id of the key
 /// (8), encrypted key of the value (12 + 32 + 16), encrypted value (12 + n + 16).
 struct SealedValue {
-    /// Why a value cannot be read.
+    /// The reason why a value cannot be read.
     enum Failure: Error, Hashable {
-        /// The key with this id is not at hand.
+        /// The key with this id is missing.
         case unknownKey(String)
-        /// It was changed, cut, or belongs to another name.
+        /// The value was changed or cut, or belongs to another name.
         case damaged
     }
 
@@ -96,7 +96,7 @@ struct SealedValue {
         box = stored[(head + Self.wrappedBytes)...]
     }
 
-    /// Encrypts a value for a name; gives what is stored.
+    /// Encrypts a value for a name; returns the stored form.
     static func seal(_ value: [UInt8], name: String, with key: SealingKey) throws(Failure) -> [UInt8] {
         let own = SymmetricKey(size: .bits256)
         do {
@@ -108,7 +108,7 @@ struct SealedValue {
         }
     }
 
-    /// Decrypts it for its name.
+    /// Decrypts the value for its name.
     func open(name: String, with keys: SealingKeys) throws(Failure) -> [UInt8] {
         let own = try valueKey(name, keys)
         do {
@@ -120,7 +120,7 @@ struct SealedValue {
         }
     }
 
-    /// The same value with its key encrypted by another one; the value itself stays as it is.
+    /// Returns the value with its own key encrypted by another key; the value itself stays as it is.
     func rewrapped(name: String, keys: SealingKeys, for key: SealingKey) throws(Failure) -> [UInt8] {
         let own = try valueKey(name, keys)
         do {

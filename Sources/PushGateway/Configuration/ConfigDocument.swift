@@ -1,19 +1,19 @@
 internal import PushCore
 internal import Yams
 
-/// Turns YAML, and JSON as the part of it that it is, into values with places: the only user of the YAML parser.
+/// The conversion of YAML, of which JSON is a part, into values with places: the only user of the YAML parser.
 ///
-/// Merge keys (`<<`) work. What an alias stands for is counted each time it is used, so a small file cannot become a
-/// large one. Messages never quote the file: a secret may stand beside the mistake.
+/// Merge keys (`<<`) work. An alias counts as its whole content each time, so a small file cannot become a large one.
+/// Messages never quote the file: a secret may stand beside the mistake.
 struct ConfigDocument {
-    /// The most values a file may hold, aliases expanded.
+    /// The most values in a file, with aliases expanded.
     static let maximumValues = 20_000
-    /// How deep values may nest.
+    /// The deepest nesting of values.
     static let maximumDepth = 32
 
-    /// What was read into the values, for messages about them.
+    /// The texts that were inserted into values, for messages about them.
     private(set) var interpolation: Interpolation
-    /// What is wrong with single values.
+    /// The mistakes of single values.
     private(set) var issues: [ConfigIssue] = []
     private let name: String
     private var values = 0
@@ -25,9 +25,9 @@ struct ConfigDocument {
 
     /// Reads a whole document.
     ///
-    /// - Throws: What is wrong, when it cannot be read as YAML at all.
+    /// - Throws: The mistake, when the text cannot be read as YAML at all.
     mutating func read(_ text: [UInt8]) throws(UnreadableDocument) -> ConfigNode {
-        // A byte order mark, as some editors write it, is no part of the text.
+        // A byte order mark, as some editors write it, is not part of the text.
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         guard let text = String(validating: text.dropFirst(text.starts(with: mark) ? mark.count : 0), as: UTF8.self)
         else {
@@ -141,7 +141,7 @@ struct ConfigDocument {
         ConfigOrigin(file: name, line: node.mark?.line ?? 0, column: node.mark?.column ?? 0)
     }
 
-    /// Text in another encoding than UTF-8, which cannot be known from 8-bit text.
+    /// Returns the problem of a text that is not UTF-8; the encoding of 8-bit text cannot be named.
     private func foreign(_ text: [UInt8]) -> UnreadableDocument {
         let marks: [[UInt8]] = [[0xFF, 0xFE], [0xFE, 0xFF]]
         let isUTF16 = text.prefix(4).contains(0) || marks.contains { text.starts(with: $0) }
@@ -156,7 +156,7 @@ struct ConfigDocument {
         return wrongText
     }
 
-    /// Whether YAML stopped at a tab, which it takes for no indentation.
+    /// Whether YAML stopped at a tab, which it does not accept as indentation.
     private func isTab(at mark: Mark, in text: String) -> Bool {
         let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
         guard mark.line > 0, mark.line <= lines.count else { return false }

@@ -4,10 +4,10 @@ public import PushCore
 public import PushModules
 public import PushQueue
 
-/// Reads a configuration file and builds what it names: settings, routes and backends.
+/// The loader of a configuration file, which also builds the settings, routes and backends that it describes.
 ///
-/// Reading never stops at the first mistake: every one is in the error, with its place and the nearest thing that
-/// exists. Nothing is opened but the file itself and the files that it names. Used at start, at a reload, and by
+/// Reading does not stop at the first mistake: the error has all of them, with their places and the nearest existing
+/// name. Only the file itself and the files that it names are opened. Used at start, at a reload, and by
 /// `chapar check`.
 public struct ConfigurationLoader {
     /// The largest configuration file, and the largest file it may name, in bytes.
@@ -16,17 +16,17 @@ public struct ConfigurationLoader {
     private let registry: BackendRegistry
     private let modules: [ModuleFactory]
     private let environment: [String: String]
-    /// Says what is wrong with `store.url`, for a program that has the store which it is for.
+    /// The check of `store.url`, which returns the mistake, in a program that contains the PostgreSQL store.
     ///
-    /// It looks at the text only: nothing is connected to.
+    /// It checks the text only, and connects to nothing.
     package var databaseMistake: @Sendable (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
 
     /// Makes a loader.
     ///
     /// - Parameters:
     ///   - registry: The kinds of backends that the file can choose.
-    ///   - modules: What else the file can have a section for.
-    ///   - environment: What `${NAME}` is replaced with.
+    ///   - modules: The modules that can have sections of their own.
+    ///   - environment: The values for `${NAME}`.
     public init(
         registry: BackendRegistry,
         modules: [ModuleFactory] = [],
@@ -41,7 +41,7 @@ public struct ConfigurationLoader {
     ///
     /// - Parameters:
     ///   - path: The file. Paths in it are relative to its folder.
-    ///   - context: Gives what a backend of a name is built with.
+    ///   - context: Returns the context that a backend of a name is built with.
     /// - Returns: The settings, the backends and where every value came from.
     /// - Throws: Every mistake at once.
     public func load(
@@ -64,16 +64,16 @@ public struct ConfigurationLoader {
         return try load(text: bytes, name: path, folder: folder, context: context)
     }
 
-    /// Reads the file for a program that opened its store itself: what backends keep is kept there, their credentials
-    /// under `store.encryption`.
+    /// Reads the file for a program that opened its store itself; backends keep their state there, and credentials are
+    /// encrypted under `store.encryption`.
     ///
     /// - Parameters:
     ///   - path: The file, as for ``load(_:context:)``.
     ///   - store: The store of the gateway; credentials in it are brought to the current key.
-    ///   - logger: Gets which credentials were encrypted, and which cannot be read.
-    ///   - context: Gives what a backend of a name is built with; its `credentials` are not used.
+    ///   - logger: Logs which credentials were encrypted, and which cannot be read.
+    ///   - context: Returns the context that a backend of a name is built with; its `credentials` are not used.
     /// - Returns: The settings, the backends and where every value came from.
-    /// - Throws: `ConfigurationError` with every mistake at once, ``KeyUnavailable``, or what is wrong with the store.
+    /// - Throws: `ConfigurationError` with every mistake at once, ``KeyUnavailable``, or the store's failure.
     public func load(
         _ path: String,
         store: any NotificationStore & TraceStore,
@@ -91,9 +91,9 @@ public struct ConfigurationLoader {
     ///
     /// - Parameters:
     ///   - text: The text, YAML or JSON in UTF-8.
-    ///   - name: What places in it are called by.
-    ///   - folder: What relative paths in it are relative to.
-    ///   - context: Gives what a backend of a name is built with.
+    ///   - name: The name of the text in places.
+    ///   - folder: The folder that relative paths start from.
+    ///   - context: Returns the context that a backend of a name is built with.
     /// - Returns: The settings, the backends and where every value came from.
     /// - Throws: Every mistake at once.
     public func load(
@@ -144,8 +144,8 @@ public struct ConfigurationLoader {
 }
 
 extension ConfigurationLoader {
-    /// Reads no more than commands on the gateway's machine need to find its first key: mistakes elsewhere, and
-    /// variables that only the service has, keep them from nothing.
+    /// Reads only what commands on the gateway's machine need to find its first key; mistakes elsewhere, and variables
+    /// that only the service has, do not matter.
     ///
     /// - Returns: Nil when there is no such file, or it cannot be read as YAML.
     package func access(_ path: String) -> GatewayAccess? {
@@ -154,7 +154,7 @@ extension ConfigurationLoader {
         return access(text: bytes, name: path)
     }
 
-    /// Reads the same of a text that is to be written to `path`.
+    /// Reads the same from a text that is to be written to `path`.
     ///
     /// - Returns: Nil when it cannot be read as YAML.
     package func access(text: [UInt8], name path: String) -> GatewayAccess? {
@@ -169,31 +169,31 @@ extension ConfigurationLoader {
     }
 }
 
-/// How programs on its machine reach a gateway.
+/// The settings by which programs on the same machine reach a gateway.
 package struct GatewayAccess: Sendable {
     /// The section `server`.
     package let server: GatewayConfiguration.Server
-    /// The section `store`, its path in full.
+    /// The section `store`, with its full path.
     package let store: GatewayConfiguration.Store
-    /// Whether there are no keys, and `auth.keyless` does not say that none is needed.
+    /// Whether there are no keys and `auth.keyless` does not say that none are needed.
     package let needsFirstKey: Bool
 }
 
-/// What a configuration file came to.
+/// The result of reading a configuration file.
 public struct LoadedConfiguration: Sendable {
     /// The settings.
     public let configuration: GatewayConfiguration
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
-    /// What else plugins made of the file's sections.
+    /// The modules that plugins made from the file's sections.
     public let modules: [any GatewayModule]
-    /// Every value in force with its origin, defaults included; secrets without their value.
+    /// Every value in force with its origin, including defaults; secrets without their value.
     public let settings: [ConfigReport.Setting]
-    /// Every key that was read, present in the file or not.
+    /// Every key that was read, whether or not the file has it.
     package let keys: [ConfigKey]
 }
 
-/// Reads the files that a configuration names, relative to its folder.
+/// The reader of the files that a configuration names, relative to its folder.
 struct FolderFiles: ConfigFileReader {
     let folder: String
 
@@ -207,7 +207,7 @@ struct FolderFiles: ConfigFileReader {
         var count = 0
         let deadline = ContinuousClock.now + Self.patience
         while count < bytes.count {
-            // A file is there at once, a pipe (`<(…)`, /dev/stdin) once somebody has written into it.
+            // A file can be read at once, a pipe (`<(…)`, /dev/stdin) once another program has written into it.
             guard Self.waits(for: descriptor, until: deadline) else {
                 throw Unreadable("cannot read \(full): it is a pipe that nobody has written to its end")
             }
@@ -224,7 +224,7 @@ struct FolderFiles: ConfigFileReader {
         return bytes
     }
 
-    /// The longest wait for the end of a pipe: a reload holds up the gateway's end.
+    /// The longest wait for the end of a pipe: a reload that waits delays the gateway's stop.
     private static let patience = Duration.seconds(5)
 
     /// Waits until there is something to read; false after the deadline.
@@ -237,7 +237,7 @@ struct FolderFiles: ConfigFileReader {
         }
     }
 
-    /// The path, beginning at the folder unless it is absolute.
+    /// Returns the path, relative to the folder unless it is absolute.
     static func resolve(_ path: String, in folder: String) -> String {
         if path.hasPrefix("/") || folder.isEmpty { return path }
         let tail = path.hasPrefix("./") ? String(path.dropFirst(2)) : path
@@ -249,7 +249,7 @@ struct FolderFiles: ConfigFileReader {
         return text.prefix(1).lowercased() + text.dropFirst()
     }
 
-    /// Why a file cannot be read.
+    /// The reason why a file cannot be read.
     struct Unreadable: Error, CustomStringConvertible {
         let description: String
         let isTooLarge: Bool

@@ -2,7 +2,7 @@ internal import PushCore
 internal import PushModules
 internal import PushQueue
 
-/// Reads the sections of a configuration into settings and backends: every key of the file is read here, in
+/// The reader of a configuration's sections, which makes settings and backends: every key of the file is read here, in
 /// ``KeyReader`` or in ``RouteReader``.
 ///
 /// Called by ``ConfigurationLoader``. It collects every mistake and opens no connection.
@@ -11,12 +11,12 @@ struct ConfigurationReader {
     let files: FolderFiles
     let registry: BackendRegistry
     let factories: [ModuleFactory]
-    /// As ``ConfigurationLoader/databaseMistake``.
+    /// The check of ``ConfigurationLoader/databaseMistake``.
     var databaseMistake: (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
-    /// The path of the file that is read; empty where there is none.
+    /// The path of the file; empty where there is none.
     var file = ""
 
-    /// Reads everything; what is wrong is in the report afterwards.
+    /// Reads everything; mistakes are added to the report.
     func read(
         context: (String) -> BackendContext
     ) -> (GatewayConfiguration, [BackendRegistry.ConfiguredBackend], [any GatewayModule]) {
@@ -32,7 +32,7 @@ struct ConfigurationReader {
         }
         configuration.limits = limits(section("limits"))
         configuration.store = store(section("store"))
-        // The lock and the first key stand beside the file: two names of one store have the same.
+        // The lock and the first key stand beside the file: two names of one store must give the same path.
         configuration.store.path = FileLink.target(
             of: FolderFiles.resolve(configuration.store.path, in: files.folder)
         )
@@ -43,7 +43,7 @@ struct ConfigurationReader {
         let backends = backends(apps, context)
         configuration.apps = Set(apps + backends.map(\.app)).sorted()
         checkTimeouts(lease: configuration.queue.lease)
-        // A backend with a mistake is still one that a route may name.
+        // A route may name a backend that has a mistake.
         let names = root.section("backends")?.keys ?? []
         let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
         let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
@@ -52,7 +52,7 @@ struct ConfigurationReader {
         let auth = section("auth")
         configuration.isKeyless = auth.bool("keyless", default: false)
         configuration.apiKeys = KeyReader(backends: names, appOf: appOf, apps: configuration.apps).read(auth)
-        // Keys with a mistake are not missing: what is wrong with them is said.
+        // Keys with a mistake are not missing: their mistakes are reported.
         let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
         let server = section("server")
         configuration.tls = server.section("tls").flatMap(tls)
@@ -67,8 +67,7 @@ struct ConfigurationReader {
         return (configuration, backends, modules)
     }
 
-    /// Where the gateway listens and keeps its store, and whether it would make a first key, whatever is wrong
-    /// elsewhere.
+    /// Reads the server, the store and whether the gateway would make a first key, regardless of mistakes elsewhere.
     func readAccess() -> GatewayAccess {
         let auth = section("auth")
         let isKeyless = auth.bool("keyless", default: false)
@@ -81,13 +80,13 @@ struct ConfigurationReader {
         )
     }
 
-    /// A section; an absent one reads as an empty one, so that its defaults are noted.
+    /// Returns a section; an absent one reads as an empty one, so that its defaults are recorded.
     private func section(_ key: String) -> ConfigSection {
         root.section(key)
             ?? ConfigSection(ConfigNode(.null, origin: .builtIn), path: key, report: root.report, files: files)
     }
 
-    /// The apps that the file names.
+    /// Returns the apps that the file names.
     private func apps() -> [AppName] {
         guard let section = root.section("apps") else { return [] }
         for name in section.keys {
@@ -112,7 +111,8 @@ struct ConfigurationReader {
         return registry.backends(in: section, apps: apps, context: context)
     }
 
-    /// Refuses timeouts within which a worker would give up a backend that is still in time.
+    /// Refuses backend timeouts that are not shorter than the lease: a worker would give up a send that is still in
+    /// time.
     private func checkTimeouts(lease: Duration) {
         guard let section = root.section("backends") else { return }
         for name in section.keys {
@@ -190,7 +190,7 @@ struct ConfigurationReader {
         return server
     }
 
-    /// Refuses a gateway without keys that says two things, or that other machines reach.
+    /// Refuses `keyless` beside API keys, and on an address that other machines reach.
     private func checkKeyless(_ auth: ConfigSection, _ configuration: GatewayConfiguration) {
         if auth.has("api_keys") {
             auth.reject("keyless", "stands beside api_keys", fix: "Leave out keyless, or api_keys.")
@@ -204,7 +204,7 @@ struct ConfigurationReader {
         }
     }
 
-    /// The most that an address of a socket of the file system holds, less its end (unix(7)).
+    /// The longest path of a Unix socket, in bytes, without the closing zero (unix(7)).
     private static let longestSocketPath = 107
 
     private func tls(_ section: ConfigSection) -> GatewayConfiguration.TLS? {
@@ -270,7 +270,7 @@ struct ConfigurationReader {
         return store
     }
 
-    /// The keys of `kind: postgres`, and those that only the other kind has.
+    /// Reads the keys of `kind: postgres`, and refuses keys that belong to the other kind.
     private func postgres(_ section: ConfigSection, isMeant: Bool) -> GatewayConfiguration.Store.Postgres {
         var postgres = GatewayConfiguration.Store.Postgres()
         postgres.url = section.secret("url")
@@ -302,7 +302,7 @@ struct ConfigurationReader {
         return postgres
     }
 
-    /// Refuses a log at the place of a file that it would damage, by whatever name.
+    /// Refuses a log path that is the same file as another one, by any name, which it would damage.
     private func checkPlaces(of configuration: GatewayConfiguration) {
         var taken = [(FileLink.canonical(file), "the configuration")]
         if configuration.store.kind == .sqlite {
@@ -367,7 +367,7 @@ struct ConfigurationReader {
         return log
     }
 
-    /// The levels of swift-log, the most talkative first.
+    /// The levels of swift-log, the most verbose first.
     private enum LogLevel: String, CaseIterable {
         case trace, debug, info, notice, warning, error, critical
     }

@@ -1,22 +1,22 @@
 internal import PushCore
 
 extension GatewayConfiguration {
-    /// When the dead-token answers of a backend are too many to be believed.
+    /// The thresholds above which dead-token answers of a backend are not believed.
     ///
-    /// A wrong environment or topic makes a platform call every token dead; then no device may be lost.
+    /// A wrong environment or topic makes a platform call every token dead; no device may be lost then.
     public struct InvalidationGuard: Sendable, Hashable {
-        /// `enabled`: whether it ever trips.
+        /// `enabled`: whether the guard can trip.
         ///
         /// Default true.
         public var isEnabled = true
-        /// `window`: the share is that of the answers within it, default 300 s.
+        /// `window`: the span over which the share of answers is taken, default 300 s.
         public var window = Duration.seconds(300)
-        /// `min_answers`: with fewer answers in the window it does not trip.
+        /// `min_answers`: the number of answers in the window below which the guard does not trip.
         ///
         /// Default 50.
         public var minimumAnswers = 50
-        /// `share`: above this share of dead-token answers that may have another reason (`BadDeviceToken`) they are
-        /// held back, 0 to 1.
+        /// `share`: the share of dead-token answers that may have another reason (`BadDeviceToken`) above which they
+        /// are quarantined, 0 to 1.
         ///
         /// Default 0.3.
         public var share = 0.3

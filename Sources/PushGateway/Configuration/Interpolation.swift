@@ -1,31 +1,31 @@
 internal import Foundation
 internal import PushCore
 
-/// Replaces `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, and keeps what came in by them out of
-/// messages.
+/// The replacement of `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, which also keeps the inserted texts
+/// out of messages.
 ///
-/// A default may hold further references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is
-/// taken as it is: it is neither replaced again nor read as YAML. One line break at the end of a file is dropped, since
-/// editors and secret stores add one.
+/// A default may contain references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is
+/// neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret
+/// stores add one.
 struct Interpolation {
-    /// What a value came to.
+    /// The result for one value.
     struct Result {
         /// The value with everything replaced.
         var text: String
-        /// What stood in the file instead, such as `env NAME` or `file /path`; nil when nothing was replaced.
+        /// The source of the value, such as `env NAME` or `file /path`; nil when nothing was replaced.
         var via: String?
-        /// What could not be replaced, a sentence each with its fix.
+        /// The references that could not be replaced, a sentence each with its fix.
         var problems: [(problem: String, fix: String)] = []
     }
 
-    /// How deep defaults may nest in defaults.
+    /// The deepest nesting of defaults.
     static let maximumDepth = 8
 
     private let environment: [String: String]
     private let files: FolderFiles
-    /// What was put in, with where it came from, longest first when it is used.
+    /// The inserted values with their sources, which are sorted by length, longest first, before use.
     private var inserted: [(value: String, via: String)] = []
-    /// Where something could not be replaced; follow-on mistakes at such a place are noise.
+    /// The places of failed replacements, at which mistakes that follow from them are dropped.
     private var failures: Set<ConfigOrigin> = []
 
     init(environment: [String: String], files: FolderFiles) {
@@ -33,7 +33,7 @@ struct Interpolation {
         self.files = files
     }
 
-    /// Replaces what a text names.
+    /// Replaces the references in a text.
     mutating func resolve(_ text: String) -> Result { resolve(text, depth: 0) }
 
     private mutating func resolve(_ text: String, depth: Int) -> Result {
@@ -63,11 +63,11 @@ struct Interpolation {
         return result
     }
 
-    /// Remembers that the value at a place could not be made.
+    /// Records that the value at a place could not be made.
     mutating func failed(at origin: ConfigOrigin) { failures.insert(origin) }
 
-    /// The mistakes in the order of the file, without those that only follow from a failed replacement, and with every
-    /// value that came from the environment or a file replaced by its name.
+    /// Returns the mistakes in the order of the file, without those that follow from a failed replacement; values from
+    /// the environment or a file are replaced by their names.
     func presentable(_ issues: [ConfigIssue]) -> [ConfigIssue] {
         var seen: Set<ConfigIssue> = []
         return issues.filter { !failures.contains($0.origin) || $0.problem.hasPrefix(Self.mark) }
@@ -87,7 +87,8 @@ struct Interpolation {
             .map(\.element)
     }
 
-    /// A setting as it may be shown: what came from a file is not, nor what came into a backend or a key from outside.
+    /// Returns a setting as it may be shown, without values from files, and without inserted values in a backend or a
+    /// key.
     func presentable(_ setting: ConfigReport.Setting) -> ConfigReport.Setting {
         guard let via = setting.origin.via else { return setting }
         let isPrivate = ["backends.", "auth.", "store.encryption."].contains { setting.path.hasPrefix($0) }
@@ -96,7 +97,7 @@ struct Interpolation {
         return setting
     }
 
-    /// Marks the issues that say why a replacement failed, while they are in the report.
+    /// The mark of issues about failed replacements while they are in the report.
     static let mark = "\u{1}"
 
     private func masked(_ text: String) -> String {
@@ -108,7 +109,7 @@ struct Interpolation {
         return text
     }
 
-    /// The brace that closes a reference which has begun; references within it have braces of their own.
+    /// Returns the brace that closes a reference; references within it have braces of their own.
     private static func end(of text: Substring) -> Substring.Index? {
         var open = 1
         var index = text.startIndex
@@ -118,7 +119,7 @@ struct Interpolation {
             case "}":
                 open -= 1
                 if open == 0 { return index }
-            // Of "$${", which stands for the characters themselves, the first mark passes the second by.
+            // In "$${", which stands for the characters themselves, the first mark makes the second one ordinary.
             case "$" where next < text.endIndex && text[next] == "$":
                 index = text.index(after: next)
                 continue

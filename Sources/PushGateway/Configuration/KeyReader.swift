@@ -1,18 +1,18 @@
 internal import Foundation
 internal import PushCore
 
-/// Reads `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
+/// The reader of `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
 ///
 /// Called by ``ConfigurationReader``. The keys themselves are never in the file, and so never here: only their hashes.
 struct KeyReader {
-    /// The most hashes of one key: its own, and those before it while callers change over.
+    /// The most hashes of one key: its current one, and earlier ones while callers change over.
     private static let mostHashes = 4
-    /// How much of the queue a key may be given.
+    /// The valid values of `queue_share`.
     private static let shares = 0.01...1.0
 
     /// The names of the configured backends.
     let backends: [String]
-    /// The apps of those that can be used.
+    /// The apps of the usable backends.
     let appOf: [String: AppName]
     /// The apps that a key may name.
     let apps: [AppName]
@@ -90,9 +90,9 @@ struct KeyReader {
         return hashes
     }
 
-    /// Refuses a hash that is another key's as well, or stands twice: nothing would say which key a caller has.
+    /// Refuses a hash that another key has as well, or that stands twice: the key of a caller would be ambiguous.
     ///
-    /// `owners` says whose each hash of the keys before is; those of this key are added.
+    /// `owners` has the key of each hash so far; those of this key are added.
     private func checkOwners(
         of hashes: [String],
         _ name: String?,
@@ -136,7 +136,7 @@ struct KeyReader {
         return AppName(rawValue: value)
     }
 
-    /// The backends that a key is for: those it names, else those of its app; nil for all.
+    /// Returns the backends of a key: those that it names, or those of its app; nil for all.
     private func allowed(_ section: ConfigSection, _ app: AppName?) -> Set<String>? {
         let ofApp = app.map { app in Set(backends.filter { appOf[$0] == app }) }
         guard let named = named(section) else { return ofApp }

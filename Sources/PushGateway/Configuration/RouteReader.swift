@@ -1,19 +1,18 @@
 internal import PushCore
 internal import PushComposition
 
-/// Reads the section `routes`: which recipients go through which backends, and by which plan.
+/// The reader of the section `routes`: which recipients go through which backends, and by which plan.
 ///
-/// Called by ``ConfigurationReader`` once the backends are read, so that a route to an unknown one is a mistake with
-/// its place.
+/// Called by ``ConfigurationReader`` after the backends, so that a route to an unknown one is reported with its place.
 struct RouteReader {
-    /// The most backends of one route: a notification with tokens of every service has at most 255 plans.
+    /// The most backends of one route: with tokens of every service, a notification has at most 255 plans.
     static let longestChain = 32
 
     /// The names of the backends in the file.
     let names: [String]
-    /// The apps of those that can be used.
+    /// The apps of the usable backends.
     let apps: [String: AppName]
-    /// Those that can send to nobody.
+    /// The backends that cannot send to any recipient.
     let mute: Set<String>
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
@@ -43,7 +42,7 @@ struct RouteReader {
         return routes
     }
 
-    /// The app of a route's backends, which must be one, and that of its match.
+    /// Returns the app of a route's backends, which must be one, and that of its match.
     private func app(of backends: [String], _ value: String?, _ section: ConfigSection) -> AppName {
         let known = backends.filter { apps[$0] != nil }
         guard let first = known.first, let app = apps[first] else { return .default }
@@ -113,7 +112,7 @@ struct RouteReader {
         }
     }
 
-    /// The backends that a key lists; nil when it is absent or wrong.
+    /// Returns the backends that a key lists; nil when it is absent or wrong.
     private func chain(_ key: String, _ whyOnce: String, _ use: ConfigSection) -> [String]? {
         guard let backends = use.strings(key) else { return nil }
         if backends.isEmpty {

@@ -1,21 +1,22 @@
 internal import CYaml
 
-/// Looks for keys that are lists or maps, before a document is composed.
+/// The search for keys that are lists or maps, before a document is composed.
 ///
-/// Yams compares the keys of a map by their contents and follows aliases while it does, so a key that is an alias of
-/// nested aliases takes time that doubles with each level. This pass reads events of libyaml only, which follows
-/// nothing: its time is linear.
+/// Yams compares the keys of a map by their contents and follows aliases, so a key that is an alias of nested aliases
+/// takes time that doubles with each level. This pass reads only the events of libyaml, which follows no alias: its
+/// time is linear.
 enum YAMLKeys {
-    /// What comes next in a list or a map that has begun.
+    /// The next expected node in an open list or map.
     private enum Place {
         case element
         case key
         case value
     }
 
-    /// The line and column, from 1, of the first key that is a list, a map or an alias of one; nil when there is none.
+    /// Returns the line and column, from 1, of the first key that is a list, a map or an alias of one; nil when there
+    /// is none.
     ///
-    /// A document that libyaml cannot read has none: composing it says what is wrong.
+    /// Returns nil for a document that libyaml cannot read: composing it reports the mistake.
     static func firstStructure(in text: String) -> (line: Int, column: Int)? {
         var parser = yaml_parser_t()
         guard yaml_parser_initialize(&parser) == 1 else { return nil }
@@ -57,7 +58,7 @@ enum YAMLKeys {
         }
     }
 
-    /// A node has ended: after a key comes its value, after a value the next key.
+    /// Moves on after a node: a value follows a key, a key follows a value.
     private static func pass(_ places: inout [Place]) {
         guard let place = places.popLast() else { return }
         switch place {

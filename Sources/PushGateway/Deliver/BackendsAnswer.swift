@@ -4,25 +4,25 @@ internal import PushCore
 internal import PushQueue
 
 extension GatewayState {
-    /// The gateways that share the store; nil where none can.
+    /// Returns the gateways that share the store; nil when it cannot be shared.
     func storeNodes() async throws(StoreError) -> [StoreNode]? { try await (store as? any NodeExchange)?.nodes() }
 }
 
-/// The backends as `GET /v1/backends` and the dashboard see them: what each is, can do, and how its worker flows.
+/// The backends in `GET /v1/backends` and on the dashboard: identity, abilities and the state of the worker.
 struct BackendsAnswer {
     let backends: [BackendRegistry.ConfiguredBackend]
     private let isGone: (String) -> Bool
     let workers: [String: WorkerStatus]
     let depths: [String: QueueDepth]
     let operations: [String: OutboxDepth]
-    /// Who gets to see it.
+    /// The caller, who sees only some of it.
     let caller: Caller
-    /// Why entries of the outbox wait.
+    /// The reasons why outbox entries wait.
     let troubles: OutboxTroubles
-    /// When the gateway's own credentials end, as far as the caller gets to see it.
+    /// The expiry times of the gateway's own credentials, as far as the caller may see them.
     let expiries: [String: Date]
     let now: TimeReading
-    /// The gateways that share the store; nil where none can.
+    /// The gateways that share the store; nil when it cannot be shared.
     let nodes: [StoreNode]?
 
     init(
@@ -47,7 +47,7 @@ struct BackendsAnswer {
         now = state.clock.reading
     }
 
-    /// Writes the member `backends`, and those about credentials that end, within an object that the caller has begun.
+    /// Writes the member `backends`, and those about expiring credentials, into an object that the caller has begun.
     func write(to writer: inout JSONWriter) {
         writer.name("backends")
         writer.beginArray()
@@ -89,7 +89,7 @@ struct BackendsAnswer {
         writer.endArray()
     }
 
-    /// Backends that are gone and for which deliveries wait.
+    /// The backends that are no longer configured and still have waiting deliveries.
     private var goneNames: [String] {
         depths.filter {
             caller.mayUse(backend: $0.key) && isGone($0.key) && $0.value.waiting + $0.value.claimed > 0
@@ -112,7 +112,7 @@ struct BackendsAnswer {
         writer.endObject()
     }
 
-    /// The outbox entries of the platform.
+    /// Writes the outbox entries of the platform.
     private func write(operations name: String, to writer: inout JSONWriter) {
         writer.name("operations")
         writer.beginObject()

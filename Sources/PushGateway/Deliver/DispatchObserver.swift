@@ -1,28 +1,28 @@
 package import PushCore
 
-/// What the dispatcher reports to be counted: metrics in the gateway, nothing in a test.
+/// The receiver of the dispatcher's reports for metrics; the one of tests counts nothing.
 ///
-/// Called from event loops with groups of deliveries: it must return at once. Labels are of bounded variety.
+/// Called from event loops with groups of deliveries, so it must return at once. Labels are of bounded variety.
 package protocol DispatchObserver: Sendable {
-    /// Attempts ended alike.
+    /// Counts attempts that ended alike.
     func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
-    /// Answers came so long after their messages were handed to the backend.
+    /// Records the time between handing messages to the backend and its answers.
     func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
-    /// A delivery will be tried again in the same worker.
+    /// Counts a delivery that will be retried by the same worker.
     func retried(backend: String, reason: String)
-    /// A delivery went on to another backend.
+    /// Counts a delivery that went on to another backend.
     func fellBack(from: String, to: String, reason: String)
-    /// A platform declared a token dead.
+    /// Counts a token that a platform called dead.
     func invalidatedToken(backend: String, reason: String)
-    /// Verdicts that tokens are dead were held back by the guard against mass invalidation.
+    /// Counts dead-token answers that the guard against mass invalidation held back.
     func heldInvalidations(backend: String, reason: String, count: Int)
-    /// A worker waited for its quota.
+    /// Records a worker's wait for its quota.
     func waitedForQuota(backend: String, _ duration: Duration)
 }
 
-/// Counts nothing.
+/// An observer that counts nothing.
 package struct SilentObserver: DispatchObserver {
-    /// Makes it.
+    /// Makes an observer.
     package init() {}
     /// Does nothing.
     package func attempted(

@@ -4,9 +4,9 @@ package import PushCore
 package import PushQueue
 internal import Synchronization
 
-/// Runs a worker for each backend, ends what has expired, and forgets what is old.
+/// The dispatcher runs a worker for each backend, ends expired deliveries, and purges old ones.
 ///
-/// A reload replaces every worker: the old ones take nothing more, end what they have, and go.
+/// A reload replaces every worker: the old ones claim nothing more, finish their deliveries, and end.
 package final class Dispatcher: WorkerObserver, Sendable {
     private enum Command: Sendable {
         case install(GatewaySnapshot)
@@ -35,15 +35,15 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let gone: GoneBackends
     private let commands: AsyncStream<Command>
     private let commander: AsyncStream<Command>.Continuation
-    /// Whether there is a snapshot to work with.
+    /// Whether a first snapshot was installed.
     private let hasSnapshot = Mutex(false)
 
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
-    /// `nodes` leads to other gateways on the same store; `quotas` has the quotas that they share; `clock` is the
-    /// gateway's translator between the sides of `time`; `outbox` gives the time of outbox entries, which a device that
-    /// loses a token gets; `decode` turns stored content back into a notification.
+    /// `nodes` connects to other gateways on the same store; `quotas` has the quotas that they share; `clock` is the
+    /// gateway's translator between the sides of `time`; `outbox` gives the time for outbox entries of a device that
+    /// loses a token; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
@@ -90,13 +90,13 @@ package final class Dispatcher: WorkerObserver, Sendable {
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 
-    /// How every worker is doing.
+    /// The status of every worker.
     package var workers: [WorkerStatus] { workersGuarded.withLock { $0.current }.map(\.status) }
 
-    /// Where an operator settles held invalidations.
+    /// The invalidations, for an operator to resolve held ones.
     package var invalidations: TokenInvalidation? { tokenInvalidation }
 
-    /// Where an operator settles what waits for backends that are not configured any more.
+    /// The deliveries for backends that are no longer configured, for an operator to move or drop.
     package var goneBackends: GoneBackends? { gone }
 
     /// Ends the pauses of a backend that no platform asked for, here and at the other gateways on the store.
@@ -114,10 +114,10 @@ package final class Dispatcher: WorkerObserver, Sendable {
         return result
     }
 
-    /// Works until ``stop()`` or cancellation, then drains: what is under way gets `queue.drain` to end.
+    /// Works until ``stop()`` or cancellation, then drains: open sends get `queue.drain` to end.
     ///
-    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned: other work
-    /// may use the backends until then.
+    /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned, since
+    /// other work may use the backends until then.
     package func run(
         _ snapshot: GatewaySnapshot,
         beforeClosing: @escaping @Sendable () async -> Void = {}
@@ -125,7 +125,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         let instance = try await store.makeInstance()
         nodes?.hear { [weak self] note in if let news = NodeNews(note) { self?.hear(news) } }
         hasSnapshot.withLock { hasSnapshot in
-            // What a reload has installed meanwhile is newer.
+            // A snapshot that a reload installed meanwhile is newer.
             if !hasSnapshot { commander.yield(.install(snapshot)) }
             hasSnapshot = true
         }
@@ -145,7 +145,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         }
     }
 
-    /// Puts other backends in the place of those that run.
+    /// Replaces the running backends with those of a snapshot.
     package func install(_ snapshot: GatewaySnapshot) {
         hasSnapshot.withLock { hasSnapshot in
             hasSnapshot = true
@@ -153,7 +153,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         }
     }
 
-    /// Claims nothing more and lets ``run(_:beforeClosing:)`` end.
+    /// Stops claiming, and lets ``run(_:beforeClosing:)`` end.
     package func stop() { commander.yield(.stop) }
 
     private func runWorkers(_ instance: UInt64, _ beforeClosing: @escaping @Sendable () async -> Void) async {
@@ -169,9 +169,9 @@ package final class Dispatcher: WorkerObserver, Sendable {
                 for worker in workers {
                     group.addTask {
                         await worker.run()
-                        // A worker that a reload replaced closes its backend at once: nothing else uses that any more.
+                        // A worker that a reload replaced closes its backend at once: nothing else uses it any more.
                         if self.isCurrent(worker) { await beforeClosing() }
-                        // After a drain that was cut short it has been told to shut down already.
+                        // A drain that was cut short has shut the backend down already.
                         if !worker.isAbandoned { await worker.close(grace: .seconds(1)) }
                         self.forget(worker)
                         await self.forgetFlows()
@@ -204,16 +204,16 @@ package final class Dispatcher: WorkerObserver, Sendable {
         await keepFlows(isLast: true)
     }
 
-    /// How long a cancelled send, and a backend that is told to shut down, have to end.
+    /// The time that a cancelled send, and a backend that shuts down, have to end.
     private static let cancelGrace = Duration.seconds(2)
 
-    /// Waits for the workers; those that do not end in time are made to.
+    /// Waits for the workers, and cancels those that do not end in time.
     private func drain(_ group: inout TaskGroup<Void>, _ workers: [DeliveryWorker], within span: Duration) async {
         await withTaskGroup(of: Void.self) { deadline in
-            // Each in a task of its own: a backend that closes slowly does not delay the others.
+            // Each has a task of its own: a backend that closes slowly does not delay the others.
             for worker in workers {
                 deadline.addTask { [time] in
-                    guard (try? await time.sleep(for: span)) != nil else { return }  // Everything ended in time.
+                    guard (try? await time.sleep(for: span)) != nil else { return }  // Every worker ended in time.
                     await worker.cancel()
                 }
             }
@@ -259,7 +259,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             workers.current = new
             return old
         }
-        // One that a worker which just ended let be forgotten meanwhile.
+        // Puts flows back that the end of an old worker removed meanwhile.
         flows.withLock { flows in
             for worker in new { flows[worker.name] = worker.flow }
         }
@@ -270,7 +270,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         return new
     }
 
-    /// After a reload, which may have mended the cause: deliveries that wait for another attempt are due now.
+    /// Makes deliveries that wait for another attempt due now: a reload may have corrected the cause.
     private func retryNow(_ workers: [DeliveryWorker]) async {
         for worker in workers {
             do throws(StoreError) {
@@ -282,14 +282,15 @@ package final class Dispatcher: WorkerObserver, Sendable {
                     metadata: ["backend": "\(worker.name)", "error": "\(error)"]
                 )
             }
-            // Last, so that the delivery that waited longest is tried first. Other gateways are reloaded separately.
+            // Done last, so that the delivery that waited longest is tried first. Other gateways are reloaded
+            // separately.
             _ = worker.flow.endOwnPauses(at: clock.reading)
         }
     }
 
     // MARK: Other gateways
 
-    /// Takes what another gateway on the same store tells.
+    /// Handles news of another gateway on the same store.
     func hear(_ news: NodeNews) {
         let now = clock.reading
         if case .retried(let backend) = news {
@@ -300,7 +301,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             tokenInvalidation.hear(news, at: now)
             return
         }
-        // A backend of another configuration under that name has nothing to do with it.
+        // The news may be about a different backend that another configuration has under the same name.
         guard until > now.steady, let flow = flows.withLock({ $0[backend] }), flow.identity == identity else { return }
         let isNew = flow.gate.update { state in (state.pause(until: until, reason: reason), wakes: false) }
         if isNew { flow.gate.endLooks() }
@@ -308,7 +309,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     // MARK: Flow control
 
-    /// The flow of a backend: that of the worker before when the backend is the same, else as it was kept over a
+    /// Returns the flow of a backend: the previous worker's when the backend is the same, else the one stored before a
     /// restart.
     private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async
         -> FlowControl
@@ -318,7 +319,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         if let known = flow, known.identity == configured.identity {
             known.adopt(configured, at: now.steady)
         } else {
-            // Another backend under this name has nothing to do with what the one before was asked for.
+            // A different backend under this name does not inherit the pauses of the earlier one.
             let memory = flow == nil ? await flowMemory(of: configured, at: now) : nil
             flow = FlowControl(configured, memory, ledger: quotas, at: now.steady)
         }
@@ -345,7 +346,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         }
     }
 
-    /// Forgets how backends were used that are gone; not before the last of what is under way there has ended.
+    /// Removes the flows of backends that are gone, once their last workers have ended.
     private func forgetFlows() async {
         let old = flows.withLock { flows in
             let names = Set(workersGuarded.withLock { $0.current + $0.leaving }.map(\.name))
@@ -356,7 +357,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         for name in old { await saveFlow(name, nil) }
     }
 
-    /// Writes what has changed of the flows; `isLast` is the end of the process.
+    /// Saves the flows that have changed; `isLast` is set at the end of the process.
     private func keepFlows(isLast: Bool) async {
         let now = clock.reading
         for (name, flow) in flows.withLock({ $0 }) {

@@ -5,43 +5,43 @@ import PushComposition
 import PushQueue
 internal import Synchronization
 
-/// What waits for backends that are not configured any more.
+/// The deliveries that wait for backends that are no longer configured.
 ///
-/// A delivery whose plan has a later step that is configured goes on to that; the others wait until their time to live
-/// ends, the backend comes back, or an operator moves them to another backend or drops them.
+/// A delivery whose plan has a later configured step goes on to that; the others wait until their time to live ends,
+/// the backend is configured again, or an operator moves them to another backend or drops them.
 package final class GoneBackends: Sendable {
-    /// Why nothing was moved or dropped.
+    /// The reason why nothing was moved or dropped.
     package enum Failure: Error, Sendable, Hashable {
-        /// The backend is configured: its worker works on what waits for it.
+        /// The backend is configured: its worker handles its deliveries.
         case configured
         /// Nothing waits for a backend of this name.
         case unknown
         /// The backend to move to is not configured; the nearest name that is.
         case unknownTarget(nearest: String?)
-        /// The backend to move to is of another app than what waits.
+        /// The backend to move to belongs to another app than the deliveries.
         case otherApp(waiting: AppName, target: AppName)
-        /// Some deliveries are being worked on at this moment, or it is not known which gateways live: ask again.
+        /// Some deliveries are being worked on, or it is not known which gateways are alive; the caller may retry.
         case busy
         /// The store failed.
         case store(StoreError)
     }
 
     private struct State {
-        /// The configuration in force; nil before the first: then it is not known which backends are gone.
+        /// The configuration in force; nil before the first one, when it is not known which backends are gone.
         var snapshot: GatewaySnapshot?
-        /// The backends that were logged already.
+        /// The backends that have been logged.
         var warned: Set<String> = []
-        /// Backends that no gateway had at the last look.
+        /// The backends that no gateway had at the last check.
         ///
-        /// One is treated as gone when it is so again at the next one: a gateway whose
-        /// configuration has it by now may be about to say so.
+        /// A backend counts as gone when the next check confirms it: a gateway with a new configuration may be about to
+        /// declare it.
         var missing: Set<String> = []
         /// Backends whose deliveries are ended as they come due.
         var dropped: Set<String> = []
-        /// Which deliveries of a backend are looked at next.
+        /// The position of the search through each backend's deliveries.
         var rounds: [String: WaitingRounds] = [:]
-        /// The number of configurations and operators' decisions so far: a round that began before the last of them is
-        /// over.
+        /// The number of configurations and operators' decisions so far; a round that began before the last of them
+        /// stops.
         var turn = 0
 
         /// Starts again with the first delivery.
@@ -51,11 +51,10 @@ package final class GoneBackends: Sendable {
         }
     }
 
-    /// The most deliveries that one call of the store looks at, and the most calls in a round of upkeep.
+    /// The most deliveries that one call of the store reads, and the most calls in a round of upkeep.
     private static let page = 1_000
     private static let pages = 20
-    /// The time after which deliveries without another backend are looked at again; new due deliveries are looked at at
-    /// once.
+    /// The interval at which deliveries without another backend are read again; newly due deliveries are read at once.
     private static let interval = Duration.seconds(60)
     /// The longest single wait for the last outcomes of a backend.
     private static let moment = Duration.milliseconds(50)
@@ -85,9 +84,9 @@ package final class GoneBackends: Sendable {
 
     // MARK: For the dispatcher
 
-    /// Puts a configuration in force; a backend that is configured again is not dropped any more.
+    /// Puts a configuration in force; a dropped backend that is configured again is no longer dropped.
     func install(_ snapshot: GatewaySnapshot) async {
-        // Where it fails, the store says it with the next renewal of its lease.
+        // If it fails, the store repeats it at the next renewal of its lease.
         try? await nodes?.declare(backends: Set(snapshot.backends.map(\.name)))
         if let nodes { snapshot.elsewhere.begin(with: nodes) }
         try? await lookAround(snapshot)
@@ -107,19 +106,20 @@ package final class GoneBackends: Sendable {
             state.snapshot = snapshot
             state.beginAnew()
             let before = state.dropped
-            // Not ``GatewaySnapshot/isGone(_:)``: that is no at each start, until it can be judged which gateways live.
+            // Not ``GatewaySnapshot/isGone(_:)``: that is false at each start, until it can be judged which gateways
+            // are alive.
             state.dropped = before.filter { !snapshot.has($0) && !snapshot.elsewhere.has($0) }
             return (before, state.dropped)
         }
-        if dropped != before { try? await save(dropped) }  // Else it is done at the next start.
+        if dropped != before { try? await save(dropped) }  // If it fails, the next start repeats it.
     }
 
-    /// Looks once at the deliveries that are due: passes them on or ends them where the plan says so.
+    /// Goes once through the due deliveries, and passes them on or ends them as their plans say.
     ///
-    /// The others stay as they are, and a backend that comes back gets them at once.
+    /// The others stay unchanged, and a backend that is configured again gets them at once.
     func work() async {
-        // While it cannot be judged which gateways live nothing is known to be gone. When the store fails the next
-        // round does it.
+        // Until it can be judged which gateways are alive, no backend is known to be gone. When the store fails, the
+        // next round repeats this.
         guard state.withLock({ $0.snapshot })?.elsewhere.mayJudge ?? false, let depths = try? await depths() else {
             return
         }
@@ -153,18 +153,18 @@ package final class GoneBackends: Sendable {
         }
     }
 
-    /// Reads which backends the other gateways have that live.
+    /// Reads which backends the other live gateways have.
     private func lookAround(_ snapshot: GatewaySnapshot) async throws(StoreError) {
         guard let nodes else { return }
         snapshot.elsewhere.note(try await nodes.nodes().filter { !$0.isSelf && $0.leaseLeft > .zero })
     }
 
-    /// The result of a look.
+    /// The result of reading a page of deliveries.
     private enum LookResult {
         case more, over, failed
     }
 
-    /// Looks at a part of the deliveries that wait for a backend that is gone, and writes the decisions about them.
+    /// Reads a page of the deliveries that wait for a gone backend, and writes the decisions about them.
     private func look(at name: String, _ rounds: inout WaitingRounds) async -> LookResult {
         let (snapshot, isDropped) = state.withLock { ($0.snapshot, $0.dropped.contains(name)) }
         guard let snapshot, snapshot.isGone(name) else { return .over }
@@ -198,16 +198,16 @@ package final class GoneBackends: Sendable {
         }
     }
 
-    /// The next step of a plan whose backend is there.
+    /// Returns the next step of a plan whose backend is not gone.
     private static func nextStep(_ plan: DeliveryPlan, _ step: Int, _ snapshot: GatewaySnapshot) -> Int? {
         plan.laterSteps(after: step) { !snapshot.isGone($0) }.first
     }
 
-    /// The end of a delivery that goes nowhere any more; nil when it may go on.
+    /// Returns the final state of a delivery that goes nowhere any more; nil when it may go on.
     private func end(of claim: ClaimedDelivery, isDropped: Bool, at now: TimeReading) -> Resolution? {
         if let ending = Resolution.ending(claim, at: now) { return ending }
         if claim.isRecovered, claim.plan.onUnknown != .retry, claim.plan.onUnknown != .next {
-            // Its last owner died with it, and the backend that could say whether a second copy does harm is gone.
+            // The delivery's last owner died, and no backend is left to say whether a second copy does harm.
             return .ending(claim, as: .unknown, reason: "gateway_restarted", at: now)
         }
         guard isDropped else { return nil }
@@ -237,18 +237,18 @@ package final class GoneBackends: Sendable {
 
     // MARK: For operators
 
-    /// How much waits for each backend that is not configured.
+    /// Returns the number of deliveries that wait for each gone backend.
     func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
         guard let snapshot = state.withLock({ $0.snapshot }) else { return [:] }
-        // Behind the depths: a gateway says which backends it has before it accepts something for them.
+        // Checked after the depths: a gateway declares its backends before it accepts anything for them.
         if depths.keys.contains(where: { !snapshot.has($0) }) { try await lookAround(snapshot) }
         return depths.filter { snapshot.isGone($0.key) && ($0.value.waiting > 0 || $0.value.claimed > 0) }
     }
 
-    /// Hands everything that waits for a backend, now or at a later retry, to another one.
+    /// Moves everything that waits for a backend, now or for a later retry, to another one.
     ///
-    /// - Returns: How many deliveries were moved.
+    /// - Returns: The number of deliveries that were moved.
     package func move(_ name: String, to other: String) async throws(Failure) -> Int {
         try await requireGone(name)
         let snapshot = state.withLock { $0.snapshot }
@@ -273,7 +273,7 @@ package final class GoneBackends: Sendable {
                     )
                     return moved
                 }
-                // The last outcomes of the removed backend are still to be written.
+                // The last outcomes of the removed backend have not been written yet.
                 try? await clock.time.sleep(for: Self.moment)
             }
         } catch {
@@ -282,9 +282,9 @@ package final class GoneBackends: Sendable {
         throw .busy
     }
 
-    /// Ends everything that waits for a backend as failed: what is due now, the rest as it comes due.
+    /// Fails everything that waits for a backend: due deliveries now, the others when they are due.
     ///
-    /// - Returns: How many deliveries that is about.
+    /// - Returns: The number of deliveries that are affected.
     package func drop(_ name: String) async throws(Failure) -> Int {
         let waiting = try await requireGone(name)
         let dropped = state.withLock { state in
@@ -320,22 +320,22 @@ package final class GoneBackends: Sendable {
 
     // MARK: Apps
 
-    /// Notes which app each backend is of: a delivery to a token does not say it once the backend is gone.
+    /// Saves which app each backend belongs to: a delivery to a token does not say so once the backend is gone.
     ///
-    /// Nothing is written while there was never another app than the default one.
+    /// Nothing is written as long as there was never an app other than the default one.
     private func noteApps(_ snapshot: GatewaySnapshot) async {
         do throws(StoreError) {
             let known = try await notedApps()
             guard !known.isEmpty || snapshot.apps.contains(where: { $0 != .default }) else { return }
             var apps = known
-            // The backends before the first configuration with another app.
+            // Adds the backends from before the first configuration with another app.
             if known.isEmpty { for old in state.withLock({ $0.snapshot })?.backends ?? [] { apps[old.name] = old.app } }
             for backend in snapshot.backends { apps[backend.name] = backend.app }
             guard apps != known else { return }
             let lines = apps.map { "\($0.key) \($0.value)" }.sorted()
             try await store.saveState(Self.appsKey, Array(lines.joined(separator: "\n").utf8))
         } catch {
-            // A move looks at what waits instead, and the next installation tries it again.
+            // A move then reads the deliveries instead, and the next installation tries again.
             logger.warning("the apps of the backends were not noted", metadata: ["error": "\(error)"])
         }
     }
@@ -350,10 +350,11 @@ package final class GoneBackends: Sendable {
         return apps
     }
 
-    /// The app of what waits for a backend, when it is not the one that is wanted; nil also when nothing says it.
+    /// Returns the app of the deliveries that wait for a backend, when it differs from the wanted one; nil also when it
+    /// is unknown.
     private func foreignApp(of name: String, _ wanted: AppName) async throws(StoreError) -> AppName? {
         if let noted = try await notedApps()[name] { return noted == wanted ? nil : noted }
-        // An older version had the backend. Devices and users say their app; what is not due yet is not looked at.
+        // An older version had the backend. Devices and users name their app; deliveries that are not due are not read.
         var place: WaitingPlace?
         repeat {
             let look = WaitingLook(backend: name, after: place, limit: Self.page)
@@ -366,7 +367,7 @@ package final class GoneBackends: Sendable {
         return nil
     }
 
-    /// The app that a recipient tells: that of a device or a user.
+    /// Returns the app that a recipient names: that of a device or a user.
     private static func app(of recipient: Recipient) -> AppName? {
         switch recipient {
         case .device(let key), .user(let key): AppName.default.owns(key) ? .default : AppName(ofDevice: key)
@@ -376,7 +377,7 @@ package final class GoneBackends: Sendable {
 
     private func forgetDropped(_ name: String) async {
         let dropped = state.withLock { state in state.dropped.remove(name) == nil ? nil : state.dropped }
-        if let dropped { try? await save(dropped) }  // A backend of this name that comes back ends it as well.
+        if let dropped { try? await save(dropped) }  // Its configuration also ends the drop.
     }
 
     private func save(_ dropped: Set<String>) async throws(StoreError) {

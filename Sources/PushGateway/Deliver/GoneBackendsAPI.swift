@@ -3,8 +3,8 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// `POST /v1/backends/{name}/move` and `/drop`: what an operator decides about deliveries that wait for a backend which
-/// is not configured any more.
+/// `POST /v1/backends/{name}/move` and `/drop`: an operator's decisions about deliveries that wait for a backend that
+/// is no longer configured.
 struct GoneBackendsAPI: Sendable {
     /// The largest body: an object with one short member.
     private static let largestBody = 4096
@@ -18,7 +18,7 @@ struct GoneBackendsAPI: Sendable {
         static let names = ["to"]
     }
 
-    /// Hands what waits to another backend.
+    /// Moves the waiting deliveries to another backend.
     func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         let other = try await target(of: request, scope)
@@ -34,7 +34,7 @@ struct GoneBackendsAPI: Sendable {
         }
     }
 
-    /// Ends what waits as failed.
+    /// Fails the waiting deliveries.
     func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
@@ -61,7 +61,7 @@ struct GoneBackendsAPI: Sendable {
         return (name, gone)
     }
 
-    /// The backend that a body names.
+    /// Returns the backend that a body names.
     private func target(of request: Request, _ scope: RequestScope) async throws(Problem) -> String {
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in

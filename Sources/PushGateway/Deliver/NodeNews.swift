@@ -2,23 +2,24 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What gateways that share a store tell each other about their backends: times by the store's steady clock, which they
-/// share too.
+/// The news about backends that gateways on one store send each other.
+///
+/// Times are on the store's steady clock, which they share too.
 enum NodeNews: Sendable, Equatable {
-    /// A platform asked for a pause; `identity` says which backend it is, whatever its name.
+    /// A platform asked for a pause; `identity` identifies the backend, whatever its name.
     case paused(backend: String, identity: String, until: Date, reason: String)
     /// An operator asked for a retry of a backend's work at once.
     case retried(backend: String)
-    /// Answers that were counted since the last news, and the identity of the backend when it has accepted a message.
+    /// Answers that were counted since the last news, and the identity of the backend if it has accepted a message.
     ///
-    /// An older version tells neither callers nor identity: then its answers are those of no single caller.
+    /// An older version sends neither callers nor identity: its answers then count for no single caller.
     case answers(backend: String, AnswerCounts, acceptedUnder: String?)
-    /// Invalidations are held from now on.
+    /// The guard has tripped, and invalidations are held.
     case held(backend: String, InvalidationGuard.Trip)
-    /// An operator has settled them.
+    /// An operator has resolved them.
     case settled(backend: String, isTrusting: Bool)
 
-    /// The note that carries it.
+    /// The note with this news.
     var note: NodeNote {
         var object = JSONObject()
         let topic: String

@@ -4,7 +4,7 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/backends/{name}/retry`: deliveries and outbox entries that wait for another attempt are tried at once.
+/// `POST /v1/backends/{name}/retry`: retries waiting deliveries and outbox entries at once.
 struct RetryAPI: Sendable {
     let state: GatewayState
     let workers: any WorkerObserver
@@ -12,7 +12,7 @@ struct RetryAPI: Sendable {
     let outbox: OutboxRelay?
     let admission: Admission
 
-    /// Makes deliveries and outbox entries due that wait for another attempt, and ends the pauses that no platform
+    /// Makes deliveries and outbox entries that wait for another attempt due, and ends the pauses that no platform
     /// asked for.
     func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }

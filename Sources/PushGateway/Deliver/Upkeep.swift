@@ -4,16 +4,16 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Ends deliveries whose time is over while they wait, and removes what is older than the retention, a little at a
+/// The periodic work that ends expired waiting deliveries and purges what is older than the retention, a little at a
 /// time.
 ///
-/// Run by ``Dispatcher`` beside the workers. Each step is a short commit, so that accepting and delivering never wait
+/// ``Dispatcher`` runs it beside the workers. Each step is a short commit, so that accepting and delivering never wait
 /// long for it.
 final class Upkeep: Sendable {
     private static let pause = Duration.seconds(1)
     private static let batch = 500
 
-    /// How long what is over is kept.
+    /// The retention of finished work.
     struct Keep: Sendable {
         var notifications: Duration
         var events: Duration
@@ -51,7 +51,7 @@ final class Upkeep: Sendable {
         self.eachRound = eachRound
     }
 
-    /// How long what is over is kept.
+    /// The retention in force.
     var keep: Keep {
         get { kept.withLock { $0 } }
         set { kept.withLock { $0 = newValue } }
@@ -78,7 +78,7 @@ final class Upkeep: Sendable {
         }
     }
 
-    /// Removes what is old for a second at most, since the rest of upkeep must not wait; false when there is more.
+    /// Purges for at most a second, since the rest of upkeep must not wait; returns false when there is more.
     private func purge() async throws(StoreError) -> Bool {
         let end = time.steady.addingTimeInterval(Self.pause.inSeconds)
         while !Task.isCancelled, !timer.isStopped {
@@ -103,7 +103,7 @@ final class Upkeep: Sendable {
         while true {
             let claims = try await store.claimExpired(limit: Self.batch)
             let now = clock.reading
-            // The store's moment may be a little later than this one.
+            // The store's time may be a little later than this one.
             outcomeWriter.append(
                 claims.map { .ending($0, at: now) ?? .expiry($0, at: now) }
             )

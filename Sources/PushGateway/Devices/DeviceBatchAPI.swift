@@ -6,7 +6,7 @@ internal import PushQueue
 
 /// `POST /v1/devices/batch`: creates or replaces up to 1,000 devices in one commit.
 ///
-/// Each gets an answer of its own; a wrong one does not stop the others. Repeating a batch does no harm.
+/// Each gets its own answer; an invalid one does not stop the others. A batch may be repeated.
 struct DeviceBatchAPI: Sendable {
     /// The most devices of one request.
     static let maximumDevices = 1000

@@ -2,24 +2,25 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What a request changes of a device, member by member: the one form of registrations, merge patches and imports.
+/// The change of a device that a request asks for, member by member: one form for registrations, merge patches and
+/// imports.
 ///
-/// Made by ``DeviceChangeReader``; the device store applies it within its transaction. A value: it reads neither the
-/// store nor the configuration.
+/// Made by ``DeviceChangeReader``; the device store applies it within its transaction. It is a value that reads neither
+/// the store nor the configuration.
 struct DeviceChange: Sendable {
-    /// What a request says about one member.
+    /// The change of one member.
     enum Member<Value: Sendable>: Sendable {
-        /// Nothing.
+        /// The request does not mention it.
         case untouched
-        /// `null`: it goes.
+        /// The request has `null`: the member is removed.
         case removed
-        /// A value.
+        /// The request has a value.
         case set(Value)
 
-        /// The value, when there is one.
+        /// The new value, if there is one.
         var value: Value? { if case .set(let value) = self { value } else { nil } }
 
-        /// What a member is afterwards.
+        /// Returns the member's value after the change.
         func applied(to old: Value?) -> Value? {
             switch self {
             case .untouched: old
@@ -29,10 +30,10 @@ struct DeviceChange: Sendable {
         }
     }
 
-    /// A token of the request, and whether it says when it was registered.
+    /// A token of the request, with its time of registration if there is one.
     struct Token: Sendable {
         var value: String
-        /// The kind that it names itself.
+        /// The kind that the token names itself.
         var kind: TokenKind?
         var environment = TokenEnvironment.unknown
         var registeredAt: Date?
@@ -40,9 +41,9 @@ struct DeviceChange: Sendable {
         var refusals: [BackendRefusal] = []
     }
 
-    /// The id, where the body has one.
+    /// The id, if the body has one.
     var id: String?
-    /// The app, where the body names one.
+    /// The app, if the body names one.
     var app: String?
     var user = Member<String>.untouched
     var platform = Member<String>.untouched
@@ -51,13 +52,13 @@ struct DeviceChange: Sendable {
     var locale = Member<String>.untouched
     var appVersion = Member<String>.untouched
     var timeZone = Member<String>.untouched
-    /// Attributes by name; those that are removed have the value null.
+    /// The attributes by name; removed ones have the value null.
     var attributes = Member<JSONObject>.untouched
     var lastSeen = Member<Date>.untouched
-    /// When it was registered first, from an export; only a device that is new takes it over.
+    /// The time of the first registration, from an export; only a new device takes it over.
     var createdAt: Date?
 
-    /// Notes what a registration cannot do: it leaves tokens of other kinds than the app's own as they are.
+    /// Reports tokens that a registration cannot set: it leaves tokens of other kinds than the app's own as they are.
     func checkRegistration(_ issues: inout RequestIssues) {
         for (slot, token) in tokens.value ?? [] where slot.kind != .device {
             guard case .removed = token else { continue }
@@ -66,14 +67,14 @@ struct DeviceChange: Sendable {
         }
     }
 
-    /// The device that this makes out of nothing.
+    /// Returns a new device with these members.
     func device(_ id: String, of app: AppName, at now: Date) -> Device {
         var device = Device(id: app.key(id), createdAt: createdAt ?? now, updatedAt: now)
         apply(to: &device, at: now)
         return device
     }
 
-    /// Changes a device: what the request leaves out stays, `null` removes (RFC 7396).
+    /// Changes a device: members that the request leaves out stay, `null` removes one (RFC 7396).
     func apply(to device: inout Device, at now: Date) {
         device.user = user.applied(to: device.userName).map(device.app.key)
         device.platform = platform.applied(to: device.platform)

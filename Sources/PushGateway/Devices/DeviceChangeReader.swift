@@ -2,16 +2,16 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Reads the body of a device request in one pass, and collects every mistake with its place.
+/// The reader of a device request's body, in one pass, which collects every mistake with its place.
 ///
 /// Called by ``DevicesAPI`` and ``DeviceBatchAPI``; makes a ``DeviceChange``. It never reads the registry.
 struct DeviceChangeReader {
-    /// Checks tokens with the backends that take them.
+    /// The check of tokens with the backends that accept them.
     let tokens: TokenCheck
     /// The moment of the request.
     let now: Date
 
-    /// A bound of the work, beyond what a device can have.
+    /// The most tokens that are read, more than a device can have; it limits the work.
     private static let maximumTokens = 64
 
     private enum Field: Int, RequestField {
@@ -49,7 +49,7 @@ struct DeviceChangeReader {
         return (change, issues)
     }
 
-    /// Reads the device that comes next.
+    /// Reads the next value, a device.
     func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> DeviceChange {
         var change = DeviceChange()
         try scanner.fields(Field.self, &issues, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
@@ -74,7 +74,7 @@ struct DeviceChangeReader {
             case .attributes: change.attributes = try attributes(&scanner, &issues)
             case .lastSeen: change.lastSeen = try nullableTime(&scanner, &issues, pointer)
             case .createdAt: change.createdAt = try nullableTime(&scanner, &issues, pointer).value
-            case .updatedAt: try scanner.skip()  // The gateway's own, and so no mistake in what it gave out.
+            case .updatedAt: try scanner.skip()  // The gateway sets it, so a device that it returned may be sent back.
             }
         }
         return change
@@ -101,7 +101,7 @@ struct DeviceChangeReader {
         return text
     }
 
-    /// Reads a text; `check` gives a sentence for one that means nothing.
+    /// Reads a text; `check` returns a sentence for an invalid one.
     private func name(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -138,7 +138,7 @@ struct DeviceChangeReader {
         }
     }
 
-    /// Reads what the app reported: an object of texts, numbers and truth values, or null for one that goes.
+    /// Reads attributes: an object of texts, numbers and Booleans; null removes an attribute.
     private func attributes(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues
@@ -157,7 +157,7 @@ struct DeviceChangeReader {
                 if name.isEmpty || name.utf8.count > Device.maximumNameBytes {
                     issues.add(pointer, "bad_name", "A name has 1 to \(Device.maximumNameBytes) bytes.")
                 }
-                // Beyond the bound nothing is kept, so that the look for repeated names stays short.
+                // Beyond the limit nothing is kept, so that the check for repeated names stays fast.
                 if attributes.count <= Device.maximumAttributes { attributes[name] = value }
             }
             Self.checkSize(of: attributes, &issues)
@@ -165,7 +165,7 @@ struct DeviceChangeReader {
         }
     }
 
-    /// Notes when a device would have more attributes than it may.
+    /// Reports when a device would have more attributes than it may.
     static func checkSize(of attributes: JSONObject, _ issues: inout RequestIssues) {
         if attributes.count > Device.maximumAttributes {
             issues.add("#/attributes", "too_many_attributes", "At most \(Device.maximumAttributes) attributes.")
@@ -234,7 +234,7 @@ struct DeviceChangeReader {
         }
     }
 
-    /// The slot of a member of `tokens`: a service, or a service and a kind.
+    /// Returns the slot for a member of `tokens`: a service, or a service and a kind.
     private static func slot(_ name: String, _ issues: inout RequestIssues, _ pointer: String) -> TokenSlot? {
         let service = String(name.prefix { $0 != "/" })
         guard TokenService.named(service) != nil else {
@@ -248,9 +248,9 @@ struct DeviceChangeReader {
         return slot
     }
 
-    /// Reads a token: the text alone, or an object with more about it.
+    /// Reads a token: a text, or an object with more about it.
     ///
-    /// Its kind is given when the slot's is that of the app's own, and the object names one.
+    /// Its kind is returned when the slot is for the app's own tokens and the object names a kind.
     private func token(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -313,7 +313,7 @@ struct DeviceChangeReader {
         }
     }
 
-    /// The kind that the members of a token name; nil when they name none.
+    /// Returns the kind that the members of a token name; nil when they name none.
     private func kind(
         _ kindName: String?,
         activity: String?,
@@ -355,7 +355,7 @@ struct DeviceChangeReader {
         return .unknown
     }
 
-    /// Reads which backends have refused a token, by their names.
+    /// Reads the names of the backends that have refused a token.
     private func refusals(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,

@@ -2,35 +2,35 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The values that members of a device may have, and the messages about those that they may not.
+/// The valid values of a device's members, and the messages about invalid ones.
 enum DeviceFieldRules {
     /// The platforms.
     static let platforms = ["ios", "android", "harmony", "web"]
-    /// What an id looks like.
+    /// The message about the form of an id.
     static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
-    /// What the name of a Live Activity, or of its attributes type, looks like.
+    /// The message about the form of a Live Activity's name, or of its attributes type.
     static let formOfActivity =
         "A name of a Live Activity or of its attributes type has 1 to \(Device.maximumIDBytes) of the characters "
         + "A-Z a-z 0-9 . _ : -."
-    /// What the name of a token's service and kind looks like.
+    /// The message about the form of a token's service and kind.
     static let formOfSlot =
         "Name the service, and the kind behind a slash if it is none of the app's own: ios-apns, ios-apns/voip, "
         + "ios-apns/live_activity_update/order-42. The kinds are \(TokenKind.typeNames.joined(separator: ", ")); "
         + "live_activity_start has the attributes type behind it, live_activity_update the activity."
-    /// The path of many devices, and so no id.
+    /// The path of the batch endpoint, which no device can have as its id.
     static let reservedID = "batch"
 
-    /// What other names a service may have.
+    /// The part of the message about services that allows own names.
     static let ownServices = "x-name for a platform of your own (a-z, 0-9, -)"
 
-    /// The sentence about a service that does not exist.
+    /// Returns the sentence about a service that does not exist.
     static func unknownService(_ name: String) -> String {
         if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
         let services = TokenService.known.map(\.rawValue)
         return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }
 
-    /// What is wrong with a language tag; nil for one of the form of BCP 47, with `-` or `_`.
+    /// Returns the fault of a language tag; nil for one in the form of BCP 47, with `-` or `_`.
     static func faultOfLocale(_ text: String) -> String? {
         let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
         let isTag =
@@ -42,9 +42,9 @@ enum DeviceFieldRules {
         return isTag ? nil : "Must be a language tag, such as fa or pt-BR."
     }
 
-    /// What is wrong with the name of a time zone; nil for one that the IANA database has.
+    /// Returns the fault of a time zone's name; nil for one in the IANA database.
     ///
-    /// Without the database on the machine only the form is looked at.
+    /// On a machine without the database only the form is checked.
     static func faultOfTimeZone(_ text: String) -> String? {
         let isName =
             text.utf8.count <= 64

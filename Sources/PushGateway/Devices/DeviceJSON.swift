@@ -2,10 +2,10 @@ internal import PushCore
 internal import PushQueue
 
 extension Device {
-    /// The members of the device, within an object that the caller has begun.
+    /// Writes the members of the device into an object that the caller has begun.
     ///
-    /// What is not known is left out, and whatever stands here may be sent back as it is: but for `fingerprint`, which
-    /// stands in the place of a token that the caller may not see.
+    /// Unknown members are left out, and the object may be sent back unchanged. Only `fingerprint` may not: it replaces
+    /// a token that the caller may not see.
     func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.field("id", name)
         writer.field("app", app.rawValue)

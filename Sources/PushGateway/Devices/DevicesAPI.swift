@@ -6,7 +6,7 @@ internal import PushQueue
 
 /// `/v1/devices` and `/v1/devices/{id}`: reads, creates, changes and removes devices of the registry.
 ///
-/// The store keeps a change and its outbox entry in one commit, then the caller has its answer; platforms are called
+/// The store keeps a change and its outbox entry in one commit, then the caller gets its answer; platforms are called
 /// later, by ``OutboxWorker``.
 struct DevicesAPI: Sendable {
     private static let pageSize = 100
@@ -33,7 +33,7 @@ struct DevicesAPI: Sendable {
         }
     }
 
-    /// A page of devices.
+    /// Answers with a page of devices.
     func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "user", "tag", "platform", "service", "cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -122,9 +122,9 @@ struct DevicesAPI: Sendable {
         return Response.json { device.write(to: &$0, for: scope.caller) }
     }
 
-    /// Looks whether attributes that join others are too many then.
+    /// Checks that a device does not have too many attributes after a change.
     ///
-    /// Two changes at the same moment may pass the bound together, once.
+    /// Two changes at the same moment may exceed the limit together, once.
     private func requireRoom(for change: DeviceChange, in id: String) async throws(Problem) {
         guard var device = try await store({ (devices) throws(StoreError) in try await devices.device(id) }) else {
             return
@@ -144,7 +144,7 @@ struct DevicesAPI: Sendable {
         return Response(status: .noContent, headers: [.cacheControl: "no-store"])
     }
 
-    /// What the body says about a device.
+    /// Reads the change of a device from the body.
     private func change(
         of id: String,
         _ app: AppName,
@@ -187,17 +187,17 @@ struct DevicesAPI: Sendable {
 }
 
 extension Problem {
-    /// The text is no id of a device.
+    /// The problem of a text that is no device id.
     static var badDeviceID: Problem {
         Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceFieldRules.formOfID)
     }
 
-    /// The registry has no such device.
+    /// Returns the problem of a device that the registry does not have.
     static func unknownDevice(_ id: String) -> Problem {
         .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
     }
 
-    /// The registry did not do what it was asked; repeating a call about devices does no harm.
+    /// Makes the problem of a failed registry; calls about devices may be repeated.
     init(ofDevices error: StoreError) {
         self.init(error)
         if code == "store_failed" { detail = "Whether it was stored is not known: repeat it." }

@@ -1,11 +1,11 @@
 public import PushCore
 public import PushQueue
 
-/// The token that a device of the registry has of one service, as a provider among others of a chain.
+/// A provider of the token that a device of the registry has for one service, for use in a chain of providers.
 ///
-/// It gives what the device registered, unless a platform has declared it dead.
+/// It returns the token that the device registered, unless a platform has called it dead.
 public struct RegisteredTokenProvider: TokenProvider {
-    /// The service whose token it gives.
+    /// The service of the token.
     public let service: TokenService
     private let device: String
     private let store: any DeviceStore
@@ -17,7 +17,7 @@ public struct RegisteredTokenProvider: TokenProvider {
     ///   - service: The service.
     ///   - device: The id of the device.
     ///   - store: The registry.
-    ///   - backends: Those that are asked what a token of the service looks like; without any, every text is taken.
+    ///   - backends: The backends that check the form of a token of the service; without any, every text is accepted.
     public init(
         _ service: TokenService,
         of device: String,
@@ -30,7 +30,7 @@ public struct RegisteredTokenProvider: TokenProvider {
         self.backends = backends
     }
 
-    /// The registered token; nil when the device has none, when it is dead, or when there is no such device.
+    /// Returns the registered token; nil when the device has none, when it is dead, or when there is no such device.
     ///
     /// Throws `PushError.Code.unavailable` when the registry cannot be read.
     public func token() async throws(PushError) -> DeviceToken? {
@@ -41,7 +41,7 @@ public struct RegisteredTokenProvider: TokenProvider {
         }
     }
 
-    /// Brings a text to the form that a backend of the service wants.
+    /// Converts a text to the form that a backend of the service requires.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
         guard !text.isEmpty else { throw InvalidToken(service, "it is empty") }
         return try backends.checked(DeviceToken(text, service: service))

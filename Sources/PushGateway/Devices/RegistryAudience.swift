@@ -1,18 +1,19 @@
 internal import PushCore
 internal import PushQueue
 
-/// A device that a request means, by its id or by its user.
+/// A device that a request addresses, by its id or by its user.
 struct RegistryRecipient: Sendable {
     var device: Device
-    /// The place in the request's list that named it.
+    /// The index in the request's list that named it.
     var position: Int
 }
 
-/// `to.devices`, `to.users` and `to.activity`: one delivery for each device, decided when the notification is accepted.
+/// The lookup of `to.devices`, `to.users` and `to.activity`: one delivery for each device, decided when the
+/// notification is accepted.
 extension NotificationDraft {
-    /// Whether its recipients must be looked up in the registry before it can be judged.
+    /// Whether its recipients must be looked up in the registry before it can be checked.
     ///
-    /// Not for devices or users of a platform's own, which a request means when it names a backend that takes them.
+    /// Not for devices or users of a platform, which a request addresses when it names a backend that accepts them.
     func needsRegistry(_ routing: RoutingTable) -> Bool {
         if isLookedUp { return false }
         if notification.activity != nil { return true }
@@ -24,9 +25,9 @@ extension NotificationDraft {
         return !(routing.backend(backend)?.audience.forms.contains(form) ?? false)
     }
 
-    /// Puts the registry's devices in the place of the ids and users that the request names.
+    /// Replaces the ids and users that the request names by the registry's devices.
     ///
-    /// An id without a device is a mistake, a user without devices a warning; nobody at all is a mistake.
+    /// An id without a device is a mistake, a user without devices a warning; no device at all is a mistake.
     mutating func lookUp(in store: any DeviceStore, _ issues: inout RequestIssues) async throws(StoreError) {
         if let activity = notification.activity {
             try await lookUp(activity, in: store, &issues)
@@ -54,7 +55,7 @@ extension NotificationDraft {
         }
     }
 
-    /// The devices that show a Live Activity.
+    /// Finds the devices that show a Live Activity.
     private mutating func lookUp(
         _ activity: String,
         in store: any DeviceStore,

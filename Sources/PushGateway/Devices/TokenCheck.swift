@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Checks by the backends of a service whether a text can be one of its tokens, and what its proper form is.
+/// The check, with the backends of a service, of whether a text can be one of its tokens; it also normalizes the text.
 ///
 /// A text that one of them accepts is a token; only one that all of them refuse is not. Without such a backend every
 /// text that is not blank is accepted, since the registry may know more services than are configured now.
@@ -17,7 +17,7 @@ struct TokenCheck: Sendable {
         self.backends = backends
     }
 
-    /// The token in the form its platform wants.
+    /// Returns the token in the form that its platform requires.
     func check(_ token: DeviceToken) -> Result<DeviceToken, InvalidToken> {
         do throws(InvalidToken) {
             return .success(try (backends[token.service] ?? []).checked(token))

@@ -2,8 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import PushCore
 
-/// Stands for a device token where the token itself must not be shown: computed from the token, and of no way back to
-/// it.
+/// A text that stands for a device token where the token must not be shown; it does not lead back to the token.
 ///
 /// `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
 enum TokenFingerprint {
@@ -14,7 +13,7 @@ enum TokenFingerprint {
 }
 
 extension Recipient {
-    /// ``storedForm`` with a fingerprint in the place of a device token.
+    /// The recipient's ``storedForm``, with a fingerprint in place of a device token.
     var shownForm: String {
         guard case .token(let token) = self else { return storedForm }
         return Recipient.token(DeviceToken(TokenFingerprint.of(token.value), service: token.service)).storedForm

@@ -5,24 +5,24 @@ internal import PushModules
 internal import PushQueue
 internal import Synchronization
 
-/// What the API derives from a configuration once, not with every request: keys, known names, limits.
+/// The values that the API computes once for a configuration instead of for each request: keys, known names, limits.
 ///
-/// ``APISnapshots`` makes a new one at each reload; a request uses the one it began with.
+/// ``APISnapshots`` makes a new one at each reload; a request uses the one that it started with.
 final class APISnapshot: Sendable {
-    /// The whole gateway: callers get what ``gateway(for:)`` gives.
+    /// The whole gateway; callers get the view that ``gateway(for:)`` returns.
     fileprivate let gateway: GatewaySnapshot
     let keyring: Keyring
     let origins: OriginGuard
     private let proxies: [PeerNetwork]
-    /// What new connections are encrypted with.
+    /// The TLS context of new connections.
     let tls: NIOSSLContext?
-    /// When the certificate of ``tls`` ends; nil without one.
+    /// The expiry of the certificate of ``tls``; nil without one.
     let certificateNotAfter: Date?
-    /// Whether connections are to be encrypted: without a usable certificate none is taken then.
+    /// Whether connections must be encrypted: without a usable certificate none is accepted then.
     let isEncrypted: Bool
-    /// The kinds that `overrides` may name.
+    /// The backend kinds that `overrides` may name.
     let kinds: [String]
-    /// Which backends know what a device token looks like.
+    /// The token checks of the backends.
     let tokens: TokenCheck
 
     init(
@@ -47,18 +47,18 @@ final class APISnapshot: Sendable {
         self.kinds = kinds
     }
 
-    /// The gateway as a caller sees it: its backends, its apps, the routes through them.
+    /// Returns the gateway as a caller sees it: its backends, its apps, and the routes through them.
     func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
 
-    /// The routes of plugins.
+    /// The modules of plugins, which add routes.
     var modules: [any GatewayModule] { gateway.modules }
 
-    /// Whether a caller may use the data under the name of an app; a gateway with one app ignores the name.
+    /// Whether a caller may use the data of an app by its name; a gateway with one app ignores the name.
     func mayUse(appNamed name: String, _ caller: Caller) -> Bool {
         gateway.apps.count <= 1 || caller.mayUse(app: AppName(rawValue: name))
     }
 
-    /// Whether a caller may change the data under the name of an app: it is for every backend of the app.
+    /// Whether a caller may change the data of an app by its name, which affects every backend of the app.
     func mayChange(appNamed name: String, _ caller: Caller) -> Bool {
         mayUseWhole(gateway.apps.count > 1 ? AppName(rawValue: name) : gateway.apps.first ?? .default, caller)
     }
@@ -71,18 +71,18 @@ final class APISnapshot: Sendable {
     var server: GatewayConfiguration.Server { gateway.configuration.server }
     var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
 
-    /// The most connections of one peer: what is configured, and never more than half of those of all requests.
+    /// The most connections of one peer: the configured number, but never more than half of those for all requests.
     var connectionsPerPeer: Int {
         min(limits.connectionsPerPeer, (server.maximumRequests + Admission.maximumStreams) / 2)
     }
 
-    /// Whether an address is that of a proxy whose header about its peers counts.
+    /// Whether an address belongs to a trusted proxy, whose header about its peers counts.
     func isProxy(_ address: PeerAddress) -> Bool { proxies.contains { address.isWithin($0) } }
 
-    /// Who asks: the other end of the connection, or whom a trusted proxy names.
+    /// Returns the peer of a request: the other end of the connection, or the one that a trusted proxy names.
     ///
-    /// Of the addresses in `X-Forwarded-For` it is the last that is no proxy's: what stands before that anybody may
-    /// have written.
+    /// It is the last address in `X-Forwarded-For` that is not a proxy's: any client may have written the ones before
+    /// it.
     func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
         guard !proxies.isEmpty, isProxy(connected) else { return connected }
         for text in fields.reversed().lazy.flatMap({ $0.split(separator: ",").reversed() }) {
@@ -92,9 +92,10 @@ final class APISnapshot: Sendable {
         return connected
     }
 
-    /// When the gateway's own credentials end: `server_certificate`, and `api_key.NAME` of the caller's key.
+    /// Returns the expiry times of the gateway's own credentials: `server_certificate`, and `api_key.NAME` of the
+    /// caller's key.
     ///
-    /// Administrators see the expiries of the keys whose notifications they see.
+    /// Administrators also see those of keys whose notifications they may see.
     func credentialExpiries(for caller: Caller) -> [String: Date] {
         var expiries: [String: Date] = [:]
         expiries["server_certificate"] = certificateNotAfter
@@ -112,15 +113,16 @@ final class APISnapshot: Sendable {
             .ownBound(of: gateway.configuration.store.maximumWaiting)
     }
 
-    /// Lets a request through, or says why not.
+    /// Admits a request, or throws the reason why not.
     ///
     /// - Parameters:
     ///   - fields: The request's header fields about its caller.
-    ///   - access: The scope that the route asks for.
-    ///   - peer: An address that made too many wrong attempts: only keys that were good from there lately are compared.
-    ///   - now: The time of day by which keys end, and the steady time.
+    ///   - access: The scope that the route requires.
+    ///   - peer: An address that made too many wrong attempts: only keys that were used successfully from there lately
+    ///     are compared.
+    ///   - now: The wall-clock time, at which keys expire, and the steady time.
     /// - Returns: The caller.
-    /// - Throws: 401 without a right key, 403 for one without the scope.
+    /// - Throws: 401 without a valid key, 403 for a key without the scope.
     func admit(
         _ fields: CallerFields,
         _ access: Route.Access,
@@ -132,7 +134,7 @@ final class APISnapshot: Sendable {
     }
 }
 
-/// Gives what is derived from the configuration in force, made anew after a reload.
+/// The snapshot of the configuration in force, made again after a reload.
 final class APISnapshots: Sendable {
     private let state: GatewayState
     private let knownKinds: [String]

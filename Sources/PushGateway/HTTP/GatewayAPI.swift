@@ -7,10 +7,10 @@ internal import Synchronization
 
 /// The HTTP server of the gateway: makes the application, its connections and the endpoints behind them.
 ///
-/// Made once for a gateway. ``makeApplication(onListening:)`` gives the server as a service, which ends by itself at a
-/// graceful shutdown: it takes no new connections, ends event streams, and finishes requests in progress.
+/// Made once for a gateway. ``makeApplication(onListening:)`` returns the server as a service, which ends by itself at
+/// a graceful shutdown: it accepts no new connections, ends event streams, and finishes requests in progress.
 package struct GatewayAPI: Sendable {
-    /// Answers requests; for servers and tests of one's own.
+    /// The responder to requests; for a program's own servers and tests.
     package let responder: GatewayResponder
     private let server: GatewayConfiguration.Server
     private let state: GatewayState
@@ -19,14 +19,14 @@ package struct GatewayAPI: Sendable {
     /// Makes the front of a gateway.
     ///
     /// - Parameters:
-    ///   - state: What every part of the gateway shares.
-    ///   - workers: Who knows how the workers are doing.
+    ///   - state: The state that all parts of the gateway share.
+    ///   - workers: Returns the status of the workers.
     ///   - outbox: Carries out the entries of the outbox; nil for a gateway without one.
-    ///   - metrics: What is counted, and shown under `/metrics`.
-    ///   - knownKinds: The kinds of backends that `overrides` may name beside those configured: all that the program
+    ///   - metrics: The metrics shown under `/metrics`.
+    ///   - knownKinds: The kinds of backends that `overrides` may name beside the configured ones: all that the program
     ///     knows.
-    ///   - build: Which build this is.
-    ///   - logger: Where failures are logged.
+    ///   - build: The build of the program.
+    ///   - logger: Logs failures.
     package init(
         state: GatewayState,
         workers: any WorkerObserver,
@@ -50,9 +50,9 @@ package struct GatewayAPI: Sendable {
         self.logger = logger
     }
 
-    /// The server of the configured address.
+    /// Makes the server for the configured address.
     ///
-    /// `onListening` is called with the port once connections are accepted, which is the way to learn it when the
+    /// `onListening` is called with the port once connections are accepted; it is the way to learn the port when the
     /// configured one is 0.
     package func makeApplication(
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -60,7 +60,7 @@ package struct GatewayAPI: Sendable {
         makeApplication(limits: ConnectionHandler.Limits(), onListening: onListening)
     }
 
-    /// The server, with other limits for its connections than the usual ones.
+    /// Makes the server with other limits for its connections than the usual ones.
     func makeApplication(
         limits: ConnectionHandler.Limits,
         onListening: @escaping @Sendable (_ port: Int) async -> Void

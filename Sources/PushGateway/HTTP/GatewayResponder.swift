@@ -4,23 +4,24 @@ package import Hummingbird
 internal import Logging
 internal import PushCore
 
-/// Who sent a request: all that is needed of Hummingbird's own context.
+/// The sender of a request: all that is used of Hummingbird's context.
 package struct GatewayRequestContext: InitializableFromSource {
     /// The other end of the connection.
     let connected: PeerAddress
 
     init(connected: PeerAddress = .local) { self.connected = connected }
 
-    /// Makes it.
+    /// Makes a context.
     package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
 }
 
-/// Answers every request of the API: finds the route, authenticates the caller, bounds what is in progress, counts.
+/// The responder to every request of the API: it finds the route, authenticates the caller, limits the requests in
+/// progress, and counts.
 ///
-/// Made once by ``GatewayAPI``; Hummingbird calls it for each request that the fast path has not answered. The work of
-/// a route is its endpoint's: nothing here reads a body.
+/// Made once by ``GatewayAPI``; Hummingbird calls it for each request that the fast path has not answered. The endpoint
+/// of a route does the work: nothing here reads a body.
 package final class GatewayResponder: HTTPResponder {
-    /// What Hummingbird gives along with a request.
+    /// The context that Hummingbird passes with a request.
     package typealias Context = GatewayRequestContext
 
     private let state: GatewayState
@@ -28,11 +29,11 @@ package final class GatewayResponder: HTTPResponder {
     private let logger: Logger
     private let admission = Admission()
     private let peers: Peers
-    /// Everything the API answers to, but for what modules add.
+    /// All routes of the API, except those of modules.
     let table: RouteTable
     let modules: ModulesAPI
     let snapshots: APISnapshots
-    /// The short way of requests that accept notifications.
+    /// The fast path of requests that accept notifications.
     let intake: FastIntake
 
     init(
@@ -78,13 +79,13 @@ package final class GatewayResponder: HTTPResponder {
         )
     }
 
-    /// The memory that is set aside for the bodies of requests in progress, in bytes.
+    /// The memory that is reserved for the bodies of requests in progress, in bytes.
     var bodyBytes: Int { admission.reservedBytes }
 
-    /// Requests in progress and event streams that are open.
+    /// The number of requests in progress and of open event streams.
     var load: (requests: Int, streams: Int) { admission.load }
 
-    /// Peers with connections, the most that one has, and the connections of all.
+    /// The number of peers with connections, the most connections of one peer, and all connections.
     var peerLoad: (peers: Int, most: Int, total: Int) { peers.load }
 
     /// Answers a request; never throws.
@@ -165,9 +166,9 @@ package final class GatewayResponder: HTTPResponder {
 
     /// Authenticates the caller of a request.
     ///
-    /// Beside the fast path, which takes no request of an address over its limit, no other code compares keys. While an
-    /// address has made too many wrong attempts, only keys that were good from there lately are compared: a guesser
-    /// gets the same answer to every guess, and other callers at the address go on.
+    /// No other code compares keys, except the fast path, which handles no request of an address over its limit. For an
+    /// address with too many wrong attempts, only keys that were used successfully from there lately are compared: a
+    /// guesser gets the same answer to every guess, and other callers at the address continue.
     private func caller(
         of fields: CallerFields,
         _ route: Route?,
@@ -178,7 +179,7 @@ package final class GatewayResponder: HTTPResponder {
         let peer = trace.peer
         let guesser = peers.isOverLimit(peer, at: now.steady) ? peer : nil
         let tellsMore = route?.tellsKeysMore ?? false
-        // A path that does not exist asks for a key like one that does: without a key nothing can be learned.
+        // An unknown path asks for a key like a known one: without a key nothing can be learned.
         let access = tellsMore ? .anyKey : route?.access ?? .anyKey
         do throws(Problem) {
             let caller = try snapshot.admit(fields, access, onlyKnownFrom: guesser, at: now)
@@ -194,7 +195,7 @@ package final class GatewayResponder: HTTPResponder {
         }
     }
 
-    /// The answer to a request without the right key: 401, and 429 after too many of them.
+    /// Returns the answer to a request without a valid key: 401, and 429 after too many of them.
     private func refused(_ problem: Problem, _ peer: PeerAddress, at now: Date) -> Problem {
         guard problem.status == .unauthorized || problem.isGuess,
             let wait = peers.refuse(peer, at: now), !problem.isGuess
@@ -202,7 +203,7 @@ package final class GatewayResponder: HTTPResponder {
         return .rateLimited(.refusedAttempts, perSecond: Int(clamping: Peers.refusals.perSecond), wait: wait)
     }
 
-    /// What is known of a request, for the audit and access logs.
+    /// The properties of a request for the audit and access logs.
     private struct Trace {
         let requestID = Problem.newRequestID()
         var key = ""
@@ -212,7 +213,7 @@ package final class GatewayResponder: HTTPResponder {
         var isGuess = false
     }
 
-    /// Puts administration, erasure and refused attempts on record, and any request in the access log.
+    /// Writes administration, erasures and refused attempts to the audit log, and any request to the access log.
     private func record(
         _ request: Request,
         _ match: RouteTable.Match?,
@@ -241,7 +242,7 @@ package final class GatewayResponder: HTTPResponder {
         )
         audit?.record(entry, isRefusal: isRefusal)
         guard let access else { return }
-        // Where a notification was accepted, it is what the request is about.
+        // A request that accepted a notification is about that notification.
         let made = status == .accepted ? response.headers[.location]?.split(separator: "/").last.map(String.init) : nil
         entry.target = entry.target ?? made ?? target
         access.record(
@@ -259,7 +260,7 @@ package final class GatewayResponder: HTTPResponder {
         return Response(status: problem.status, headers: fields, body: ResponseBody(bytes: body))
     }
 
-    /// A method as a label: callers may invent methods, metrics may not.
+    /// Returns a method as a label: callers may invent methods, metrics may not.
     private static func name(for method: HTTPRequest.Method) -> String {
         switch method {
         case .get, .head, .post, .put, .patch, .delete, .options: method.rawValue
@@ -269,7 +270,7 @@ package final class GatewayResponder: HTTPResponder {
 }
 
 extension Problem {
-    /// The answer to a request for a path; what failed within goes to the log.
+    /// Answers a request for a path; internal causes go to the log.
     func answer(
         path: Substring,
         requestID id: String = newRequestID(),

@@ -6,18 +6,18 @@ internal import PushComposition
 internal import PushModules
 internal import PushQueue
 
-/// Hands requests to the modules that plugins add to the API (``PushModules/GatewayModule``), and gives them access to
-/// the gateway.
+/// The path of requests to the modules that plugins add to the API (``PushModules/GatewayModule``), and of the modules
+/// to the gateway.
 ///
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
 /// limits, like any other caller.
 struct ModulesAPI: Sendable {
-    /// The largest body for a module.
+    /// The largest body for a module, in bytes.
     static let maximumBody = 1 << 20
 
     let notifications: NotificationsAPI
 
-    /// The routes that a module of the configuration has under a path; nil when there are none.
+    /// Returns the routes of a configured module for a path; nil when there are none.
     func find(_ path: Substring, _ snapshot: APISnapshot) -> RouteTable.Match? {
         for module in snapshot.modules where path.hasPrefix(module.prefix) {
             guard let found = module.endpoint(path) else { continue }
@@ -41,7 +41,7 @@ struct ModulesAPI: Sendable {
     ) async throws(Problem) -> Response {
         if let app {
             guard scope.snapshot.mayUse(appNamed: app, scope.caller) else { throw .notFound("There is no such app.") }
-            // A module's data are the app's, and belong to no backend.
+            // A module's data belong to the app, and to no backend.
             guard !changes || scope.snapshot.mayChange(appNamed: app, scope.caller) else {
                 throw .reachesFurther("Such a change")
             }
@@ -176,7 +176,7 @@ struct ModulesAPI: Sendable {
 }
 
 extension Problem {
-    /// What a module does not do.
+    /// Makes the problem of a module's refusal.
     init(_ problem: ModuleProblem) {
         self.init(
             HTTPResponse.Status(code: problem.status),
@@ -191,7 +191,7 @@ extension Problem {
 }
 
 extension Route.Access {
-    /// What a module says of an endpoint.
+    /// Converts the access of a module's endpoint.
     fileprivate init(_ access: ModuleEndpoint.Access) {
         switch access {
         case .open: self = .open

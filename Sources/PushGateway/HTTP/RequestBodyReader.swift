@@ -2,26 +2,26 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 
-/// Collects the body of a request, within the limits of size, memory and time.
+/// The reader of a request's body, within the limits of size, memory and time.
 ///
-/// Called by the endpoints once the caller is authenticated. Beyond a limit it stops reading and gives the problem to
+/// Called by the endpoints once the caller is authenticated. Beyond a limit it stops reading and throws the problem to
 /// answer with; it never keeps a part of a body.
 struct RequestBodyReader: Sendable {
-    /// How long a body may take from its head to its end.
+    /// The longest time for a body after its head.
     static let deadline = Duration.seconds(60)
 
     let admission: Admission
-    /// Who pays for the memory.
+    /// The caller and the peer for whom memory is reserved.
     let payer: Admission.Payer
-    /// The largest body that is taken here.
+    /// The largest body that is accepted here, in bytes.
     let limit: Int
-    /// The largest body of the API.
+    /// The largest body of the API, in bytes.
     private let largest: Int
 
     /// - Parameters:
-    ///   - admission: What bounds the memory of all bodies.
-    ///   - scope: The request's.
-    ///   - limit: The largest body, if it is less than what the configuration allows.
+    ///   - admission: The limits of the memory of all bodies.
+    ///   - scope: The request's scope.
+    ///   - limit: The largest body, if it is smaller than the configured one.
     init(admission: Admission, _ scope: RequestScope, limit: Int = .max) {
         self.admission = admission
         payer = scope.payer
@@ -29,9 +29,9 @@ struct RequestBodyReader: Sendable {
         self.limit = min(limit, largest)
     }
 
-    /// Gives the whole body to `use`; its memory is set aside until `use` returns.
+    /// Passes the whole body to `use`; its memory stays reserved until `use` returns.
     ///
-    /// For a body that says how long it is, before a byte of it is read.
+    /// For a body with a declared length the memory is reserved before the first byte is read.
     func withBody<Answer>(
         of request: Request,
         _ use: ([UInt8]) async throws(Problem) -> Answer
@@ -45,7 +45,7 @@ struct RequestBodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Sets more memory aside for a body that did not say how long it is.
+    /// Reserves more memory for a body without a declared length.
     private func grow(_ reserved: inout Int, to bytes: Int) throws(Problem) {
         let more = min(limit, max(bytes, 2 * reserved))
         try admission.reserve(bytes: more, payer: payer, largest: largest)
@@ -86,16 +86,16 @@ struct RequestBodyReader: Sendable {
         detail: "The connection ended before the body did."
     )
 
-    /// Makes sure that a request says its body is JSON.
+    /// Requires that a request declares its body as JSON.
     ///
-    /// Browsers ask before they send this type across sites.
+    /// Browsers send a preflight request before this type goes to another site.
     ///
-    /// With `orPatch`, a JSON merge patch (RFC 7396) may say what it is.
+    /// With `orPatch`, the type of a JSON merge patch (RFC 7396) is accepted as well.
     static func requireJSON(_ fields: HTTPFields, orPatch: Bool = false) throws(Problem) {
         try requireJSON(type: fields[.contentType], orPatch: orPatch)
     }
 
-    /// Makes sure that a content type is JSON.
+    /// Requires that a content type is JSON.
     static func requireJSON(type: String?, orPatch: Bool = false) throws(Problem) {
         guard let type else { throw .notJSONType }
         if type == "application/json" { return }

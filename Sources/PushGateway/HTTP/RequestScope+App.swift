@@ -1,10 +1,10 @@
 internal import PushCore
 
-/// Which app a request is about.
+/// The choice of the app that a request is about.
 ///
-/// What it says goes first, then what its API key is for; a gateway with one app needs neither.
+/// The request itself decides first, then its API key; a gateway with one app needs neither.
 struct AppChoice {
-    /// Why no app was found.
+    /// The reason why no app was found.
     struct Failure: Error {
         var code: String
         var detail: String
@@ -15,10 +15,10 @@ struct AppChoice {
     /// Whether the caller sees the whole gateway.
     let isWhole: Bool
 
-    /// Every app that the caller may mean.
+    /// The apps that the caller may name.
     ///
-    /// A caller of the whole gateway also reaches devices of an app without backends, such as the one before apps were
-    /// named.
+    /// A caller of the whole gateway also reaches devices of an app without backends, such as the one from before apps
+    /// were named.
     var all: [AppName] {
         Set(snapshot.apps + snapshot.configuration.apps + (isWhole ? [.default] : [])).sorted()
     }
@@ -27,7 +27,7 @@ struct AppChoice {
         snapshot.apps.contains(app) || snapshot.configuration.apps.contains(app) || isWhole && app == .default
     }
 
-    /// The app that a request means by `name`; nil is nothing said.
+    /// Returns the app that a request names; nil when it names none.
     func app(_ name: String?) throws(Failure) -> AppName {
         let known = snapshot.apps
         if let name {
@@ -52,10 +52,10 @@ struct AppChoice {
 }
 
 extension RequestScope {
-    /// Chooses among the apps that the caller may mean.
+    /// The choice among the apps that the caller may name.
     var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
 
-    /// The app that a request about devices or users means: `?app=`, else its key's, else the only one.
+    /// Returns the app of a request about devices or users: `?app=`, else its key's, else the only one.
     func app() throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
             return try apps.app(parameter("app"))
@@ -66,14 +66,14 @@ extension RequestScope {
         }
     }
 
-    /// The key of the device that a path names.
+    /// Returns the key of the device that a path names.
     func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
 }
 
 extension NotificationDraft {
-    /// Finds the app that the request means, and turns devices and users into their keys.
+    /// Finds the app of the request, and turns devices and users into their keys.
     ///
-    /// A backend or a route implies it as well as the field `app`.
+    /// The field `app`, a backend or a route determines it.
     mutating func resolveApp(_ apps: AppChoice, _ issues: inout RequestIssues) {
         guard !isAppFaulty else { return }
         let snapshot = apps.snapshot
@@ -97,8 +97,8 @@ extension NotificationDraft {
         }
     }
 
-    /// What is wrong with the name of a backend or a route that could have implied the app; nil when there is one of
-    /// the name.
+    /// Returns the mistake in the name of a backend or a route that could have determined the app; nil when the name
+    /// exists.
     private func unknownChoice(_ snapshot: GatewaySnapshot) -> (pointer: String, code: String, detail: String)? {
         if let backend, snapshot.app(ofBackend: backend) == nil {
             let hint = didYouMean(backend, snapshot.backends.map(\.name)) ?? "The configuration names no such backend."
@@ -111,7 +111,7 @@ extension NotificationDraft {
         return nil
     }
 
-    /// The app of the backend or the route that the request names.
+    /// Returns the app of the backend or the route that the request names.
     private func impliedApp(_ snapshot: GatewaySnapshot) -> AppName? {
         if let backend { return snapshot.app(ofBackend: backend) }
         guard let route else { return nil }

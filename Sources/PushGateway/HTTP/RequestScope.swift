@@ -2,9 +2,9 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 
-/// What the handling of one request works with: the configuration it began with, its caller, its parameters.
+/// The context of one request: the configuration that it started with, its caller, its parameters.
 ///
-/// Made by ``GatewayResponder``, given to the endpoint. A value that ends with the request.
+/// Made by ``GatewayResponder``, passed to the endpoint. A value that ends with the request.
 struct RequestScope: Sendable {
     let snapshot: APISnapshot
     let caller: Caller
@@ -15,15 +15,15 @@ struct RequestScope: Sendable {
     /// The query, without its question mark; empty without one.
     let query: Substring
     let fields: HTTPFields
-    /// Whom the request came from; for limits.
+    /// The peer that sent the request; for limits.
     var peer = PeerAddress.local
 
-    /// Who pays for the memory of its body.
+    /// The caller and the peer for whom the memory of its body is reserved.
     var payer: Admission.Payer { Admission.Payer(caller: caller.name, peer: peer) }
 
-    /// The decoded value of a query parameter, nil without it.
+    /// Returns the decoded value of a query parameter, nil without it.
     ///
-    /// Of a repeated one the first counts.
+    /// Of repeated parameters the first counts.
     func parameter(_ name: String) -> String? {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -34,7 +34,7 @@ struct RequestScope: Sendable {
         return nil
     }
 
-    /// All query parameters, decoded; of a repeated one the first counts.
+    /// Returns all query parameters, decoded; of repeated ones the first counts.
     func parameters() throws(Problem) -> [String: String] {
         var parameters: [String: String] = [:]
         for pair in query.split(separator: "&") {
@@ -48,7 +48,7 @@ struct RequestScope: Sendable {
         return parameters
     }
 
-    /// The value of a query parameter that is a whole number within a range, or a default.
+    /// Returns the value of a query parameter that is a whole number within a range, or a default.
     func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
         guard let text = parameter(name) else { return fallback }
         guard let value = Int(text), range.contains(value) else {
@@ -57,7 +57,7 @@ struct RequestScope: Sendable {
         return value
     }
 
-    /// The value of a query parameter that is `true` or `false`; false without it.
+    /// Returns the value of a query parameter that is `true` or `false`; false without it.
     func flag(_ name: String) throws(Problem) -> Bool {
         switch parameter(name) {
         case nil, "false"?: return false
@@ -66,7 +66,7 @@ struct RequestScope: Sendable {
         }
     }
 
-    /// Refuses parameters that mean nothing here: a misspelt filter must not look like one that found nothing.
+    /// Refuses unknown parameters: a misspelt filter must not look like one that found nothing.
     func allowParameters(_ names: [String]) throws(Problem) {
         for pair in query.split(separator: "&") {
             let name = String(pair.prefix { $0 != "=" })

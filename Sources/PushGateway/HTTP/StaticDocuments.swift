@@ -5,15 +5,15 @@ internal import Hummingbird
 internal import PushCore
 internal import Synchronization
 
-/// The two documents that are part of the program: the API's description and the dashboard.
+/// The two documents that are built into the program: the API's description and the dashboard.
 final class StaticDocuments: Sendable {
     private let build: BuildInfo
     private let routes: [Route]
-    /// Made when it is asked for first: it is long, and most processes are never asked.
+    /// The description, made at the first request: it is long, and most processes are never asked for it.
     private let description = Mutex<[UInt8]?>(nil)
     private let dashboard: Response
 
-    /// Prepares both; what each route asks for comes from the routes themselves.
+    /// Prepares both documents; the required access comes from the routes.
     init(build: BuildInfo, routes: [Route]) {
         self.build = build
         self.routes = routes
@@ -29,7 +29,7 @@ final class StaticDocuments: Sendable {
         )
     }
 
-    /// The description with the version and, in each operation, who may use it.
+    /// Returns the description with the version and, in each operation, the required access.
     static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
         guard case .object(var root)? = try? JSONValue(parsing: PackageResources.openapi_json),
             var info = root["info"]?.objectValue, var paths = root["paths"]?.objectValue
@@ -47,7 +47,7 @@ final class StaticDocuments: Sendable {
         return JSONValue.object(root).bytes
     }
 
-    /// A key with the scope, or no key at all with `auth.keyless`; nothing for what is open.
+    /// Returns the security section: a key with the scope, or no key with `auth.keyless`; nothing for an open route.
     private static func security(of access: Route.Access) -> JSONValue {
         switch access {
         case .open: [[:]]
@@ -56,7 +56,7 @@ final class StaticDocuments: Sendable {
         }
     }
 
-    /// The API's description.
+    /// Answers with the API's description.
     func describe() -> Response {
         let bytes = description.withLock { known in
             let bytes = known ?? Self.description(build, routes)
@@ -70,7 +70,7 @@ final class StaticDocuments: Sendable {
         )
     }
 
-    /// The dashboard's page.
+    /// Answers with the dashboard's page.
     func page() -> Response { dashboard }
 }
 
@@ -78,7 +78,7 @@ final class StaticDocuments: Sendable {
 struct DashboardPage {
     /// The document.
     let text: String
-    /// Its Content-Security-Policy: only its own script and style run, and they talk to this gateway alone.
+    /// Its Content-Security-Policy: only its own script and style run, and they may connect to this gateway only.
     let policy: String
 
     init() {
@@ -95,7 +95,7 @@ struct DashboardPage {
             + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     }
 
-    /// Allows an element with this content, and no other.
+    /// Returns the policy's source that allows elements with exactly this content.
     private static func source(_ content: String) -> String {
         "'sha256-\(Data(SHA256.hash(data: Data(content.utf8))).base64EncodedString())'"
     }

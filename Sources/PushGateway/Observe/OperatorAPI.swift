@@ -15,10 +15,10 @@ struct OperatorAPI: Sendable {
     let admission: Admission
     let build: BuildInfo
 
-    /// The process turns: nothing else is looked at.
+    /// Answers that the process runs, without any other check.
     ///
-    /// Which build it is helps whoever looks for known holes, so it is for those who have a key; a key that is wrong or
-    /// has expired changes nothing here, since a probe that is refused ends the gateway.
+    /// The build would help an attacker who looks for known vulnerabilities, so only callers with a key see it. A wrong
+    /// or expired key changes nothing here, since a refused probe would stop the gateway.
     func health(_ scope: RequestScope) -> Response {
         Response.json { writer in
             writer.field("status", "ok")
@@ -36,11 +36,11 @@ struct OperatorAPI: Sendable {
         }
     }
 
-    /// Whether new work is taken.
+    /// Answers whether new work is accepted.
     ///
-    /// A platform that is down changes nothing here: the queue holds its messages. A full queue refuses new
-    /// notifications, as does a gateway without backends. It needs no key, so the answer says no more than that: the
-    /// store's trouble stands in the metrics, and in the answers to notifications.
+    /// A platform that fails changes nothing here: the queue keeps its messages. A full queue refuses new
+    /// notifications, and so does a gateway without backends. The route needs no key, so the answer has no details: the
+    /// metrics and the answers to notifications show the store's failures.
     func readiness() async -> Response {
         let health = await state.store.health()
         let status =
@@ -64,9 +64,10 @@ struct OperatorAPI: Sendable {
         }
     }
 
-    /// Every metric, for Prometheus; without those of the queues while the store fails, which is itself a metric.
+    /// Answers with every metric, for Prometheus; while the store fails those of the queues are missing, and a metric
+    /// says that it fails.
     ///
-    /// A caller whose key names an app or backends gets the numbers of these, and those of the gateway as a whole.
+    /// A caller whose key names an app or backends gets their numbers, and those of the gateway as a whole.
     func scrape(_ scope: RequestScope) async -> Response {
         let snapshot = scope.snapshot
         var depths: [String: QueueDepth]?
@@ -98,7 +99,7 @@ struct OperatorAPI: Sendable {
         )
     }
 
-    /// The backends.
+    /// Answers with the backends.
     func backends(_ scope: RequestScope) async throws(Problem) -> Response {
         let answer = BackendsAnswer(
             state,

@@ -5,11 +5,11 @@ internal import ServiceLifecycle
 
 /// The description of the API without a running gateway: `chapar openapi`.
 package enum APIDescription {
-    /// Gives the document that a gateway of this build serves under `/openapi.json`.
+    /// Returns the document that a gateway of this build serves under `/openapi.json`.
     ///
     /// - Parameters:
     ///   - store: An empty store, which nothing is written to; the caller closes it.
-    ///   - logger: Where trouble with the store goes.
+    ///   - logger: Logs failures of the store.
     /// - Returns: The document, OpenAPI 3.1 in JSON.
     /// - Throws: When the store cannot be read.
     package static func openAPI(
@@ -33,7 +33,7 @@ package enum APIDescription {
         return (try? JSONValue(parsing: StaticDocuments.description(BuildInfo.current, routes))) ?? .null
     }
 
-    /// What serves nothing.
+    /// A service that serves nothing.
     private struct NoFront: Service {
         func run() async throws {}
     }

@@ -1,7 +1,7 @@
 package import PushCore
 
 extension PushBackend {
-    /// The names of what it can do beside sending, as the API and the command line show them.
+    /// The names of the backend's abilities beside sending, as the API and the command line show them.
     package var abilityNames: [String] {
         let all: [(String, Bool)] = [
             ("devices", devices != nil), ("subscriptions", subscriptions != nil), ("tags", tags != nil),

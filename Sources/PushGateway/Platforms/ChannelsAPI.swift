@@ -5,7 +5,7 @@ internal import PushCore
 
 /// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.
 ///
-/// Goes to the platform while the caller waits; needs the backend's ability `channels`. Nothing is kept here.
+/// Calls the platform while the caller waits; needs the backend's ability `channels`. Nothing is stored here.
 struct ChannelsAPI: Sendable {
     let endpoint: SyncEndpoint
 
@@ -19,7 +19,7 @@ struct ChannelsAPI: Sendable {
         return try scope.backend(step, "keeps no channels") { $0.channels }
     }
 
-    /// The ids of all channels.
+    /// Answers with the ids of all channels.
     func list(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
@@ -33,7 +33,7 @@ struct ChannelsAPI: Sendable {
         }
     }
 
-    /// Makes a channel.
+    /// Creates a channel.
     func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
@@ -55,7 +55,7 @@ struct ChannelsAPI: Sendable {
         return response
     }
 
-    /// How a channel was made.
+    /// Answers with the settings of a channel.
     func show(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(values[0], scope)
         let channels = backend.ability

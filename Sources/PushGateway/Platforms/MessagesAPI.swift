@@ -5,10 +5,9 @@ internal import PushQueue
 /// `POST /v1/backends/{name}/messages/cancel`: cancels messages by the platform's own ids, or recalls them from a
 /// user's devices.
 ///
-/// Goes to the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries stay as they
-/// are.
+/// Calls the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries do not change.
 struct MessagesAPI: Sendable {
-    /// The most messages of a request.
+    /// The most messages in a request.
     private static let maximum = 100
 
     let endpoint: SyncEndpoint
@@ -18,13 +17,13 @@ struct MessagesAPI: Sendable {
         static let names = ["ids", "user", "all"]
     }
 
-    /// What a platform can do about messages that it has taken.
+    /// The abilities of a platform concerning accepted messages.
     private struct Ability: Sendable {
         var cancellation: (any MessageCanceller)?
         var recall: (any MessageRecaller)?
     }
 
-    /// What a request asks for.
+    /// The messages that a request selects.
     private struct Selection {
         var ids: [String]?
         var user: String?

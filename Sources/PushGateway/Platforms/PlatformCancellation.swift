@@ -2,14 +2,14 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Cancels at the platforms what they have accepted of a notification: a call for each message, since many recipients
-/// may share one.
+/// The cancellation of a notification's messages that platforms have accepted, with a call for each message, since many
+/// recipients may share one.
 ///
-/// The deliveries stay as they are: what was on its way before may have arrived.
+/// The deliveries do not change: a message that was already under way may have arrived.
 struct PlatformCancellation {
-    /// The most calls for one notification; what needs more is counted as not asked.
+    /// The most calls for one notification; deliveries beyond it count as not asked.
     private static let maximumCalls = 200
-    /// Calls under way at a time.
+    /// The most calls under way at a time.
     private static let width = 8
     private static let page = 1_000
 
@@ -21,24 +21,24 @@ struct PlatformCancellation {
         self.scope = scope
     }
 
-    /// What a platform answered.
+    /// The answer of a platform.
     enum Answer: Sendable {
         case cancelled
-        /// It asked devices to take the message away.
+        /// The platform asked devices to remove the message.
         case requested
         case tooLate
     }
 
-    /// One call, and how many deliveries it is about.
+    /// One call, with the number of deliveries that it is about.
     struct Call: Sendable {
         var backend: String
         var deliveries: Int
         var body: @Sendable () async throws(PushError) -> Answer
     }
 
-    /// How many deliveries came to what.
+    /// The numbers of deliveries by their results.
     struct Tally: Sendable {
-        /// The most errors that are shown.
+        /// The most errors that are listed.
         private static let shown = 10
 
         var cancelled = 0
@@ -84,16 +84,15 @@ struct PlatformCancellation {
         }
     }
 
-    /// A message as a platform knows it.
+    /// A message in the platform's terms.
     private struct Message: Hashable {
         var backend: String
         var id: String
-        /// The user whose devices are asked, by the name that the platform knows; nil where the platform itself
-        /// cancels.
+        /// The user whose devices are asked, by the platform's name of the user; nil where the platform itself cancels.
         var user: String?
     }
 
-    /// Asks about every delivery of a notification that a platform has taken.
+    /// Asks about every delivery of a notification that a platform has accepted.
     func run(_ notification: NotificationID) async throws(Problem) -> Tally {
         let backends = Dictionary(scope.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
         var counts: [Message: Int] = [:]
@@ -161,7 +160,7 @@ struct PlatformCancellation {
         }
     }
 
-    /// Makes calls, a few at a time; none begins after the deadline of one call, and those are counted as not asked.
+    /// Makes calls, a few at a time; none begins after the deadline of one call, and the others count as not asked.
     static func carryOut(_ calls: [Call], _ endpoint: SyncEndpoint, after begun: Tally = Tally()) async -> Tally {
         let end = endpoint.state.time.steady.addingTimeInterval(SyncEndpoint.deadline.inSeconds)
         return await withTaskGroup(of: (Call, Result<Answer, PushError>).self) { group in

@@ -1,23 +1,23 @@
 internal import Foundation
 internal import PushCore
 
-/// A backend that a path names, with what it is asked to do.
+/// A backend that a path names, with the ability that a request needs.
 struct AbleBackend<Ability: Sendable>: Sendable {
     /// Its name in the configuration.
     let name: String
-    /// The app that its tokens are of.
+    /// The app of its tokens.
     let app: AppName
     let backend: any PushBackend
     let ability: Ability
 }
 
 extension RequestScope {
-    /// The backend that a path names, for a caller that may use it, with an ability of its platform.
+    /// Returns the backend that a path names, with an ability of its platform, for a caller that may use it.
     ///
     /// - Parameters:
     ///   - step: The step of the path.
-    ///   - inability: What a backend without the ability does not do: `keeps no topics`.
-    ///   - find: Gives the ability; nil when a backend has it not.
+    ///   - inability: The words for a backend without the ability: `keeps no topics`.
+    ///   - find: Returns the ability; nil when a backend lacks it.
     /// - Returns: The backend.
     /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names
     ///   or without the ability.

@@ -3,16 +3,16 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// Reads which device tokens a request means: tokens that it writes out, or those of devices and users of the registry.
+/// The device tokens that a request addresses: tokens in its body, or those of devices and users of the registry.
 ///
 /// Called by ``TopicsAPI``; ``TokensAPI`` uses its reader of single tokens. It reads the registry and never changes it.
 struct TokenList: Sendable {
-    /// One token, and what in the request it comes from.
+    /// One token, and its origin in the request.
     struct Entry: Sendable {
         var token: DeviceToken
-        /// The place in the request's list.
+        /// The index in the request's list.
         var index: Int
-        /// The device that registered it, by its name in its app; nil for a token that was written out.
+        /// The device that registered it, by its name in its app; nil for a token in the body.
         var device: String?
     }
 
@@ -21,10 +21,10 @@ struct TokenList: Sendable {
 
     /// The tokens, in the order of the request.
     var entries: [Entry] = []
-    /// How many devices have no token that the backend takes.
+    /// The number of devices without a token that the backend accepts.
     var missed = 0
 
-    /// The tokens alone.
+    /// The tokens without their origin.
     var tokens: [DeviceToken] { entries.map(\.token) }
 
     private enum Field: Int, RequestField {
@@ -42,10 +42,10 @@ struct TokenList: Sendable {
     /// - Parameters:
     ///   - request: The request.
     ///   - scope: Its scope.
-    ///   - endpoint: What reads bodies and has the registry.
-    ///   - backend: Whose tokens they are.
+    ///   - endpoint: The endpoint that reads bodies and has the registry.
+    ///   - backend: The backend of the tokens.
     ///   - services: The services whose tokens count, the first for tokens without one.
-    /// - Throws: What is wrong with the body, field by field; devices that the registry has not.
+    /// - Throws: The mistakes of the body, field by field; devices that the registry does not have.
     init<Ability>(
         _ request: Request,
         _ scope: RequestScope,
@@ -105,7 +105,7 @@ struct TokenList: Sendable {
         if count > most { issues.add(pointer, "too_many_recipients", "At most \(most); there are \(count).") }
     }
 
-    /// Takes the tokens of registered devices: those of the right services that the backend has not refused.
+    /// Adds the tokens of registered devices: those of the given services that the backend has not refused.
     private mutating func lookUp(
         _ names: [String],
         _ kind: Field,
@@ -152,11 +152,11 @@ struct TokenList: Sendable {
         guard issues.isEmpty else { throw Problem(issues) }
     }
 
-    /// Reads tokens that a request writes out.
+    /// The reader of tokens in a request's body.
     struct TokenReader {
         /// The services whose tokens count, the first for tokens without one.
         let services: [TokenService]
-        /// What checks their form.
+        /// The backend that checks their form.
         let backend: any PushBackend
 
         /// Reads an array of tokens, each once.
@@ -202,7 +202,7 @@ struct TokenList: Sendable {
             return token(member, pointer, &issues)
         }
 
-        /// The token that the members of an object make; nil after reporting what is wrong.
+        /// Returns the token of an object's members; nil after reporting a mistake.
         func token(_ member: SingleToken, _ pointer: String, _ issues: inout RequestIssues) -> DeviceToken? {
             if !member.hasValue { issues.add("\(pointer)/token", "missing", "The device token is missing.") }
             guard let value = member.value, !member.isServiceFaulty else { return nil }
@@ -238,7 +238,7 @@ struct TokenList: Sendable {
         private(set) var service: TokenService?
         private(set) var isServiceFaulty = false
 
-        /// Reads the member that comes next.
+        /// Reads the next value, a member.
         mutating func read(
             _ scanner: inout JSONScanner,
             _ issues: inout RequestIssues,
@@ -262,7 +262,7 @@ struct TokenList: Sendable {
 }
 
 extension Device {
-    /// The app's own tokens of some services, but for those that are dead or that a backend has refused.
+    /// Returns the app's own tokens of some services, without those that are dead or that a backend has refused.
     func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
         tokens.filter { $0.kind == .device && services.contains($0.token.service) && $0.isUsable(by: backend) }
             .map(\.token)
@@ -290,15 +290,15 @@ extension SyncEndpoint {
         } check: { issues in
             token = reader.token(member, "#", &issues)
         }
-        // Without a token there was an issue, and so a problem before this.
+        // Without a token there was an issue, so a problem was thrown before this.
         guard let token else { throw Problem(RequestIssues()) }
         return token
     }
 }
 
 extension JSONWriter {
-    /// Which token of a request something is about: its place, its device when it was registered, its service and
-    /// fingerprint.
+    /// Writes the members that identify a token of a request: its index, its device if it was registered, its service
+    /// and fingerprint.
     mutating func members(of entry: TokenList.Entry) {
         field("index", entry.index)
         field("device", entry.device)

@@ -1,9 +1,9 @@
 internal import Hummingbird
 internal import PushCore
 
-/// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports another platform's.
+/// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports those of another platform.
 ///
-/// Goes to the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
+/// Calls the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
 /// changed.
 struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
@@ -21,7 +21,7 @@ struct TokensAPI: Sendable {
         return try scope.backend(step, "looks up and imports no tokens") { $0.tokenDirectory }
     }
 
-    /// What the platform knows of a token.
+    /// Answers with the platform's details of a token.
     func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
@@ -44,9 +44,9 @@ struct TokensAPI: Sendable {
         }
     }
 
-    /// Makes tokens of the platform from another platform's.
+    /// Imports tokens of another platform, for which this one makes its own.
     ///
-    /// The registry stays as it is: the app reports its new token when it runs next, or whoever imported puts it there.
+    /// The registry is not changed: the app reports its new token at its next run, or the caller adds it.
     func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
@@ -101,7 +101,7 @@ struct TokensAPI: Sendable {
         }
     }
 
-    /// Writes why a token was not imported.
+    /// Writes the reason why a token was not imported.
     private static func write(_ outcome: TokenImport, of entry: TokenList.Entry, to writer: inout JSONWriter) {
         let (reason, isPassing): (String, Bool)
         switch outcome {
@@ -119,7 +119,7 @@ struct TokensAPI: Sendable {
 }
 
 extension [TokenImport] {
-    /// The error of the first, when no token had a usable answer: then the call failed, and not something of a token.
+    /// The error of the first token, when no token had a usable answer: then the call failed, not a token.
     fileprivate var commonFailure: PushError? {
         guard case .failed(let error)? = first else { return nil }
         return allSatisfy { if case .failed = $0 { true } else { false } } ? error : nil

@@ -4,7 +4,7 @@ internal import PushQueue
 
 /// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
 ///
-/// Goes to the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
+/// Calls the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
 struct TopicsAPI: Sendable {
     let endpoint: SyncEndpoint
 
@@ -12,7 +12,7 @@ struct TopicsAPI: Sendable {
         try scope.backend(step, "keeps no topics") { $0.topics }
     }
 
-    /// Joins tokens to a topic, or takes them off it, with an outcome for each.
+    /// Adds tokens to a topic, or removes them, with an outcome for each.
     func change(
         _ request: Request,
         _ values: [Substring],
@@ -60,7 +60,7 @@ struct TopicsAPI: Sendable {
         writer.endObject()
     }
 
-    /// The topics of a registered device's tokens.
+    /// Answers with the topics of a registered device's tokens.
     func show(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "device"])
         let backend = try backend(name, scope)
@@ -92,9 +92,9 @@ struct TopicsAPI: Sendable {
         }
     }
 
-    /// The topics of a token.
+    /// Answers with the topics of a token.
     ///
-    /// In a body: what stands in an address lands in logs.
+    /// The token is in the body: the address would be logged.
     func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let backend = try backend(name, scope)
@@ -110,7 +110,7 @@ struct TopicsAPI: Sendable {
 }
 
 extension [TokenOutcome] {
-    /// The error of the first, when no token had a usable answer: then the call failed, and not something of a token.
+    /// The error of the first token, when no token had a usable answer: then the call failed, not a token.
     var commonFailure: PushError? {
         guard case .failed(let error)? = first else { return nil }
         return allSatisfy { if case .failed = $0 { true } else { false } } ? error : nil
@@ -118,14 +118,14 @@ extension [TokenOutcome] {
 }
 
 extension JSONWriter {
-    /// Whether a platform knows a token, and the token's topics.
+    /// Writes whether a platform knows a token, and the token's topics.
     mutating func members(of topics: [TopicMembership]?) {
         field("known", topics != nil)
         name("topics")
         array(of: topics ?? [])
     }
 
-    /// Topics with the day of joining, where the platform gives it.
+    /// Writes topics, with the day of joining if the platform gives it.
     mutating func array(of topics: [TopicMembership]) {
         beginArray()
         for topic in topics {

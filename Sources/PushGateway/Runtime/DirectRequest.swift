@@ -2,24 +2,24 @@ internal import Foundation
 package import PushCore
 package import PushComposition
 
-/// A request in the API's form, checked like one that came over HTTP, to be sent at once and without a store.
+/// A request in the API's form, checked like one over HTTP, for sending at once and without a store.
 ///
 /// `chapar send` uses it without a gateway, so that the same message means the same with a server and without.
 package struct DirectRequest: Sendable {
     /// The content.
     package let notification: PushNotification
-    /// Who gets it, each with the backends it goes through.
+    /// The recipients, each with the backends that its message goes through.
     package let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
-    /// What the platforms would drop or change.
+    /// The fields that platforms would drop or change.
     package let warnings: [Finding]
 
-    /// Everything that is wrong with a request.
+    /// The mistakes of a request.
     package struct Refused: Error, Sendable {
         /// The wrong fields, by their JSON pointer.
         package let issues: [Finding]
     }
 
-    /// Reads and judges a request.
+    /// Reads and checks a request.
     ///
     /// Throws every mistake at once. A send time is a mistake: without a store nothing can wait.
     package init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {

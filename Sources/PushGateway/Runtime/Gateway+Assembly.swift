@@ -4,23 +4,22 @@ public import PushQueue
 internal import ServiceLifecycle
 
 extension Gateway {
-    /// Puts a whole gateway together: books, dispatcher and API over a store and the backends of a snapshot.
+    /// Builds a whole gateway: ledger, dispatcher and API over a store and the backends of a snapshot.
     ///
     /// - Parameters:
     ///   - snapshot: The configuration in force and its backends.
     ///   - store: An open store; the gateway closes it when it ends.
     ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
-    ///   - notices: Where the backends announce what goes on the stream of events.
+    ///   - notices: Receives the notices of backends for the event stream.
     ///   - time: The clock; the store's unless given.
-    ///   - metrics: What is counted and shown under `/metrics`.
-    ///   - servesAPI: Whether it listens on the configured address. Without that it is for the program alone, which
-    ///     sends through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard are the
-    ///     API's.
-    ///   - build: Which build this is, for whoever asks.
-    ///   - logger: Where failures are logged.
+    ///   - metrics: The metrics shown under `/metrics`.
+    ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
+    ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
+    ///   - build: The build of the program, which the API shows.
+    ///   - logger: Logs failures.
     ///   - onListening: Called with the port once connections are accepted.
     /// - Returns: A gateway that does nothing before it runs.
-    /// - Throws: When the store does not answer.
+    /// - Throws: The store's failure.
     public static func assemble(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
@@ -33,7 +32,7 @@ extension Gateway {
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
-        // A start that fails before has told nobody how the run before it ended.
+        // A start that fails before this point has not reported how the previous run ended.
         let notes = store as? any ServingNotes
         return try await assemble(
             snapshot,
@@ -54,7 +53,7 @@ extension Gateway {
         }
     }
 
-    /// Puts a gateway together whose API is served by another front, and whose planner works on another thread.
+    /// Builds a gateway with another front for its API, and with its planner on another thread.
     static func assemble(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
@@ -113,7 +112,7 @@ extension Gateway {
     }
 }
 
-/// Stands in for the server of a gateway that serves no API: there until the graceful shutdown.
+/// Takes the place of the server in a gateway without an API, until the graceful shutdown.
 private struct AbsentFront: Service {
     let notes: (any ServingNotes)?
 

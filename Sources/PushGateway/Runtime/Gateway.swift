@@ -4,31 +4,31 @@ import PushQueue
 public import ServiceLifecycle
 internal import Synchronization
 
-/// A running gateway: the API in front, the store behind it, the dispatcher and the outbox relay between store and
+/// A running gateway: the API in front, the store behind it, and the dispatcher and the outbox relay between store and
 /// platforms.
 ///
-/// As a service it starts everything. At a graceful shutdown it claims nothing more at once and takes no new
-/// connections; sends and requests that are under way get `queue.drain` side by side; the store is closed last.
+/// As a service it starts everything. At a graceful shutdown it stops claiming and accepting connections at once; open
+/// sends and requests get `queue.drain` at the same time; the store is closed last.
 public final class Gateway: Service {
-    /// What every part shares.
+    /// The state that all parts share.
     package let state: GatewayState
     private let dispatcher: Dispatcher
     private let operations: OutboxRelay
     private let notices: EventSink
     private let metrics: GatewayMetrics
     private let front: any Service
-    /// Accepts what the program itself sends, as it does for the API.
+    /// The responder, by which the program itself accepts notifications as the API does.
     let responder: GatewayResponder
     private let logger: Logger
-    /// Ends when the shutdown begins.
+    /// A stream that ends when the shutdown begins.
     private let (running, runs) = AsyncStream.makeStream(of: Never.self)
 
-    /// How long what is left may take to be written after `queue.drain`.
+    /// The time after `queue.drain` for writing what is left.
     private static let lastWrites = Duration.seconds(3)
 
-    /// Puts a gateway together; nothing happens before ``run()``.
+    /// Builds a gateway; nothing happens before ``run()``.
     ///
-    /// `front` serves the API and ends by itself at a graceful shutdown; `responder` is what it hands requests to.
+    /// `front` serves the API and ends by itself at a graceful shutdown; it passes requests to `responder`.
     package init(
         state: GatewayState,
         dispatcher: Dispatcher,
@@ -68,15 +68,15 @@ public final class Gateway: Service {
             group.addTask { [state, logger] in await state.erasures.run(state, logger) }
             let result = await runFront()
             state.keyUses.finish()
-            notices.finish()  // Whoever may announce something has ended.
+            notices.finish()  // All parts that may announce something have ended.
             await group.waitForAll()
             return result
         }
     }
 
-    /// Ends the wait for a store that fails: nobody writes to it again after it was closed.
+    /// Closes a store that fails once the time is over, which ends the wait for it; nothing is written after that.
     ///
-    /// What it did not take is known as claimed at the next start.
+    /// Deliveries whose outcomes it did not take are known as claimed at the next start.
     private func closeStoreWhenLate() async {
         for await _ in running {}
         let span = state.snapshot.configuration.queue.drain + Self.lastWrites
@@ -85,12 +85,12 @@ public final class Gateway: Service {
         await state.store.close()
     }
 
-    /// Runs API and dispatcher until one of them ends, and then ends the rest.
+    /// Runs the API and the dispatcher until one of them ends, and then stops the other.
     private func runFront() async -> Result<Void, any Error> {
         await withTaskGroup(of: Result<Void, any Error>.self) { group in
             group.addTask { [dispatcher, operations, state] in
                 do {
-                    // The workers shut the backends down, which the operations use as well.
+                    // The workers shut the backends down, which the outbox uses as well.
                     try await dispatcher.run(state.snapshot) { await operations.stop() }
                     return .success(())
                 } catch {
@@ -102,14 +102,14 @@ public final class Gateway: Service {
                     try await withGracefulShutdownHandler {
                         try await front.run()
                     } onGracefulShutdown: {
-                        self.beginStop()  // Not after the front has ended: a client may keep it waiting.
+                        self.beginStop()  // Not delayed until the front has ended: a client may keep that waiting.
                     }
                     return .success(())
                 } catch {
                     return .failure(error)
                 }
             }
-            // Whichever ends first takes the other along.
+            // The first one to end stops the other.
             let first = await group.next() ?? .success(())
             beginStop()
             await operations.stop()
@@ -120,20 +120,19 @@ public final class Gateway: Service {
         }
     }
 
-    /// Refuses new work and claims nothing more; what is under way goes on.
+    /// Refuses new work and stops claiming; open work goes on.
     private func beginStop() {
         state.beginDraining()
         runs.finish()
         dispatcher.stop()
         operations.beginStop()
-        state.erasures.finish()  // The next start goes on: a search may take longer than the shutdown.
+        state.erasures.finish()  // The next start continues: a search may take longer than the shutdown.
     }
 
-    /// Puts another configuration in force: requests from now on use it, and workers are replaced without losing a
-    /// message.
+    /// Puts another configuration in force: new requests use it, and workers are replaced without losing a message.
     ///
-    /// - Throws: When it has no API keys and the gateway listens on an address that others than this machine reach;
-    ///   then nothing has changed.
+    /// - Throws: An error when it has no API keys and the gateway listens on an address that other machines reach; then
+    ///   nothing has changed.
     public func reload(_ snapshot: GatewaySnapshot) throws(ConfigurationError) {
         if snapshot.configuration.apiKeys.isEmpty, state.isExposed.load(ordering: .relaxed) {
             let issue = ConfigIssue(

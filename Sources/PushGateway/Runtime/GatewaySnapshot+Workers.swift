@@ -2,7 +2,7 @@ internal import PushCore
 internal import PushComposition
 
 extension GatewaySnapshot {
-    /// What the worker of a backend goes by.
+    /// Returns the settings of a backend's worker.
     func workerSettings(of name: String) -> DeliveryWorker.Settings {
         let app = app(ofBackend: name) ?? .default
         let backends = backends(of: app)
@@ -16,14 +16,14 @@ extension GatewaySnapshot {
         )
     }
 
-    /// The shortest time after which some delivery leaves the backend's worker while that stands still; nil when none
-    /// does.
+    /// Returns the shortest time after which some delivery leaves the backend's worker while that is stopped; nil when
+    /// none does.
     private func fallbackDelay(of name: String) -> Duration? {
         var shortest = configuration.queue.fallbackDelay
         for route in configuration.routes {
             guard let index = route.plan.backends.firstIndex(of: name) else { continue }
             var fallbackDelay: Duration?
-            // A wait for the platform's status ends while the worker stands still, too.
+            // A wait for the platform's status ends while the worker is stopped, too.
             if route.plan.onUnknown == .wait { fallbackDelay = .zero }
             if !route.isFanOut, index + 1 < route.plan.backends.count {
                 fallbackDelay = fallbackDelay ?? route.plan.fallbackDelay

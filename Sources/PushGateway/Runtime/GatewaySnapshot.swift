@@ -1,28 +1,28 @@
 public import PushCore
 public import PushModules
 
-/// One configuration in force: the settings, the backends built from them, and the routes between them.
+/// A configuration in force: the settings, the backends built from them, and the routes between them.
 ///
-/// A reload makes a new one and swaps it in whole; a request works with the one it began with.
+/// A reload makes a new one and replaces the whole; a request works with the one that it started with.
 public final class GatewaySnapshot: Sendable {
     /// The settings.
     public let configuration: GatewayConfiguration
     /// The backends, in the order of the file.
     public let backends: [BackendRegistry.ConfiguredBackend]
     private let names: Set<String>
-    /// Which backends a recipient goes through, whatever app they are of.
+    /// The routes of all apps' backends.
     package let routing: RoutingTable
     /// The apps with backends, by name.
     let apps: [AppName]
     private let routings: [AppName: RoutingTable]
-    /// What plugins bring to the API beside platforms.
+    /// The modules of plugins, which extend the API beside platforms.
     public let modules: [any GatewayModule]
-    /// Which platforms get which changes of devices.
+    /// The rules that decide which platforms get which changes of devices.
     let deviceSync: DeviceSync
     /// The backends that other gateways on the same store have.
     let elsewhere: BackendsElsewhere
 
-    /// Puts settings, backends and modules together.
+    /// Makes a snapshot of settings, backends and modules.
     public convenience init(
         configuration: GatewayConfiguration,
         backends: [BackendRegistry.ConfiguredBackend],
@@ -63,23 +63,23 @@ public final class GatewaySnapshot: Sendable {
         deviceSync = DeviceSync(backends, priority: configuration.tokenPriority)
     }
 
-    /// Which backends a recipient of an app goes through.
+    /// Returns the routes of an app's backends.
     func routing(of app: AppName) -> RoutingTable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
 
-    /// Whether a backend is gone: no gateway has it in its configuration any more, so that no worker sends the
-    /// deliveries that wait for it.
+    /// Whether a backend is gone: no gateway has it in its configuration, so no worker sends the deliveries that wait
+    /// for it.
     ///
-    /// No other code decides it, neither for the treatment of such deliveries nor for answers about them.
+    /// No other code decides this, neither for the treatment of such deliveries nor for answers about them.
     func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
 
     /// Whether this gateway has a backend of this name.
     func has(_ backend: String) -> Bool { names.contains(backend) }
 
-    /// The app of a backend; nil when there is none of this name.
+    /// Returns the app of a backend; nil when there is none of this name.
     func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }
 
-    /// The backends of an app, in the order of the file.
+    /// Returns the backends of an app, in the order of the file.
     func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }
 }

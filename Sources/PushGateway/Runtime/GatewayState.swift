@@ -4,36 +4,35 @@ package import PushCore
 package import PushQueue
 internal import Synchronization
 
-/// What every part of a running gateway shares: the configuration in force, the store, the clock, the workers.
+/// The state that all parts of a running gateway share: the configuration in force, the store, the clock, the workers.
 ///
-/// Made by ``Gateway``; endpoints, workers and upkeep get it at their start. It holds references and makes no
-/// decisions.
+/// Made by ``Gateway`` and passed to endpoints, workers and upkeep. It holds references and makes no decisions.
 package final class GatewayState: Sendable {
     /// The store.
     package let store: any NotificationStore
-    /// The device registry with the outbox, which is kept by the same store or by another one.
+    /// The device registry with the outbox, kept by the same store or by another one.
     package let devices: any DeviceStore & OutboxStore
-    /// Who did what; nil when no record is kept.
+    /// The audit log; nil when there is none.
     let audit: AuditLog?
-    /// Every request; nil when nobody asked for it.
+    /// The access log; nil when it is not configured.
     let access: AccessLog?
-    /// When each API key was used last.
+    /// The usage of each API key.
     let keyUses = KeyUses()
-    /// The code in the dashboard's link, and what it was exchanged for.
+    /// The code in the dashboard's link, and the token that was given for it.
     package let dashboard = DashboardAccess()
     /// The erasures of users.
     let erasures = UserErasures()
-    /// What finds and removes what is stored of a user; nil when the store cannot.
+    /// The store's search for a user's data, for erasures; nil when the store cannot do that.
     let traces: (any NotificationStore & TraceStore)?
-    /// Tells callers that wait what became of their operations.
+    /// The callers that wait for the outcomes of their operations.
     let outcomes: OutboxOutcomes
     /// The clock.
     package let time: any TimeSource
-    /// Translates between the two sides of ``time``.
+    /// The translator between the two sides of ``time``.
     package let clock: WallClock
-    /// When the gateway started, as a time of day.
+    /// The time when the gateway started, on the wall clock.
     package let startedAt: Date
-    /// Whether others than this machine reach the address that the gateway listens on; false before it listens.
+    /// Whether other machines reach the address that the gateway listens on; false before it listens.
     let isExposed = Atomic<Bool>(false)
     private let current: Mutex<GatewaySnapshot>
     private let draining = Mutex(false)
@@ -61,13 +60,13 @@ package final class GatewayState: Sendable {
     /// The configuration in force.
     package var snapshot: GatewaySnapshot { current.withLock { $0 } }
 
-    /// The time under which devices that change now go into the outbox; nil when no platform keeps devices.
+    /// The time for outbox entries of devices that change now; nil when no platform keeps devices.
     var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
 
-    /// Puts another configuration in force and gives back the one before.
+    /// Puts another configuration in force and returns the previous one.
     @discardableResult
     package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
-        // Else they would count again when a later configuration has no keys.
+        // Otherwise they would be valid again when a later configuration has no keys.
         if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
         return current.withLock { current in
             let before = current
@@ -76,7 +75,7 @@ package final class GatewayState: Sendable {
         }
     }
 
-    /// Whether the gateway is shutting down: it is not ready for new work then.
+    /// Whether the gateway is shutting down and refuses new work.
     package var isDraining: Bool { draining.withLock { $0 } }
 
     /// Begins to refuse new work.

@@ -2,20 +2,20 @@ internal import Foundation
 package import PushCore
 internal import Synchronization
 
-/// Translates between the steady clock, by which the gateway decides, and the time of day, which it shows.
+/// The translator between the steady clock, which decisions use, and the wall clock, which is shown.
 ///
-/// The difference of the two is constant until the machine's clock is set, so that a stored time is shown alike each
-/// time. One for a gateway.
+/// The difference between the two stays constant until the machine's clock is set, so that a stored time is always
+/// shown alike. There is one for a gateway.
 package final class WallClock: Sendable {
-    /// A difference between two looks that only a jump makes: slewing a clock takes longer.
+    /// The smallest difference, in seconds, between two readings that counts as a jump: slewing a clock takes longer.
     private static let jump = 0.25
-    /// The largest distance, in seconds, of the difference in force from the real one while a clock is slewed.
+    /// The largest deviation, in seconds, of the difference in force from the real one while a clock is slewed.
     private static let tolerance = 0.5
 
     private struct State {
-        /// How far the wall clock counts as ahead of the steady one, in seconds.
+        /// The time by which the wall clock counts as ahead of the steady one, in seconds.
         var offset: Double
-        /// How far it was ahead at the last look.
+        /// The time by which it was ahead at the last reading, in seconds.
         var last: Double
     }
 
@@ -31,13 +31,13 @@ package final class WallClock: Sendable {
         state = Mutex(State(offset: offset, last: offset))
     }
 
-    /// The moment by both clocks.
+    /// The present moment on both clocks.
     var reading: TimeReading {
         let (wall, steady) = time.reading
         return TimeReading(steady: steady, wall: wall, offset: offset(wall, steady))
     }
 
-    /// The time of day of a steady time.
+    /// Returns the wall-clock time of a steady time.
     func wall(_ steady: Date) -> Date { reading.wall(steady) }
 
     private func offset(_ wall: Date, _ steady: Date) -> Double {
@@ -52,17 +52,17 @@ package final class WallClock: Sendable {
         }
     }
 
-    /// In whole milliseconds, the unit of stored times.
+    /// Rounds to whole milliseconds, the unit of stored times.
     private static func rounded(_ offset: Double) -> Double { (offset * 1000).rounded() / 1000 }
 }
 
-/// A moment by both clocks: decisions about spans go by `steady`, what is written and shown by `wall`.
+/// A moment on both clocks: decisions about spans use `steady`, texts and displays use `wall`.
 struct TimeReading: Sendable {
-    /// The moment by the clock that nobody can set.
+    /// The moment on the monotonic clock.
     let steady: Date
-    /// The time of day.
+    /// The moment on the wall clock.
     let wall: Date
-    /// How far the wall clock counts as ahead, in seconds.
+    /// The time by which the wall clock counts as ahead, in seconds.
     private let offset: Double
 
     init(steady: Date, wall: Date, offset: Double) {
@@ -71,12 +71,12 @@ struct TimeReading: Sendable {
         self.offset = offset
     }
 
-    /// A moment at which both clocks say the same.
+    /// Makes a moment at which both clocks show the same.
     init(_ time: Date) { self.init(steady: time, wall: time, offset: 0) }
 
-    /// The time of day of a steady time.
+    /// Returns the wall-clock time of a steady time.
     func wall(_ steady: Date) -> Date { steady.addingTimeInterval(offset) }
 
-    /// The steady time of a time of day.
+    /// Returns the steady time of a wall-clock time.
     func steady(_ wall: Date) -> Date { wall.addingTimeInterval(-offset) }
 }

@@ -1,12 +1,12 @@
 internal import Foundation
 internal import PushCore
 
-/// Puts a verdict into the form of an HTTP answer.
+/// Turns a verdict into an HTTP answer.
 ///
-/// ``APNsPeer`` decides what a request comes to; this adds the fields that Apple sends with it, then the distortions
+/// ``APNsPeer`` decides about a request; this adds the fields that Apple sends with the answer, then the distortions
 /// that a test asked for. It decides nothing.
 enum APNsAnswers {
-    /// The largest header list that is taken, as SETTINGS announces it.
+    /// The largest header list that is accepted, in bytes, as SETTINGS announces it.
     static let maximumHeaderList = 8000
 
     static func make(_ draft: APNsPeer.Draft, rules: APNsRuleOptions) -> SandboxAnswer {
@@ -50,7 +50,7 @@ enum APNsAnswers {
 }
 
 extension FaultAnswer {
-    /// The answer as a refusal, for the body and the counters; nil for a success.
+    /// Returns the answer as a refusal, for the body and the counters; nil for a success.
     func refusal(now: Date) -> APNsRefusal? {
         guard status >= 300 else { return nil }
         let time: Date? =

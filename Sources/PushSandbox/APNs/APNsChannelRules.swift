@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// What channel management answers: a status, the channel it concerns, a body.
+/// An answer of channel management: a status, the channel it concerns, a body.
 struct APNsManagementAnswer {
     var status: Int
     var channelID: String?
@@ -11,7 +11,7 @@ struct APNsManagementAnswer {
 /// Channel management and broadcast, as Apple lays them out. Apple documents no order of checks here; this one
 /// follows that of device sends.
 extension APNsRules {
-    /// Judges a call to a management listener, and carries it out.
+    /// Checks a call to a management listener, and carries it out.
     func manage(
         _ request: APNsRequest,
         now: Date,
@@ -42,7 +42,7 @@ extension APNsRules {
         return APNsManagementAnswer(status: 204, channelID: id)
     }
 
-    /// Judges a broadcast on a send listener.
+    /// Checks a broadcast on a send listener.
     func checkBroadcast(
         _ request: APNsRequest,
         now: Date,
@@ -78,7 +78,7 @@ extension APNsRules {
         connection: inout APNsConnectionState,
         state: inout APNsState
     ) throws(APNsRefusal) {
-        // The path has the bundle id alone.
+        // The path has the plain bundle id.
         guard APNsPushType.bundleID(of: bundleID) == bundleID else { throw .topicDisallowed }
         let token = state.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
         if let certificate = connection.certificate {

@@ -4,9 +4,7 @@ internal import PushCore
 struct APNsChannels: Sendable {
     /// A channel's configuration, fixed when it is made.
     struct Channel: Sendable, Hashable {
-        /// 0: nothing is stored.
-        ///
-        /// 1: the newest message is kept.
+        /// The storage policy: 0 stores nothing, 1 keeps the newest message.
         let storagePolicy: Int64
     }
 

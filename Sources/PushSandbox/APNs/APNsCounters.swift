@@ -1,8 +1,8 @@
-/// What the simulator has seen since it started or was reset.
+/// The counts of events since the simulator started or was reset.
 public struct APNsCounters: Sendable, Hashable {
-    /// TCP connections that were accepted, those that a fault turned away included.
+    /// TCP connections that were accepted, including those that a fault rejected.
     public var connectionAttempts = 0
-    /// Connections that a fault turned away at once.
+    /// Connections that a fault rejected at once.
     public var connectionsTurnedAway = 0
     /// Connections that completed TLS and began HTTP/2.
     public var connectionsOpened = 0
@@ -12,11 +12,11 @@ public struct APNsCounters: Sendable, Hashable {
     public var requests = 0
     /// Pushes that were accepted.
     public var accepted = 0
-    /// Refusals by reason, those made by faults included.
+    /// Refusals by reason, including those made by faults.
     public var refused: [String: Int] = [:]
     /// Streams refused because the client exceeded the limit.
     public var streamsRefused = 0
-    /// Requests that a fault left without an answer, or answered in a way that is no APNs answer.
+    /// Requests that a fault left without an answer, or answered with something that APNs never sends.
     public var faultsInjected = 0
     /// `GOAWAY` frames sent.
     public var goAways = 0
@@ -26,7 +26,7 @@ public struct APNsCounters: Sendable, Hashable {
     public var duplicateIDs = 0
     /// Accepted pushes with a device token and payload that had been accepted before.
     public var duplicateContents = 0
-    /// Of ``duplicateContents`` those without a collapse id: what a person would have seen twice.
+    /// The ``duplicateContents`` without a collapse id: pushes that a person would have seen twice.
     public var doubledOnDevice = 0
     /// Accepted pushes that replaced an earlier one by its collapse id.
     public var collapsed = 0
@@ -36,6 +36,6 @@ public struct APNsCounters: Sendable, Hashable {
     /// Makes counters at zero.
     public init() {}
 
-    /// All refusals together.
+    /// The sum of all refusals.
     public var refusedTotal: Int { refused.values.reduce(0, +) }
 }

@@ -1,4 +1,4 @@
-/// The two worlds of APNs: device tokens and keys of one are unknown in the other.
+/// The two environments of APNs: device tokens and keys of one are unknown in the other.
 @nonexhaustive
 public enum APNsEnvironment: String, Sendable, Hashable, CaseIterable {
     /// Builds run from Xcode; Apple's `api.sandbox.push.apple.com`.
@@ -30,7 +30,7 @@ public enum APNsListener: String, Sendable, Hashable, CaseIterable {
     /// Its name in fault rules.
     var name: SandboxListener { SandboxListener(rawValue: rawValue) }
 
-    /// Whether it manages channels rather than takes sends.
+    /// Whether it manages channels; otherwise it takes sends.
     public var isManagement: Bool { self == .developmentManagement || self == .productionManagement }
 }
 
@@ -53,7 +53,7 @@ public enum APNsTopics: Sendable, Hashable {
     /// These bundle ids, each with every suffix (`.voip`, `.push-type.liveactivity` and so on).
     case only(Set<String>)
 
-    /// Whether a topic is allowed: as it stands, or as a bundle id with a suffix of APNs.
+    /// Returns whether a topic is allowed: as it stands, or as a bundle id with a suffix of APNs.
     func allows(_ topic: String, bundleID: String) -> Bool {
         switch self {
         case .all: true

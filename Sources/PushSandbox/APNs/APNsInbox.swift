@@ -3,23 +3,23 @@ public import PushCore
 
 /// A push that the simulator accepted.
 ///
-/// Kept in the simulator's inbox in the order of acceptance, for tests and for `chapar sandbox`. A refused push is
-/// counted, but is never here.
+/// It is kept in the simulator's inbox in the order of acceptance, for tests and for `chapar sandbox`. A refused push
+/// is counted, but never kept here.
 public struct APNsDelivery: Sendable {
-    /// What the device made of it.
+    /// The state of a push on its device.
     @nonexhaustive
     public enum Presentation: String, Sendable, Hashable {
         /// It reached the device.
         case shown
         /// It reached the device, and a later one with the same collapse id took its place.
         case replaced
-        /// The device is offline: the push waits, as the only one of its app.
+        /// The device is offline: the push waits, at most one for each app.
         case stored
-        /// It never reached the device: it must not be stored, or a later one took the place in the store.
+        /// It never reached the device: it must not be stored, or a later one replaced it in the store.
         case discarded
     }
 
-    /// Its number, from 0, in the order of acceptance; the cursor of the inbox.
+    /// Its number in the order of acceptance, from 0; the cursor of the inbox.
     public let number: Int
     /// The environment.
     public let environment: APNsEnvironment
@@ -29,30 +29,30 @@ public struct APNsDelivery: Sendable {
     public let token: String
     /// The topic.
     public let topic: String
-    /// All header fields, the authorization left out.
+    /// All header fields except the authorization.
     public let headers: [HTTPHeader]
     /// The payload as it was sent.
     public let payload: [UInt8]
     /// When it was accepted, by the simulator's clock.
     public let acceptedAt: Date
-    /// The connection it came on.
+    /// The number of its connection.
     public let connection: Int
-    /// The stream it came on.
+    /// The number of its stream.
     public let stream: Int32
     /// Whether the same `apns-id` had been accepted before.
     public let isDuplicateID: Bool
     /// Whether the same payload had been accepted for the same device before.
     public let isDuplicateContent: Bool
-    /// What the device made of it.
+    /// The state of the push on its device.
     public internal(set) var presentation: Presentation
 
-    /// The value of a header field, nil when it was absent.
+    /// Returns the value of a header field; nil when it is absent.
     public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
-/// The pushes that were accepted, the newest up to a limit, with what each device shows of them.
+/// The accepted pushes, the newest up to a limit, with the state of each on its device.
 struct APNsInbox: Sendable {
-    /// A push on its way in.
+    /// An accepted push on its way into the inbox.
     struct Arrival {
         var environment: APNsEnvironment
         var apnsID: String
@@ -64,7 +64,7 @@ struct APNsInbox: Sendable {
         var isBroadcast = false
     }
 
-    /// What an arrival turned out to be.
+    /// Whether an arrival repeats an id or a content, and whether it replaced an earlier push.
     struct Findings {
         var isDuplicateID = false
         var isDuplicateContent = false
@@ -77,7 +77,7 @@ struct APNsInbox: Sendable {
     }
 
     let limit: Int
-    /// The pushes that are kept; the oldest are dropped, a quarter of the limit at a time.
+    /// The pushes kept; a quarter of the limit is dropped at a time, oldest first.
     private(set) var deliveries: [APNsDelivery] = []
     private(set) var total = 0
     private var seenIDs = BoundedSet<UInt128>(limit: 500_000)
@@ -129,7 +129,7 @@ struct APNsInbox: Sendable {
         return findings
     }
 
-    /// The device came back: what was stored for it is shown.
+    /// Shows the pushes that were stored for a device, which is online again.
     mutating func deliverStored(to token: String) {
         for (place, number) in storedByApp where place.token == token {
             present(number, as: .shown)
@@ -137,7 +137,7 @@ struct APNsInbox: Sendable {
         }
     }
 
-    /// At most `limit` pushes from number `first` on.
+    /// Returns at most `limit` pushes from number `first` on.
     func page(from first: Int, limit: Int) -> ArraySlice<APNsDelivery> {
         let start = min(max(0, first - (deliveries.first?.number ?? 0)), deliveries.count)
         return deliveries[start..<min(deliveries.count, start + max(0, limit))]
@@ -153,7 +153,7 @@ struct APNsInbox: Sendable {
     private mutating func present(_ number: Int, as presentation: APNsDelivery.Presentation) {
         let index = number - (deliveries.first?.number ?? 0)
         guard deliveries.indices.contains(index) else { return }
-        // What never reached the device cannot be replaced there.
+        // Only a push that reached the device can be replaced there.
         if presentation == .replaced, deliveries[index].presentation != .shown { return }
         deliveries[index].presentation = presentation
     }

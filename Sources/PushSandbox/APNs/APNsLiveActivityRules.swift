@@ -1,9 +1,9 @@
 internal import PushCore
 
-/// What the payload of a Live Activity push must hold, as Apple documents it.
+/// Checks the payload of a Live Activity push against Apple's documentation.
 ///
-/// The service does not say what it thinks of such a payload, and a device drops a bad one in silence. A simulator that
-/// refuses it lets a mistake be seen; only the strict form does. Written from Apple's text and not from the plugin.
+/// The service reports nothing about such a payload, and a device drops a bad one in silence. The simulator refuses it
+/// in the strict form only, so that a mistake is seen. Written from Apple's text and not from the plugin.
 enum APNsLiveActivityRules {
     private enum Need {
         case required
@@ -11,7 +11,7 @@ enum APNsLiveActivityRules {
         case forbidden
     }
 
-    /// For each event what is to be made of each key of `aps`; a key that is not named is left alone.
+    /// The need for each key of `aps`, by event; other keys are not checked.
     private static let events: [String: [String: Need]] = [
         "start": [
             "content-state": .required, "attributes-type": .required, "attributes": .required, "alert": .required,
@@ -27,7 +27,7 @@ enum APNsLiveActivityRules {
         ],
     ]
 
-    /// Judges a body; a broadcast updates and ends activities, it cannot start one.
+    /// Checks a body; a broadcast can update and end activities, but not start one.
     static func check(_ body: [UInt8], isBroadcast: Bool) throws(APNsRefusal) {
         guard let aps = (try? JSONValue(parsing: body))?["aps"]?.objectValue,
             aps["timestamp"]?.integerValue != nil,

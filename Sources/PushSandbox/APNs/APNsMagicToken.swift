@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Device tokens that say themselves what comes back, for demonstrations without any set-up.
+/// Device tokens that choose their own answer, for demonstrations without any set-up.
 ///
 /// | prefix | answer |
 /// | --- | --- |
@@ -30,7 +30,7 @@ public enum APNsMagicToken: String, Sendable, CaseIterable {
 
     private static let byPrefix = Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0) })
 
-    /// The magic of a device token, nil for an ordinary one.
+    /// Finds the magic of a device token; nil for an ordinary one.
     public init?(_ token: String) {
         guard let magic = Self.byPrefix[String(token.prefix(4))] else { return nil }
         self = magic
@@ -38,7 +38,7 @@ public enum APNsMagicToken: String, Sendable, CaseIterable {
 }
 
 extension APNsState {
-    /// What a magic token brings: a refusal, or a delay.
+    /// Throws the refusal of a magic token, or returns the delay of its answer.
     mutating func answer(
         to magic: APNsMagicToken,
         token: String,

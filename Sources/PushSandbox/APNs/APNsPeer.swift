@@ -2,9 +2,10 @@ internal import Foundation
 internal import NIOCore
 internal import PushCore
 
-/// One connection to the APNs simulator: asks the rules, lays faults over their verdict, keeps the connection's limits.
+/// One connection to the APNs simulator: asks the rules, applies faults to their verdict, keeps the connection's
+/// limits.
 ///
-/// Lives on the connection's event loop.
+/// It lives on the connection's event loop.
 final class APNsPeer: SandboxHTTP2Peer {
     private let number: Int
     private let listener: APNsListener
@@ -22,12 +23,12 @@ final class APNsPeer: SandboxHTTP2Peer {
         self.connection = connection
         rules = APNsRules(environment: listener.environment, options: service.configuration.rules)
         let streams = service.configuration.streams
-        // The one stream is the price of an unproven provider token; a certificate is proven by the handshake.
+        // APNs allows one stream until a provider token is proven; a certificate is proven by the handshake.
         let isProven = connection.certificate != nil || listener.isManagement
         streamLimit = isProven ? streams.afterFirstPush : streams.beforeFirstPush
     }
 
-    /// What APNs has been seen to open with.
+    /// The settings with which APNs has been seen to open.
     var openingSettings: [HTTP2ServerSession.Setting] {
         [
             .init(id: 1, value: 4096), .maximumStreams(streamLimit), .initialWindow(65535), .init(id: 5, value: 16384),
@@ -58,7 +59,7 @@ final class APNsPeer: SandboxHTTP2Peer {
 
     func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
         let now = service.now
-        // The lock is held on the event loop of the one simulator it belongs to, for a few microseconds.
+        // The lock is taken on the event loop of the one simulator it belongs to, for a few microseconds.
         return service.withState { state in
             state.counters.requests += 1
             guard state.faults.isArmed(at: .request) else { return [] }
@@ -113,7 +114,7 @@ final class APNsPeer: SandboxHTTP2Peer {
 
     // MARK: One request
 
-    /// An answer in the making.
+    /// An answer under construction.
     struct Draft {
         var refusal: APNsRefusal?
         var apnsID: String?
@@ -132,7 +133,7 @@ final class APNsPeer: SandboxHTTP2Peer {
             refusal = fault.refusal(now: now)
         }
 
-        /// The request was processed, but its sender is told something else.
+        /// Returns the draft with another answer: the request was processed, but its sender gets this one.
         func replaced(by answer: FaultAnswer, now: Date) -> Draft {
             var draft = self
             draft.fault = answer
@@ -141,9 +142,9 @@ final class APNsPeer: SandboxHTTP2Peer {
         }
     }
 
-    /// The faults that hit one request, by when they strike.
+    /// The faults of one request, by the moment at which they act.
     struct RequestFaults: Sendable {
-        /// Before the answer: before the request is processed, or after.
+        /// The steps before the answer, before or after the request is processed.
         var steps: [SandboxStep] = []
         var answer: FaultAnswer?
         var distortions: [FaultDistortion] = []
@@ -158,7 +159,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         var draft = Draft()
         let wanted = isAboutChannels ? request.requestID : request.apnsID
         let id = wanted.flatMap { UUIDText.isValid($0) ? $0 : nil } ?? state.random.uuid()
-        // Calls about channels are answered with the request's id, calls to devices with the message's.
+        // Answers to calls about channels carry the request's id, answers to device sends the message's.
         if isAboutChannels { draft.requestID = id } else { draft.apnsID = id }
         do throws(APNsRefusal) {
             if listener.isManagement {
@@ -240,7 +241,8 @@ final class APNsPeer: SandboxHTTP2Peer {
         return reply
     }
 
-    /// The stream limit rises with the first accepted push and falls with refusals; too many bad tokens end it all.
+    /// Raises the stream limit after an accepted push and lowers it after refusals; ends the connection after too many
+    /// bad tokens.
     private func limits(after draft: Draft, now: Date) -> [SandboxStep] {
         guard draft.fault == nil, !draft.faults.isSilent, !listener.isManagement else { return [] }
         let streams = service.configuration.streams

@@ -2,21 +2,21 @@ internal import Crypto
 internal import Foundation
 internal import PushCore
 
-/// A provider token as the simulator read it: who it claims to be from, and whether the signature says so too.
+/// The provider token of a request, with a checked signature.
 struct APNsProviderToken: Sendable {
     let keyID: String
     let teamID: String
     /// Seconds since 1970.
     let issuedAt: Int64
 
-    /// Reads the value of an `authorization` field and checks form and signature; nil for anything APNs would call
+    /// Reads the value of an `authorization` field and checks form and signature; nil for a value that APNs would call
     /// invalid.
     ///
-    /// Whether it is too old, or for another environment, is not judged here.
+    /// The caller checks its age and its environment.
     ///
-    /// The strict form is what Apple documents; `typ` in the header is let through, since every JWT library writes it.
-    /// The lenient form adds what the real service has been seen to accept: `Bearer` in any case, padded or standard
-    /// base64, a DER signature, `kid` among the claims.
+    /// The strict form is the one that Apple documents; `typ` in the header is accepted, since every JWT library writes
+    /// it. The lenient form adds what the real service has been seen to accept: `Bearer` in any case, padded or
+    /// standard base64, a DER signature, `kid` among the claims.
     init?(authorization: String, keys: [String: APNsKeyRegistration], isStrict: Bool) {
         guard let token = Self.token(in: authorization, isStrict: isStrict) else { return nil }
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

@@ -1,13 +1,13 @@
 public import Foundation
 internal import PushCore
 
-/// A refusal as APNs words it: a status, a reason, and with 410 a time.
+/// A refusal in the form of APNs: a status, a reason, and with 410 a time.
 public struct APNsRefusal: Error, Sendable, Hashable {
     /// The HTTP status.
     public var status: Int
     /// The reason, in Apple's spelling.
     public var reason: String
-    /// Since when the device token has been invalid; sent in milliseconds.
+    /// The time from which the device token has been invalid; sent in milliseconds.
     public var timestamp: Date?
 
     /// Makes a refusal.
@@ -63,7 +63,7 @@ public struct APNsRefusal: Error, Sendable, Hashable {
     static let internalServerError = APNsRefusal(500, "InternalServerError")
     static let serviceUnavailable = APNsRefusal(503, "ServiceUnavailable")
 
-    // Reasons of channel management and broadcast alone.
+    // Reasons that only channel management and broadcast have.
     static let badChannelID = APNsRefusal(400, "BadChannelId")
     static let missingChannelID = APNsRefusal(400, "MissingChannelId")
     static let channelNotRegistered = APNsRefusal(400, "ChannelNotRegistered")

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// A request with the fields that APNs looks at picked out, in one pass over the header list.
+/// A request with the fields that APNs reads, found in one pass over the header list.
 struct APNsRequest {
     var method: String
     var path: String
@@ -44,7 +44,7 @@ struct APNsRequest {
         self.init(method: stream.method, path: stream.path, headers: stream.headers, body: stream.body)
     }
 
-    /// What stands behind `/3/device/`, nil for another path.
+    /// The path after `/3/device/`; nil for another path.
     var deviceToken: Substring? {
         guard path.hasPrefix("/3/device") else { return nil }
         let rest = path.dropFirst(9)
@@ -52,14 +52,14 @@ struct APNsRequest {
         return rest.first == "/" ? rest.dropFirst() : nil
     }
 
-    /// Sets a field; whether it had a value before.
+    /// Sets a field; returns whether it had a value before.
     private static func set(_ field: inout String?, _ value: String) -> Bool {
         defer { field = value }
         return field != nil
     }
 }
 
-/// The push types of Apple's `apns-push-type`, with what they ask of the topic.
+/// The push types of Apple's `apns-push-type`, with their rules for the topic.
 enum APNsPushType: String, CaseIterable {
     case alert
     case background
@@ -73,7 +73,7 @@ enum APNsPushType: String, CaseIterable {
     case voip
     case widgets
 
-    /// What the topic has behind the bundle id; nil when the topic is a bundle id, or follows no rule (`mdm`).
+    /// The suffix of the topic after the bundle id; nil when the topic is a bundle id, or follows no rule (`mdm`).
     var topicSuffix: String? {
         switch self {
         case .alert, .background, .mdm: nil
@@ -88,18 +88,18 @@ enum APNsPushType: String, CaseIterable {
         }
     }
 
-    /// Whether a client certificate is not enough.
+    /// Whether it needs a provider token, even with a client certificate.
     var needsProviderToken: Bool { self == .location || self == .liveactivity }
 
     private static let suffixes = allCases.compactMap(\.topicSuffix)
 
-    /// A topic without the suffix of its push type.
+    /// Returns a topic without the suffix of its push type.
     static func bundleID(of topic: String) -> String {
         for suffix in suffixes where topic.hasSuffix(suffix) { return String(topic.dropLast(suffix.count)) }
         return topic
     }
 
-    /// Whether a topic has the form that this type asks for.
+    /// Returns whether a topic has the form that this type requires.
     func accepts(topic: String, bundleID: String) -> Bool {
         switch self {
         case .mdm: true

@@ -1,27 +1,27 @@
-/// How strictly the simulator judges, and which of its numbers a test may shrink.
+/// How strictly the simulator checks, and the limits that a test may change.
 public struct APNsRuleOptions: Sendable, Hashable {
     /// Whether provider tokens must have the documented form, payloads must be JSON objects, and those of Live
-    /// Activities must hold what their event asks for.
+    /// Activities must have the keys of their event.
     ///
-    /// The lenient form takes what the real service has been seen to take.
+    /// The lenient form accepts all that the real service has been seen to accept.
     public var isStrict = true
-    /// Whether any well-formed device token is taken for a registered one.
+    /// Whether any well-formed device token counts as registered.
     ///
     /// Tokens that are registered keep their state.
     public var acceptsAnyToken = false
-    /// Whether device tokens with the prefixes of ``APNsMagicToken`` bring their own answer.
+    /// Whether device tokens with the prefixes of ``APNsMagicToken`` choose their own answer.
     public var honoursMagicTokens = false
-    /// Whether a magic 503 carries `Retry-After`, in seconds.
+    /// The `Retry-After` of a magic 503, in seconds; nil for none.
     public var magicRetryAfter: Int?
-    /// How long an answer to a magic slow token takes.
+    /// The delay of the answer to a magic slow token.
     public var magicDelay: Duration = .seconds(2)
-    /// How soon a second provider token on a connection is too soon; Apple says 20 minutes.
+    /// The shortest time between two provider tokens on a connection; Apple says 20 minutes.
     public var tokenUpdateWindow: Duration = .seconds(20 * 60)
-    /// How old a provider token may be; Apple says an hour.
+    /// The greatest age of a provider token; Apple says an hour.
     public var maximumTokenAge: Duration = .seconds(60 * 60)
-    /// How far in the future a provider token may be issued.
+    /// The furthest in the future that a provider token may be issued.
     public var clockTolerance: Duration = .seconds(60)
-    /// How many pushes a device takes within a minute before it answers `TooManyRequests`; nil for no limit.
+    /// The most pushes to a device within a minute before it answers `TooManyRequests`; nil for no limit.
     public var pushesPerDevicePerMinute: Int?
     /// The most channels of an app in an environment.
     public var maximumChannels = 10_000

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 
 extension APNsRules {
-    /// Step 6: who sends, and whether this connection may speak for them.
+    /// Runs step 6: identifies the sender, and checks whether this connection may send for it.
     func authenticate(
         _ request: APNsRequest,
         _ token: APNsProviderToken?,
@@ -15,7 +15,7 @@ extension APNsRules {
             guard certificate.environments.contains(environment) else { throw .badCertificateEnvironment }
             let type = request.pushType.flatMap(APNsPushType.init(rawValue:))
             // Apple names no reason for this; `Forbidden` is its word for an action that is not allowed. Its sample of
-            // a broadcast comes with a certificate, so this holds for devices only.
+            // a broadcast uses a certificate, so this applies to devices only.
             if type?.needsProviderToken == true, request.deviceToken != nil { throw .forbidden }
             return
         }

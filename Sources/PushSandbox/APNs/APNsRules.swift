@@ -1,42 +1,42 @@
 internal import Foundation
 internal import PushCore
 
-/// What a connection has shown so far, as far as the rules care.
+/// The state of a connection that the rules depend on.
 struct APNsConnectionState {
     /// The client's certificate, once TLS has checked it.
     var certificate: APNsProviderCertificate?
-    /// A certificate was shown, but it is no provider certificate.
+    /// Whether the client showed a certificate that is no provider certificate.
     var hasForeignCertificate = false
-    /// The key that the first accepted push bound the connection to, with the topics it had then.
+    /// The key to which the first accepted push bound the connection, with its topics at that time.
     var bound: (teamID: String, keyID: String, topics: APNsTopics)?
-    /// The provider token in use, and since when.
+    /// The provider token in use, and the time from which it is used.
     var token: (issuedAt: Int64, since: Date)?
-    /// After one expired provider token every later request is refused likewise.
+    /// Whether one expired provider token makes every later request fail likewise.
     var wedgesAfterExpiry = false
-    /// The connection refuses everything as expired.
+    /// Whether the connection refuses everything as expired.
     var isWedged = false
-    /// The last `authorization` value and what it turned out to be: a connection seldom changes it.
+    /// The last `authorization` value with its parsed token: a connection seldom changes it.
     var lastAuthorization: (text: String, generation: Int, token: APNsProviderToken?)?
 }
 
-/// A push that the rules let through.
+/// A push that passed the rules.
 struct APNsPush {
     var token: String
     var topic: String
     var pushType: String?
-    /// How long the answer is held back, for a magic slow token.
+    /// The delay of the answer, for a magic slow token.
     var delay: Duration = .zero
 }
 
-/// Decides what APNs would answer to a device send, in the order of the reasons of ``APNsRefusal``.
+/// Decides how APNs would answer a device send, in the order of the reasons of ``APNsRefusal``.
 ///
-/// A pure value: time comes as a parameter, what is known about devices, topics and the connection as `inout` state,
-/// the verdict goes out as a push or a thrown refusal. It sends nothing and counts nothing.
+/// A pure value: time is a parameter, the known devices and topics and the connection are `inout` state, and the
+/// verdict is a returned push or a thrown refusal. It sends nothing and counts nothing.
 struct APNsRules {
     let environment: APNsEnvironment
     var options = APNsRuleOptions()
 
-    /// Judges one request.
+    /// Checks one request.
     func check(
         _ request: APNsRequest,
         now: Date,
@@ -47,17 +47,17 @@ struct APNsRules {
         if let id = request.apnsID, !UUIDText.isValid(id) { throw .badMessageID }
         guard request.method == "POST" else { throw .methodNotAllowed }
         if request.hasDuplicate { throw .duplicateHeaders }
-        // 3 to 5: what the headers and the path say by themselves.
+        // 3 to 5: the headers and the path by themselves.
         let token = state.providerToken(request.authorization, connection: &connection, isStrict: options.isStrict)
         let topic = try checkedTopic(request, token: token, connection: connection, state: state)
         try checkHeaders(request)
         let device = try checkedDeviceToken(request)
-        // 6: who sends.
+        // 6: the sender.
         try authenticate(request, token, now: now, connection: &connection, state: state)
-        // 7: to whom.
+        // 7: the recipient.
         var push = APNsPush(token: device, topic: topic, pushType: request.pushType)
         push.delay = try checkDevice(device, topic: topic, now: now, state: &state)
-        // 8: what.
+        // 8: the content.
         try checkPayload(request, limit: request.pushType == "voip" ? 5120 : 4096)
         if options.isStrict, request.pushType == APNsPushType.liveactivity.rawValue {
             try APNsLiveActivityRules.check(request.body, isBroadcast: false)
@@ -84,7 +84,7 @@ struct APNsRules {
                 throw .topicDisallowed
             }
         } else if let token {
-            // A connection goes on with the topics its key had at the first accepted push.
+            // A connection keeps the topics that its key had at the first accepted push.
             let bound = connection.bound.flatMap { $0.keyID == token.keyID ? $0.topics : nil }
             let topics = bound ?? state.keys[token.keyID]?.topics ?? .all
             guard topics.allows(topic, bundleID: bundleID) else { throw .topicDisallowed }
@@ -114,7 +114,7 @@ struct APNsRules {
 
     // MARK: 4. The other headers
 
-    /// A header that is absent is not judged, since Apple documents a default for each.
+    /// Checks the headers that are present, since Apple documents a default for each.
     private func checkHeaders(_ request: APNsRequest) throws(APNsRefusal) {
         if let id = request.collapseID, id.utf8.count > 64 { throw .badCollapseID }
         if let priority = request.priority, !["1", "5", "10"].contains(priority) { throw .badPriority }
@@ -138,7 +138,7 @@ struct APNsRules {
 
     // MARK: 5. The path
 
-    /// The device token in lower case.
+    /// Returns the device token in lower case.
     private func checkedDeviceToken(_ request: APNsRequest) throws(APNsRefusal) -> String {
         guard let token = request.deviceToken else { throw .badPath }
         if token.isEmpty { throw .missingDeviceToken }

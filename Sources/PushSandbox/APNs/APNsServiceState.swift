@@ -5,7 +5,7 @@ internal import Synchronization
 internal import SwiftASN1
 internal import X509
 
-/// What the listeners of one simulator share: the state behind a lock, the clock, the configuration.
+/// The state that the listeners of one simulator share: behind a lock, with the clock and the configuration.
 final class APNsServiceState: Sendable {
     let configuration: APNsSimulatorConfiguration
     let time: any TimeSource
@@ -42,7 +42,7 @@ final class APNsServiceState: Sendable {
     func takeConnectionNumber() -> Int { nextConnection.add(1, ordering: .relaxed).oldValue }
 }
 
-/// One listener's view of the shared state.
+/// One listener's part of the service, over the shared state.
 struct APNsService: SandboxHTTP2Service {
     let listener: APNsListener
     let service: APNsServiceState
@@ -66,7 +66,7 @@ struct APNsService: SandboxHTTP2Service {
         service.withState { $0.counters.connectionsOpened += 1 }
         var connection = APNsConnectionState()
         if let certificate {
-            // TLS has checked the chain; what cannot be read as a provider certificate is a foreign one.
+            // TLS has checked the chain; a certificate that cannot be read as a provider's is a foreign one.
             let parsed = (try? certificate.toDERBytes()).flatMap { try? Certificate(derEncoded: $0) }
             connection.certificate = parsed.flatMap(APNsProviderCertificate.init)
             connection.hasForeignCertificate = connection.certificate == nil
@@ -98,7 +98,7 @@ extension FaultStep {
         if case .end = self { true } else { false }
     }
 
-    /// The step as the connection carries it out; nil for one that changes the answer or the rules instead.
+    /// The step as the connection carries it out; nil for a step that changes the answer or the rules instead.
     var wireStep: SandboxStep? {
         switch self {
         case .delay(let delay): .delay(delay)

@@ -2,9 +2,9 @@ public import Foundation
 internal import Crypto
 internal import PushCore
 
-/// A `.p8` key as Apple hands it out, made up for tests and demonstrations, with what the simulator knows about it.
+/// A `.p8` key in Apple's form, made up for tests and demonstrations, with the simulator's data about it.
 ///
-/// It can also sign provider tokens, so that a test can send what a broken client would.
+/// It can also sign provider tokens, so that a test can send those of a broken client.
 public struct APNsSigningKey: Sendable {
     /// The team that owns the key, 10 characters.
     public let teamID: String
@@ -43,7 +43,7 @@ public struct APNsSigningKey: Sendable {
     /// The file name that Apple gives such a key.
     public var fileName: String { "AuthKey_\(keyID).p8" }
 
-    /// What the simulator is told about the key.
+    /// The key's registration with the simulator.
     public var registration: APNsKeyRegistration {
         APNsKeyRegistration(
             teamID: teamID,
@@ -63,7 +63,7 @@ public struct APNsSigningKey: Sendable {
         )
     }
 
-    /// Signs any header and claims, to make tokens that must be refused.
+    /// Signs any header and claims, for tokens that must be refused.
     public func providerToken(header: String, claims: String) throws -> String {
         let content = Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
         let signature = try privateKey.signature(for: Data(content.utf8))
@@ -71,7 +71,7 @@ public struct APNsSigningKey: Sendable {
     }
 }
 
-/// What the simulator knows about a key: everything but the private half.
+/// The simulator's data about a key: everything but the private half.
 public struct APNsKeyRegistration: Sendable {
     /// The team that owns the key.
     public let teamID: String
@@ -122,7 +122,7 @@ public struct APNsKeyRegistration: Sendable {
 }
 
 extension Base64URL {
-    /// Decodes; with `isStrict` neither padding nor the standard alphabet is taken.
+    /// Decodes Base64; with `isStrict` it rejects padding and the standard alphabet.
     static func decode(_ text: Substring, isStrict: Bool) -> [UInt8]? {
         if isStrict, text.utf8.contains(where: { $0 == 61 || $0 == 43 || $0 == 47 }) { return nil }
         return decode(text)

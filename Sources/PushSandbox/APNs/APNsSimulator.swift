@@ -1,9 +1,9 @@
 public import Foundation
 public import PushCore
 
-/// The simulator could not start.
+/// The error of a simulator that could not start.
 public struct SandboxError: Error, Sendable, CustomStringConvertible {
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     public let description: String
 }
 
@@ -11,7 +11,7 @@ public struct SandboxError: Error, Sendable, CustomStringConvertible {
 ///
 /// Four listeners: device sends and broadcasts for development and production, and channel management for each. A
 /// client needs ``authority``'s certificate, the address of ``url(_:)`` and ``key``. Tests register devices, send, and
-/// look at ``inbox`` and ``counters``; `add` makes things go wrong.
+/// look at ``inbox`` and ``counters``; `add` adds faults.
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class APNsSimulator: Sendable {
@@ -19,13 +19,13 @@ public final class APNsSimulator: Sendable {
     public var authority: SandboxCertificateAuthority { sockets.authority }
     /// The first of the configured keys, for the client that is tested.
     public let key: APNsSigningKey
-    /// The seed of everything random in this run: the same seed and the same requests give the same answers.
+    /// The seed of all randomness in this run: the same seed and the same requests give the same answers.
     public var seed: UInt64 { service.seed }
 
     let service: APNsServiceState
     private let sockets: SandboxListeners
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     ///
     /// Without an authority it makes one of its own.
     public init(
@@ -39,7 +39,7 @@ public final class APNsSimulator: Sendable {
         service = APNsServiceState(configuration: configuration, time: time)
     }
 
-    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts the simulator down, also after an error.
     public static func run<Value>(
         _ configuration: APNsSimulatorConfiguration = APNsSimulatorConfiguration(),
         time: any TimeSource = SystemTime(),
@@ -84,18 +84,18 @@ public final class APNsSimulator: Sendable {
 
     /// Closes all connections and listeners.
     ///
-    /// Doing it twice is no mistake.
+    /// A second call does nothing.
     public func shutdown() async { await sockets.shutdown() }
 
-    /// The port of a listener, 0 while the simulator does not run.
+    /// Returns the port of a listener; 0 while the simulator does not run.
     public func port(_ listener: APNsListener) -> Int { sockets.port(listener.name) }
 
-    /// The base URL of a listener.
+    /// Returns the base URL of a listener.
     public func url(_ listener: APNsListener) -> String { sockets.url(listener.name) }
 
     // MARK: What it knows
 
-    /// Makes keys valid, or changes what is known about them.
+    /// Makes keys valid, or changes their data.
     public func register(_ keys: APNsKeyRegistration...) {
         service.withState { state in
             for key in keys { state.register(key) }
@@ -117,30 +117,30 @@ public final class APNsSimulator: Sendable {
         }
     }
 
-    /// Sets what is known about one device token; nil makes it unknown.
+    /// Sets the data of one device token; nil makes it unknown.
     public func setDevice(_ device: APNsDevice?, token: String, environment: APNsEnvironment = .production) {
         let token = token.lowercased()
         service.withState { $0.devices[environment, default: [:]][token] = device }
     }
 
-    /// The app was removed: the token answers 410 `Unregistered` from now on, with this time in it.
+    /// Unregisters a token, as when the app is removed: from now on it answers 410 `Unregistered` with this time.
     public func unregister(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
         changeDevice(token, environment) { $0.state = .unregistered(since: time ?? self.service.now) }
     }
 
-    /// The token ended: it answers 410 `ExpiredToken` from now on, with this time in it.
+    /// Expires a token: from now on it answers 410 `ExpiredToken` with this time.
     public func expire(token: String, at time: Date? = nil, environment: APNsEnvironment = .production) {
         changeDevice(token, environment) { $0.state = .expired(since: time ?? self.service.now) }
     }
 
-    /// Takes a device off the network, or brings it back and shows what was stored for it.
+    /// Takes a device off the network, or brings it back and shows the pushes stored for it.
     public func setOnline(_ isOnline: Bool, token: String, environment: APNsEnvironment = .production) {
         changeDevice(token, environment) { $0.isOnline = isOnline }
         let token = token.lowercased()
         if isOnline { service.withState { $0.inbox.deliverStored(to: token) } }
     }
 
-    /// The server's clock compared with the time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     public var clockOffset: Duration {
         get { service.clockOffset }
         set { service.clockOffset = newValue }
@@ -148,18 +148,18 @@ public final class APNsSimulator: Sendable {
 
     // MARK: What happened
 
-    /// What the simulator has seen.
+    /// The counts of events so far.
     public var counters: APNsCounters { service.withState { $0.counters } }
 
-    /// The pushes that were accepted, oldest first, as far as they are kept.
+    /// The accepted pushes that are still kept, oldest first.
     public var inbox: [APNsDelivery] { service.withState { $0.inbox.deliveries } }
 
-    /// At most `limit` pushes from number `first` on.
+    /// Returns at most `limit` pushes from number `first` on.
     public func inbox(from first: Int, limit: Int) -> [APNsDelivery] {
         service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
-    /// Waits until the counters satisfy a condition; false when they did not within `limit`.
+    /// Waits until the counters satisfy a condition; returns false when they do not within `limit`.
     public func wait(
         atMost limit: Duration = .seconds(10),
         until condition: (APNsCounters) -> Bool,
@@ -168,17 +168,17 @@ public final class APNsSimulator: Sendable {
         await poll(atMost: limit) { condition(counters) }
     }
 
-    /// Forgets the inbox, the counters and the faults.
+    /// Clears the inbox, the counters and the faults.
     ///
     /// Keys, devices and channels stay, and so do connections.
     public func reset() { service.withState { $0.reset() } }
 
     // MARK: What goes wrong
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: FaultRule...) { add(rules) }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) {
         let now = service.now
         service.withState { state in
@@ -186,21 +186,21 @@ public final class APNsSimulator: Sendable {
         }
     }
 
-    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
     @discardableResult
     public func removeRules(named name: String? = nil) -> Int {
         service.withState { $0.faults.remove(named: name) }
     }
 
-    /// The fault rules with how often each has applied.
+    /// The fault rules, with the number of times each has applied.
     public var rules: [(rule: FaultRule, fired: Int)] { service.withState { $0.faults.rules } }
 
-    /// Sends `GOAWAY` on open connections: all, or those of one listener, or one.
+    /// Sends `GOAWAY` on open connections: all, those of one listener, or one.
     public func goAway(_ frame: SandboxGoAway, listener: APNsListener? = nil, connection: Int? = nil) {
         perform([.goAway(frame)], listener: listener?.name, connection: connection)
     }
 
-    /// Changes how many streams open connections may have, also to 0.
+    /// Changes the stream limit of open connections, also to 0.
     public func setMaximumStreams(_ count: Int, listener: APNsListener? = nil, connection: Int? = nil) {
         perform([.settings([.maximumStreams(count)])], listener: listener?.name, connection: connection)
     }
@@ -210,7 +210,7 @@ public final class APNsSimulator: Sendable {
         perform([.end(end)], listener: listener?.name, connection: connection)
     }
 
-    /// Makes open connections take bytes and send none.
+    /// Makes open connections read bytes and send none.
     public func becomeBlackHole(listener: APNsListener? = nil, connection: Int? = nil) {
         perform([.blackHole], listener: listener?.name, connection: connection)
     }

@@ -1,14 +1,14 @@
-/// How an APNs simulator is set up.
+/// The configuration of an APNs simulator.
 ///
 /// The defaults suit tests: free ports, one key for everything, strict rules.
 public struct APNsSimulatorConfiguration: Sendable {
-    /// How many streams a connection may have open.
+    /// The most open streams of a connection.
     public struct Streams: Sendable, Hashable {
-        /// Before the first accepted push; APNs grants one.
+        /// The limit before the first accepted push; APNs grants one.
         public var beforeFirstPush = 1
-        /// After it.
+        /// The limit after it.
         public var afterFirstPush = 1000
-        /// Whether refusals other than 410 take the limit back to `beforeFirstPush` until the next accepted push.
+        /// Whether refusals with 4xx other than 410 lower the limit to `beforeFirstPush` until the next accepted push.
         public var isStrictFlow = false
 
         /// Makes APNs' usual limits.
@@ -23,19 +23,19 @@ public struct APNsSimulatorConfiguration: Sendable {
     ///
     /// ``APNsSimulator/key`` is the first of them.
     public var keys: [APNsSigningKey] = [APNsSigningKey()]
-    /// What the rules ask.
+    /// The options of the rules.
     public var rules = APNsRuleOptions()
     /// The stream limits.
     public var streams = Streams()
-    /// How many `BadDeviceToken` within a minute end a connection; nil for any number.
+    /// The number of `BadDeviceToken` within a minute that ends a connection; nil for no limit.
     public var badDeviceTokenLimit: Int? = 50
-    /// How long a connection may be idle before `GOAWAY` says `IdleTimeout`; nil for ever.
+    /// The longest time that a connection may be idle before `GOAWAY` says `IdleTimeout`; nil for no limit.
     public var idleTimeout: Duration? = .seconds(600)
-    /// How far apart pings must be; nil for any distance.
+    /// The shortest time between two pings; nil for no limit.
     public var minimumPingInterval: Duration? = .seconds(1)
-    /// The server's clock, compared with the given time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     public var clockOffset: Duration = .zero
-    /// Whether ALPN is asked for.
+    /// Whether ALPN is required.
     ///
     /// Without it the listeners use HTTP/2 with every client.
     public var usesALPN = true
@@ -43,17 +43,18 @@ public struct APNsSimulatorConfiguration: Sendable {
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
     /// Whether clients are asked for a certificate.
     ///
-    /// They need not have one.
+    /// They may go without one.
     public var asksForClientCertificate = false
     /// The most pushes that the inbox keeps.
     public var inboxLimit = 100_000
-    /// The seed of everything random; nil draws one, which ``APNsSimulator/seed`` shows.
+    /// The seed of all randomness; nil draws one, which ``APNsSimulator/seed`` shows.
     public var seed: UInt64?
 
     /// Makes the defaults.
     public init() {}
 
-    /// For demonstrations: any device token is taken, magic tokens work, provider tokens may have any accepted form.
+    /// The configuration for demonstrations: accepts any device token, magic tokens, and provider tokens in any
+    /// accepted form.
     public static var demonstration: APNsSimulatorConfiguration {
         var configuration = APNsSimulatorConfiguration()
         configuration.rules.acceptsAnyToken = true

@@ -1,9 +1,9 @@
 public import Foundation
 internal import PushCore
 
-/// A device as APNs knows it.
+/// A device in the simulator of APNs.
 public struct APNsDevice: Sendable, Hashable {
-    /// What became of the app on the device.
+    /// The state of the app on the device.
     @nonexhaustive
     public enum State: Sendable, Hashable {
         /// It takes pushes.
@@ -16,13 +16,13 @@ public struct APNsDevice: Sendable, Hashable {
 
     /// The topic the token was made for: a bundle id, which covers its suffixes, or a whole topic.
     ///
-    /// Nil for any.
+    /// Nil for any topic.
     public var topic: String?
-    /// What became of the app.
+    /// The state of the app.
     public var state: State
     /// Whether the device can be reached now.
     ///
-    /// Pushes to a device that cannot are stored, the newest only.
+    /// Pushes to an unreachable device are stored, only the newest for each app.
     public var isOnline: Bool
 
     /// Makes a device.
@@ -33,7 +33,7 @@ public struct APNsDevice: Sendable, Hashable {
     }
 }
 
-/// Everything the simulated service knows: keys, devices, channels, what was delivered, what shall go wrong.
+/// The state of the simulated service: keys, devices, channels, deliveries, faults.
 struct APNsState: Sendable {
     private(set) var keys: [String: APNsKeyRegistration] = [:]
     var devices: [APNsEnvironment: [String: APNsDevice]] = [:]
@@ -63,7 +63,7 @@ struct APNsState: Sendable {
         forgetTokens()
     }
 
-    /// The provider token of an `authorization` value, nil when it is invalid.
+    /// Returns the provider token of an `authorization` value; nil when it is invalid.
     ///
     /// Each text is verified once.
     mutating func providerToken(
@@ -87,7 +87,7 @@ struct APNsState: Sendable {
         return token
     }
 
-    /// Counts a push to a device and says how many there were in the last minute.
+    /// Counts a push to a device and returns the number of pushes in the last minute.
     mutating func countPush(to token: String, now: Date) -> Int {
         if devicePushes.count >= 100_000 { devicePushes.removeAll() }
         var times = devicePushes[token] ?? []
@@ -97,7 +97,7 @@ struct APNsState: Sendable {
         return times.count
     }
 
-    /// Forgets what happened, not what is registered.
+    /// Clears what happened; registered keys, devices and channels stay.
     mutating func reset() {
         inbox = APNsInbox(limit: inbox.limit)
         counters = APNsCounters()

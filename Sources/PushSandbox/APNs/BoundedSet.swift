@@ -4,10 +4,10 @@ struct BoundedSet<Element: Hashable & Sendable>: Sendable {
     private var old: Set<Element> = []
     private let limit: Int
 
-    /// Makes a set that remembers between `limit` and twice as many elements.
+    /// Makes a set that remembers between `limit` and `2 * limit` elements.
     init(limit: Int) { self.limit = limit }
 
-    /// Adds an element; false when it is remembered already.
+    /// Adds an element; returns false when it is in the set already.
     mutating func insert(_ element: Element) -> Bool {
         if old.contains(element) { return false }
         guard young.insert(element).inserted else { return false }

@@ -4,7 +4,7 @@ internal import PushCore
 enum UUIDText {
     static func isValid(_ text: String) -> Bool { parse(text) != nil }
 
-    /// The UUID as a number, nil when the text is none.
+    /// Returns the UUID as a number; nil when the text is none.
     static func parse(_ text: String) -> UInt128? {
         var value: UInt128 = 0
         var place = 0
@@ -21,7 +21,7 @@ enum UUIDText {
         return place == 36 ? value : nil
     }
 
-    /// A version 4 UUID in lower case from any 128 bits.
+    /// Returns a version 4 UUID in lower case, made of any 128 bits.
     static func make(_ bits: UInt128) -> String {
         let fixedBits: UInt128 = 0xF << 76 | 0x3 << 62
         let version: UInt128 = 0x4 << 76
@@ -55,7 +55,7 @@ enum HexText {
         }
     }
 
-    /// Whole bytes in hexadecimal, in lower case; nil for anything else.
+    /// Returns whole bytes of hexadecimal text in lower case; nil for anything else.
     static func normalised(_ text: Substring) -> String? {
         var hasUpperCase = false
         var count = 0

@@ -3,9 +3,9 @@ internal import PushCore
 
 /// The two calls of the platform's user API that start a trigger campaign for one profile.
 ///
-/// Holds requests to the tables of Altcraft's developer guide, "Trigger launch (API call)" and "Profile import +
-/// trigger campaign launch", read 2026-11; an unknown parameter is refused, which the platform may not do. What a start
-/// for an unknown profile is answered with is not documented: here it is taken and delivered to no device.
+/// Checks requests against the tables of Altcraft's developer guide, "Trigger launch (API call)" and "Profile import +
+/// trigger campaign launch", read 2026-11. An unknown parameter is refused, which the platform may not do. The answer
+/// to a start for an unknown profile is not documented: here it is accepted and delivered to no device.
 struct AltcraftCampaignHandler {
     private static let path = "/api/v1.1/campaigns/triggers/"
     private static let both: Set<String> = [
@@ -51,7 +51,7 @@ struct AltcraftCampaignHandler {
             changes = try AltcraftFieldChanges(data, known: rules.profileFields, current: current)
         }
         simulator.withState { state in
-            // A profile id is given by the platform: an import finds one by it, and makes none.
+            // The platform assigns profile ids: an import finds a profile by its id, but never creates one.
             if isImport, mode != "profile_id",
                 !state.profiles.contains(where: { $0.databaseID == database && $0.key == key })
             {
@@ -105,7 +105,7 @@ struct AltcraftCampaignHandler {
         guard !isImport || body["data"] != nil else { throw AltcraftHandler.refuse(400, "data is missing") }
     }
 
-    /// How the profile is to be found; by its address unless the request says otherwise.
+    /// Returns the matching mode and the identifier; the mode is `email` unless the request says otherwise.
     private func matching(_ body: JSONObject) throws(AltcraftHandler.Refusal) -> (mode: String, identifier: String) {
         let mode = body["matching"]?.stringValue ?? "email"
         let names: [String]
@@ -124,7 +124,7 @@ struct AltcraftCampaignHandler {
         return (mode, identifier.joined(separator: "/"))
     }
 
-    /// Seconds.
+    /// Returns the delay in seconds.
     private static func delay(_ timeout: JSONValue?) -> Int64 {
         let parts: [(String, Int64)] = [("days", 86_400), ("hours", 3_600), ("minutes", 60)]
         return parts.reduce(0) { sum, part in
@@ -135,13 +135,13 @@ struct AltcraftCampaignHandler {
 }
 
 extension AltcraftProfile {
-    /// Whether a campaign's matching finds the profile.
+    /// Returns whether a campaign's matching finds the profile.
     func isFound(_ mode: String, _ key: String, _ identifier: String) -> Bool {
         self.key == key || mode == "profile_id" && id == identifier
     }
 }
 
-/// A campaign that is to start for a profile.
+/// A campaign start that is scheduled for a profile.
 struct AltcraftStart: Sendable {
     var launch: Int
     var due: Date
@@ -153,7 +153,7 @@ struct AltcraftStart: Sendable {
 }
 
 extension AltcraftState {
-    /// Starts what has become due: each subscribed subscription of the profile gets the message.
+    /// Runs the starts that are due: each subscribed subscription of the profile gets the message.
     mutating func startDue(at now: Date) {
         let due = starts.filter { $0.due <= now }
         starts.removeAll { $0.due <= now }

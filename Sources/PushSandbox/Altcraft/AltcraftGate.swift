@@ -13,7 +13,8 @@ struct AltcraftGate {
 
     init(_ simulator: AltcraftSimulator) { self.simulator = simulator }
 
-    /// Who asks; 401 when the credential is missing, unknown, expired or not signed by a registered key.
+    /// Returns the caller; throws 401 when the credential is missing, unknown, expired or not signed by a registered
+    /// key.
     func caller(of request: SandboxRequest, _ now: Date) throws(AltcraftHandler.Refusal) -> AltcraftCaller {
         let refusal = AltcraftHandler.refuse(401, "authorization failed")
         guard let field = request.header("authorization"), field.hasPrefix("Bearer ") else { throw refusal }

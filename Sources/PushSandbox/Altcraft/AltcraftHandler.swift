@@ -1,10 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// Altcraft's mobile endpoints and the start of a campaign: which call it is, what is wrong with it, the answer's
-/// shape.
+/// Altcraft's mobile endpoints and the start of a campaign: finds the call, checks it, shapes the answer.
 ///
-/// Strict where the SDK's code and the seed say how requests look; lenient where it is unknown.
+/// Strict where the SDK's code and the seed show the form of requests; lenient where it is unknown.
 struct AltcraftHandler: SandboxHandler {
     /// An answer that ends a call.
     struct Refusal: Error {

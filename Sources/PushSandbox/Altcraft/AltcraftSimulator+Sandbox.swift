@@ -1,7 +1,7 @@
 internal import Crypto
 internal import PushCore
 
-/// A key that the sandbox makes up, whose private half goes into a file of the gateway's.
+/// A key that the sandbox makes up; its private half goes into a file for the gateway.
 struct SandboxSigningKey: Sendable {
     private let key = P256.Signing.PrivateKey()
 
@@ -18,7 +18,7 @@ extension AltcraftSimulator: SimulatedPlatform {
 
     var files: [SandboxFile] { [SandboxFile(name: Self.keyFile, text: signingKey.privatePEM, isSecret: true)] }
 
-    /// A backend whose JWTs the gateway signs: users in database 12, devices without a user in database 11.
+    /// Returns a backend whose JWTs the gateway signs: users in database 12, devices without a user in database 11.
     func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         [
             SandboxBackend(

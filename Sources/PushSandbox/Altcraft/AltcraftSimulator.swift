@@ -4,43 +4,43 @@ internal import Synchronization
 
 /// Altcraft on real TLS sockets: the mobile endpoints over profiles in databases, and the start of a campaign.
 ///
-/// Profiles are found by a JWT's matching claim or by a push token; fields, functional fields and categories are
-/// checked with the platform's own words; a log-in puts the other profiles' subscriptions to sleep.
+/// Profiles are found by a JWT's matching claim or by a push token. Fields, functional fields and categories are
+/// checked, with the platform's own error texts. A log-in suspends the other profiles' subscriptions.
 public final class AltcraftSimulator: Sendable {
-    /// How the platform behaves.
+    /// The behaviour of the platform.
     public struct Rules: Sendable {
         /// Role tokens, each with its database.
         public var roles: [String: Int64] = ["sandbox-role": 10]
         /// The databases.
         public var databases: Set<Int64> = [10, 11, 12]
-        /// The public keys that JWTs may be signed with, PEM; empty checks no signature.
+        /// The public keys, PEM, that JWTs may be signed with; when empty, no signature is checked.
         public var publicKeysPEM: [String] = []
-        /// The databases' own profile fields; those with an underscore, `email` and `phones` exist always.
+        /// The databases' own profile fields; `email`, `phones` and fields with a leading underscore always exist.
         public var profileFields: Set<String> = [
             "bonus", "plan", "city", "address", "interests", "crm_id", "user_id",
         ]
-        /// The resource's own subscription fields; those with an underscore exist always.
+        /// The resource's own subscription fields; those with a leading underscore always exist.
         public var subscriptionFields: Set<String> = ["plan", "vip", "level"]
         /// The resource's categories.
         public var categories: Set<String> = ["sport", "news"]
         /// The status of an answer to a request with `sync=false`.
         public var acknowledgement = 202
-        /// How long such a request takes to have its effect.
+        /// The delay until such a request takes effect.
         public var processingDelay = Duration.zero
-        /// The API token that campaigns are started with.
+        /// The API token for campaign starts.
         public var apiToken = "sandbox-api-token"
         /// The campaigns that exist.
         public var triggers: Set<Int64> = [13]
-        /// The database that the campaigns belong to: where their profiles are found, and imported into.
+        /// The database of the campaigns: their profiles are found in it, and imported into it.
         public var campaignDatabase: Int64 = 12
 
         /// Makes the defaults.
         public init() {}
     }
 
-    /// What the platform has seen.
+    /// The counts of requests and refusals.
     public struct Counters: Sendable, Hashable {
-        /// Requests, refused and faulty ones included.
+        /// All requests, including refused ones and those that a fault answered.
         public var requests = 0
         /// Requests that the rules refused.
         public var refused = 0
@@ -55,7 +55,7 @@ public final class AltcraftSimulator: Sendable {
     private let guarded: Mutex<AltcraftState>
     private let ports: [SandboxListener: Int]
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     public init(
         _ rules: Rules = Rules(),
         ports: [SandboxListener: Int] = [:],
@@ -68,7 +68,7 @@ public final class AltcraftSimulator: Sendable {
         self.ports = ports
     }
 
-    /// Starts a simulator, runs `body`, and shuts it down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts it down, also after an error.
     public static func run<Value>(
         _ rules: Rules = Rules(),
         time: any TimeSource = SystemTime(),
@@ -78,28 +78,28 @@ public final class AltcraftSimulator: Sendable {
         try await AltcraftSimulator(rules, time: time).whileRunning(body)
     }
 
-    /// Listens; throws when a port is taken.
+    /// Starts the listeners; throws when a port is taken.
     public func start() async throws {
         try await host.start([.init(name: Self.pixel, port: ports[Self.pixel] ?? 0, handler: AltcraftHandler(self))])
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
     /// The address of the mobile endpoints and of the user API.
     public var url: String { host.url(Self.pixel) }
-    /// The private key that a ``Sandbox`` takes JWTs of, PEM.
+    /// The private key, PEM, that signs the JWTs of a ``Sandbox``.
     public var signingKeyPEM: String { signingKey.privatePEM }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// What the platform has seen.
+    /// The counts of requests and refusals so far.
     public var counters: Counters { withState { $0.counters } }
-    /// How the platform behaves from now on.
+    /// The behaviour of the platform from now on.
     public var rules: Rules {
         get { withState { $0.rules } }
         set { withState { $0.rules = newValue } }
     }
-    /// All profiles, in the order they were made.
+    /// All profiles, in the order of their creation.
     public var profiles: [AltcraftProfile] {
         let now = host.state.now
         return withState { state in
@@ -107,7 +107,7 @@ public final class AltcraftSimulator: Sendable {
             return state.profiles
         }
     }
-    /// The deliveries and openings that were told.
+    /// The deliveries and openings that were reported.
     public var events: [AltcraftEventRecord] { withState { $0.events } }
     /// The campaigns that were started.
     public var launches: [AltcraftLaunch] {
@@ -117,15 +117,15 @@ public final class AltcraftSimulator: Sendable {
             return state.launches
         }
     }
-    /// How often each `Request-ID` came.
+    /// The number of requests with each `Request-ID`.
     public var requestIDs: [String: Int] { withState { $0.requestIDs } }
 
-    /// A profile by its database and key, such as `email ada@example.com`.
+    /// Returns a profile by its database and key, such as `email ada@example.com`.
     public func profile(_ key: String, in database: Int64) -> AltcraftProfile? {
         profiles.first { $0.databaseID == database && $0.key == key }
     }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
     /// Removes all fault rules.

@@ -7,12 +7,12 @@ public struct AltcraftProfile: Sendable, Hashable {
     public var id: String
     /// The database it is in.
     public var databaseID: Int64
-    /// How requests find it: the matching mode and the identifier, as `email ada@example.com`; nil when by push token
-    /// only.
+    /// The key by which requests find it: the matching mode and the identifier, as `email ada@example.com`; nil when it
+    /// is found by push token only.
     public var key: String?
     /// Its fields.
     public var fields = JSONObject()
-    /// Its push subscriptions, the one changed last at the end.
+    /// Its push subscriptions, the most recently changed one last.
     public var subscriptions: [AltcraftSubscription] = []
 }
 
@@ -28,44 +28,44 @@ public struct AltcraftSubscription: Sendable, Hashable {
     public var hashID: String
     /// Its fields.
     public var fields = JSONObject()
-    /// Its categories, each with whether it takes part.
+    /// Its categories, each with whether it is active.
     public var categories: [String: Bool] = [:]
     /// Whether triggers ignore it.
     public var skipsTriggers = false
-    /// Titles of the messages that have reached it, oldest first; the last 100.
+    /// The titles of the last 100 messages that reached it, oldest first.
     public var received: [String] = []
 }
 
-/// A delivery or an opening that was told.
+/// A delivery or an opening that was reported.
 public struct AltcraftEventRecord: Sendable, Hashable {
     /// The message.
     public var smid: String
     /// `delivery` or `open`.
     public var type: String
-    /// When it happened, as the request said, in seconds since 1970.
+    /// The time of the event, as the request gave it, in seconds since 1970.
     public var time: Int64
-    /// The id of the request that told it first.
+    /// The id of the first request that reported it.
     public var requestID: String
-    /// How often it was told.
+    /// The number of times that it was reported.
     public var count = 1
 }
 
 /// A start of a campaign.
 public struct AltcraftLaunch: Sendable, Hashable {
-    /// Tells it from others.
+    /// The number of the start, unique in the simulator.
     public var number: Int
     /// The request.
     public var request: JSONObject
-    /// How long the start was to be delayed, in seconds.
+    /// The requested delay of the start, in seconds.
     public var delay: Int64 = 0
-    /// How many subscriptions it reached; 0 before its start.
+    /// The number of subscriptions it reached; 0 before its start.
     public var reached: Int
 }
 
-/// Everything the simulator of Altcraft knows.
+/// The state of the Altcraft simulator.
 ///
 /// ``AltcraftSimulator`` owns it, and its handlers use it under the simulator's lock. It is plain data with the rules
-/// that change it; it knows no request and no socket.
+/// that change it, independent of requests and sockets.
 struct AltcraftState {
     var rules: AltcraftSimulator.Rules
     var counters = AltcraftSimulator.Counters()
@@ -73,7 +73,7 @@ struct AltcraftState {
     var events: [AltcraftEventRecord] = []
     var launches: [AltcraftLaunch] = []
     var requestIDs: [String: Int] = [:]
-    /// Campaigns that are to start.
+    /// Campaign starts that are scheduled.
     var starts: [AltcraftStart] = []
     var launchCount = 0
     /// Changes that were acknowledged and take effect later.
@@ -83,7 +83,7 @@ struct AltcraftState {
 
     // MARK: Profiles
 
-    /// The place of a profile, by its key, or by a push token when the credential names no profile.
+    /// Returns the index of a profile, found by its key, or by a push token when the credential names no profile.
     func profile(_ caller: AltcraftCaller, _ provider: String?, _ token: String?) -> Int? {
         if let key = caller.key {
             return profiles.firstIndex { $0.databaseID == caller.databaseID && $0.key == key }
@@ -102,7 +102,7 @@ struct AltcraftState {
         return profiles.count - 1
     }
 
-    /// Carries a change out; the place of the profile.
+    /// Applies a change, and returns the index of the profile.
     mutating func apply(_ change: AltcraftSubscriptionChange) -> Int {
         let place = profile(change.caller, change.provider, change.token) ?? addProfile(change.caller)
         var entry: AltcraftSubscription
@@ -132,7 +132,7 @@ struct AltcraftState {
         return place
     }
 
-    /// Carries out what has become due.
+    /// Applies the changes and starts that are due.
     mutating func advance(at now: Date) {
         let due = pending.filter { $0.due <= now }
         pending.removeAll { $0.due <= now }
@@ -140,7 +140,8 @@ struct AltcraftState {
         startDue(at: now)
     }
 
-    /// A log-in or log-out: the other profiles' subscriptions with the token sleep, this profile's wake up.
+    /// Applies a log-in or log-out: suspends the other profiles' subscriptions with the token, and resumes this
+    /// profile's.
     mutating func unsuspend(_ caller: AltcraftCaller, _ provider: String, _ token: String) -> Int? {
         let place = profile(caller, provider, token)
         for other in profiles.indices where other != place {
@@ -162,7 +163,7 @@ struct AltcraftState {
     }
 }
 
-/// Who asks: the database, and the profile that the credential names.
+/// The caller of a request: the database, and the profile that the credential names.
 struct AltcraftCaller: Sendable {
     var databaseID: Int64
     /// The profile's key; nil when it is found by a push token.
@@ -170,11 +171,11 @@ struct AltcraftCaller: Sendable {
     /// The token in the credential itself, with its service.
     var token: String?
     var provider: String?
-    /// What `matching_mode` must be.
+    /// The values that `matching_mode` may have.
     var modes: Set<String>
 }
 
-/// A change of a subscription, checked.
+/// A checked change of a subscription.
 struct AltcraftSubscriptionChange: Sendable {
     var caller: AltcraftCaller
     var token: String
@@ -187,14 +188,14 @@ struct AltcraftSubscriptionChange: Sendable {
     var skipsTriggers: Bool
 }
 
-/// Changes of profile fields, checked: plain values and functional fields.
+/// Checked changes of profile fields: plain values and functional fields.
 ///
-/// The handlers make it of a request, against the fields that the account knows; applying it afterwards cannot fail.
-/// Nothing is changed when one field is wrong.
+/// The handlers make them from a request, checked against the known fields of the account; applying them cannot fail.
+/// When one field is wrong, nothing is changed.
 struct AltcraftFieldChanges: Sendable {
     private let changes: JSONObject
 
-    /// Checks them; the refusal's text when they cannot be.
+    /// Checks the changes; throws the refusal when one is invalid.
     init(_ changes: JSONObject, known: Set<String>, current: JSONObject) throws(AltcraftHandler.Refusal) {
         self.changes = changes
         for (name, value) in changes {

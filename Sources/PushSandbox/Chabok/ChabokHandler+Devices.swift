@@ -127,7 +127,7 @@ extension ChabokHandler {
         }
     }
 
-    /// Lays attributes over those of installations.
+    /// Sets attributes on the installations that match.
     private func setAttributes(_ attributes: JSONObject, where isMeant: (String, JSONObject) -> Bool) {
         for (id, installation) in simulator.installations(listener) where isMeant(id, installation) {
             let info = (installation["userInfo"]?.objectValue ?? JSONObject()).merging(attributes)
@@ -175,7 +175,7 @@ extension ChabokHandler {
         return Self.json(200, [:])
     }
 
-    /// Sets tags, or removes those without a value; the count is of devices.
+    /// Sets tags, or removes those without a value; the answer has the number of devices.
     private func tag(_ user: String, _ tags: [String: String?]) -> SandboxAnswer {
         let count = simulator.withState { state in
             for (name, value) in tags { state.spaces[listener]?.tags[user, default: [:]][name] = value }

@@ -5,7 +5,7 @@ extension ChabokHandler {
     private static let common: Set<String> = [
         "content", "data", "notification", "trackId", "ttl", "live", "useAsAlert", "autoNotify",
     ]
-    /// The members of a body, by call; anything else is refused, so that a client learns of its typing errors.
+    /// The members of a body, by call; any other is refused, so that a client's misspelling shows.
     private static let fields: [String: Set<String>] = [
         "toUsers": common.union([
             "user", "users", "channel", "clientId", "inApp", "silent", "alertText", "fallback",
@@ -35,7 +35,7 @@ extension ChabokHandler {
         return Self.json(200, Self.answer(sent, shape, isList: isList))
     }
 
-    /// A notification alone: the body is the object that other calls have under `notification`.
+    /// Sends a notification whose body is the object that other calls have under `notification`.
     private func notifyUser(_ call: Call) throws(Refusal) -> SandboxAnswer {
         try check(call.body, isSilent: false)
         for name in ["content", "data", "ttl", "notification", "user"] where call.body[name] != nil {
@@ -132,7 +132,7 @@ extension ChabokHandler {
         }
     }
 
-    /// One of the four shapes.
+    /// Returns the answer in the shape of the rules.
     private static func answer(
         _ sent: [ChabokSimulator.Message],
         _ shape: ChabokSimulator.Shape,
@@ -149,7 +149,7 @@ extension ChabokHandler {
 }
 
 extension ChabokState {
-    /// Takes a message, and counts the devices it goes to.
+    /// Stores a message with the number of devices it goes to.
     mutating func accept(_ body: JSONObject, at now: Date, _ listener: SandboxListener) -> ChabokSimulator.Message {
         var space = spaces[listener] ?? Space()
         defer { spaces[listener] = space }
@@ -179,7 +179,8 @@ extension ChabokState {
 }
 
 extension ChabokState.Space {
-    /// The devices of a public channel, a flat query or rules about tags and device types; other rules hold for all.
+    /// Returns the number of devices that a public channel, a flat query or rules about tags and device types reach;
+    /// any other rule matches all.
     func reached(by body: JSONObject) -> Int {
         let rules = body["segment"]?["all"]?.arrayValue ?? []
         let flat = body["target"]?.objectValue ?? JSONObject()

@@ -1,11 +1,11 @@
 internal import Foundation
 internal import PushCore
 
-/// Chabok's REST API in one state: who may call, which call it is, and LoopBack's errors.
+/// Chabok's REST API in one state: authorizes and routes calls, and makes LoopBack's errors.
 ///
 /// Sends are in ``ChabokSends``, everything about devices in the extension beside.
 struct ChabokHandler: SandboxHandler {
-    /// A call as the rules see it.
+    /// A call in the form that the rules read.
     struct Call {
         var method: String
         /// The path's segments after `/api`, decoded.
@@ -23,7 +23,7 @@ struct ChabokHandler: SandboxHandler {
         var name = "Error"
         var message: String
         var code: String?
-        /// The fields that a model finds wrong.
+        /// The fields that a model rejects.
         var fields: [String] = []
 
         var answer: SandboxAnswer {
@@ -36,7 +36,7 @@ struct ChabokHandler: SandboxHandler {
                 for field in fields { codes[field] = ["presence"] }
                 error["details"] = ["codes": .object(codes)]
             }
-            // The one error that is documented has `status` and no `statusCode`.
+            // The only documented error has `status` and no `statusCode`.
             if status == 404 { error = ["name": "Error", "status": 404, "message": .string(message)] }
             return ChabokHandler.json(status, ["error": .object(error)])
         }
@@ -107,7 +107,7 @@ struct ChabokHandler: SandboxHandler {
         }
     }
 
-    /// Each token that is there must be the state's; one must be there.
+    /// Checks the tokens: at least one must be there, and each must be the state's.
     private func authorize(_ header: String?, _ query: String?) throws(Refusal) {
         let own = simulator.rules.accessTokens[listener]
         let given = [header, query].compactMap(\.self)

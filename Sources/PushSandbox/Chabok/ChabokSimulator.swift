@@ -2,25 +2,24 @@ internal import Foundation
 public import PushCore
 internal import Synchronization
 
-/// Chabok on real TLS sockets: the two worlds of the platform, strict, with faults.
+/// Chabok on real TLS sockets: both states of the platform, strict, with faults.
 ///
-/// Each state has a host and an access token of its own, and installations, messages and tags that the other does not
-/// see.
+/// Each state has a host and an access token of its own, and its own installations, messages and tags.
 public final class ChabokSimulator: Sendable {
-    /// The four shapes in which a send is answered.
+    /// The four shapes of the answer to a send.
     @nonexhaustive
     public enum Shape: String, Sendable, CaseIterable {
         /// `{"count": n}`, the documented one.
         case count
         /// `{"id": …, "count": n}`.
         case idAndCount = "id_and_count"
-        /// An array of the above, also for one message.
+        /// An array of the objects above, also for one message.
         case array
         /// `{"ids": […]}`.
         case ids
     }
 
-    /// How the platform behaves.
+    /// The behaviour of the platform.
     public struct Rules: Sendable {
         /// The app's id.
         public var appID = "shop"
@@ -28,15 +27,15 @@ public final class ChabokSimulator: Sendable {
         public var accessTokens: [SandboxListener: String] = [
             ChabokSimulator.sandbox: "chabok-sandbox-token", ChabokSimulator.production: "chabok-production-token",
         ]
-        /// The shape of answers to sends; an array of messages is answered with an array by all but `ids`.
+        /// The shape of answers to sends; an array of messages gets an array, except with `ids`.
         public var shape = Shape.idAndCount
-        /// Whether users without an installation count as having one device.
+        /// Whether a user without an installation counts as one device.
         public var acceptsAnyUser = false
 
         /// Makes the defaults.
         public init() {}
 
-        /// For a sandbox: everybody can be sent to.
+        /// The rules of a sandbox: every user can be reached.
         public static var demonstration: Rules {
             var rules = Rules()
             rules.acceptsAnyUser = true
@@ -44,9 +43,9 @@ public final class ChabokSimulator: Sendable {
         }
     }
 
-    /// A request as it came.
+    /// A request that arrived.
     public struct Request: Sendable, Hashable {
-        /// The state it came to.
+        /// The listener that got it.
         public var listener: SandboxListener
         /// Its method.
         public var method: String
@@ -60,21 +59,21 @@ public final class ChabokSimulator: Sendable {
         public var body: JSONValue
     }
 
-    /// A message that was taken.
+    /// An accepted message.
     public struct Message: Sendable, Hashable {
         /// Its id.
         public var id: String
-        /// The user, or `*`, or empty for a query.
+        /// The user, or `*`; empty for a query.
         public var user: String
-        /// How many devices were addressed.
+        /// The number of devices addressed.
         public var devices: Int
-        /// The body it came with.
+        /// Its body, with the time of creation.
         public var body: JSONObject
     }
 
-    /// The listener of the state for tests.
+    /// The listener of the test state.
     public static let sandbox: SandboxListener = "chabok-sandbox"
-    /// The listener of the state of real users.
+    /// The listener of the production state.
     public static let production: SandboxListener = "chabok"
     /// The most requests that are kept.
     static let recorded = 10_000
@@ -83,7 +82,7 @@ public final class ChabokSimulator: Sendable {
     private let guarded: Mutex<ChabokState>
     private let ports: [SandboxListener: Int]
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     public init(
         _ rules: Rules = Rules(),
         ports: [SandboxListener: Int] = [:],
@@ -95,7 +94,7 @@ public final class ChabokSimulator: Sendable {
         self.ports = ports
     }
 
-    /// Starts a simulator, runs `body`, and shuts it down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts it down, also after an error.
     public static func run<Value>(
         _ rules: Rules = Rules(),
         time: any TimeSource = SystemTime(),
@@ -105,7 +104,7 @@ public final class ChabokSimulator: Sendable {
         try await ChabokSimulator(rules, time: time).whileRunning(body)
     }
 
-    /// Listens; throws when a port is taken.
+    /// Starts the listeners; throws when a port is taken.
     public func start() async throws {
         try await host.start(
             [Self.sandbox, Self.production].map {
@@ -114,34 +113,34 @@ public final class ChabokSimulator: Sendable {
         )
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
-    /// The base address of a state.
+    /// Returns the base address of a state.
     public func url(_ listener: SandboxListener) -> String { "\(host.url(listener))/api" }
     /// The secret that the written configuration expects at the end of a webhook's address; random in each run.
     public let webhookSecret = UUID().uuidString.lowercased()
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// How the platform behaves from now on.
+    /// The behaviour of the platform from now on.
     public var rules: Rules {
         get { withState { $0.rules } }
         set { withState { $0.rules = newValue } }
     }
-    /// The newest requests, oldest first, refused ones included.
+    /// The newest requests, oldest first, including refused ones.
     public var requests: [Request] { withState { $0.requests } }
 
-    /// The messages that a state took, oldest first.
+    /// Returns the messages that a state accepted, oldest first.
     public func messages(_ listener: SandboxListener = sandbox) -> [Message] {
         withState { $0.spaces[listener]?.messages ?? [] }
     }
 
-    /// The installations of a state, by id.
+    /// Returns the installations of a state, by id.
     public func installations(_ listener: SandboxListener = sandbox) -> [String: JSONObject] {
         withState { $0.spaces[listener]?.installations ?? [:] }
     }
 
-    /// The tags of a user, those with a value with it.
+    /// Returns the tags of a user with their values.
     public func tags(of user: String, _ listener: SandboxListener = sandbox) -> [String: String] {
         withState { $0.spaces[listener]?.tags[user] ?? [:] }
     }
@@ -165,7 +164,7 @@ public final class ChabokSimulator: Sendable {
         withState { $0.spaces[listener]?.installations[installation] = nil }
     }
 
-    /// Sets what devices have done with a message: `delivered`, `seen`, `dismiss`.
+    /// Records that a user's device has done something with a message: `delivered`, `seen`, `dismiss`.
     public func mark(_ message: String, _ list: String, by user: String, _ listener: SandboxListener = sandbox) {
         withState { $0.spaces[listener]?.marks[message, default: [:]][list, default: []].append(user) }
     }
@@ -175,7 +174,7 @@ public final class ChabokSimulator: Sendable {
         withState { $0.spaces[listener, default: .init()].uninstalls += rows }
     }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
     /// Removes all fault rules.
@@ -186,7 +185,7 @@ public final class ChabokSimulator: Sendable {
     }
 }
 
-/// What the simulator knows; the two worlds share nothing but rules and the record of requests.
+/// The state of the simulator; the platform's two states share only the rules and the record of requests.
 struct ChabokState: Sendable {
     struct Space: Sendable {
         var installations: [String: JSONObject] = [:]

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// The control API of the APNs simulator: what tests in other languages, and people with curl, steer it by.
+/// The control API of the APNs simulator, for tests in other languages and for people with curl.
 ///
 /// | call | does |
 /// | --- | --- |
@@ -75,7 +75,7 @@ struct APNsControl: Sendable {
 }
 
 extension APNsDelivery {
-    /// The push as the control API shows it.
+    /// The push as the control API returns it.
     var json: JSONValue {
         var fields = JSONObject()
         for header in headers { fields[header.name] = .string(header.value) }
@@ -91,7 +91,7 @@ extension APNsDelivery {
 }
 
 extension APNsCounters {
-    /// The counters as the control API shows them.
+    /// The counters as the control API returns them.
     var json: JSONValue {
         var reasons = JSONObject()
         for (reason, count) in refused.sorted(by: { $0.key < $1.key }) { reasons[reason] = .integer(Int64(count)) }

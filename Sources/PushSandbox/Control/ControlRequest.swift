@@ -22,7 +22,7 @@ struct ControlRequest: Sendable {
 }
 
 extension ControlRequest {
-    /// The call without a first path component; nil when that is another.
+    /// Returns the call without its first path component; nil when that is another one.
     func under(_ component: String) -> ControlRequest? {
         guard path == "/" + component || path.hasPrefix("/" + component + "/") else { return nil }
         var call = self
@@ -31,7 +31,7 @@ extension ControlRequest {
         return call
     }
 
-    /// The body as JSON; an empty one is an empty object.
+    /// Returns the body as JSON; an empty body is an empty object.
     func json() throws(ControlError) -> JSONValue {
         if body.isEmpty { return [:] }
         do {
@@ -42,12 +42,12 @@ extension ControlRequest {
     }
 }
 
-/// What the control API answers.
+/// An answer of the control API.
 struct ControlAnswer: Sendable {
     var status = 200
     var body: JSONValue
 
-    /// The answer to a request of a web page, or for another host.
+    /// The refusal of a request from a web page, or for another host.
     static let foreign = ControlAnswer(
         status: 403,
         body: [
@@ -57,7 +57,7 @@ struct ControlAnswer: Sendable {
     )
 }
 
-/// A call that the control API cannot carry out.
+/// The error of a call that the control API cannot carry out.
 struct ControlError: Error {
     let status: Int
     let message: String
@@ -68,12 +68,12 @@ struct ControlError: Error {
     }
 }
 
-/// The members of a JSON object, taken one by one, so that a misspelt name is found and named.
+/// The members of a JSON object, removed one by one, so that a misspelt name is found and reported.
 struct ControlFields {
     private var rest: JSONObject
     private let place: String
 
-    /// Numbers beyond it count as this one: sums of what is asked for stay within an `Int`.
+    /// The largest absolute value of a number; a larger one is clamped, so that sums of requested values fit an `Int`.
     private static let largest: Int64 = 1 << 48
 
     init(_ value: JSONValue, in place: String) throws(ControlError) {
@@ -139,7 +139,7 @@ struct ControlFields {
         return value
     }
 
-    /// Makes sure that no member is left.
+    /// Throws when a member is left.
     func finish() throws(ControlError) {
         if let name = rest.members.first?.name { throw ControlError("\(place).\(name): unknown") }
     }

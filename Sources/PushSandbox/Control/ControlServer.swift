@@ -20,7 +20,7 @@ final class ControlServer: Sendable {
         self.open = open
     }
 
-    /// Listens on `127.0.0.1`.
+    /// Starts a listener on `127.0.0.1`.
     static func start(
         port: Int,
         answer: @escaping @Sendable (ControlRequest) -> ControlAnswer
@@ -51,7 +51,7 @@ final class ControlServer: Sendable {
     }
 }
 
-/// The connections of a listener that are open.
+/// The open connections of a listener.
 private final class OpenChannels: Sendable {
     private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
 
@@ -66,7 +66,7 @@ private final class OpenChannels: Sendable {
 
 /// Collects one request at a time and answers it.
 ///
-/// One for each connection to the control API. It refuses what comes from another host or a page of another site, and
+/// Each connection to the control API has one. It refuses requests for other hosts and from pages of other sites, and
 /// closes a connection that sends more than 4 MiB.
 private final class ControlHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart

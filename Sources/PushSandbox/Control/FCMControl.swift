@@ -1,8 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// The control API of the FCM simulator, under `/fcm`: what tests in other languages, and people with curl, steer it
-/// by.
+/// The control API of the FCM simulator, under `/fcm`, for tests in other languages and for people with curl.
 ///
 /// | call | does |
 /// | --- | --- |
@@ -24,7 +23,7 @@ struct FCMControl: Sendable {
 
     init(simulator: FCMSimulator) { self.simulator = simulator }
 
-    /// Carries out a call whose path has lost its `/fcm`.
+    /// Carries out a call, whose path has no `/fcm` any more.
     func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         if let answer = try common.route(request) { return answer }
         switch (request.method, request.path) {
@@ -148,7 +147,7 @@ struct FCMControl: Sendable {
 }
 
 extension FCMDelivery {
-    /// The message as the control API shows it.
+    /// The message as the control API returns it.
     var json: JSONValue {
         let kind =
             switch target {

@@ -1,10 +1,11 @@
 internal import PushCore
 
-/// Fault rules as the control API reads them. All names are snake_case, all spans are seconds.
+/// Fault rules in the JSON form of the control API. All names are snake_case, all durations are in seconds.
 ///
 /// ```json
 /// { "name": "flaky", "at": "request", "match": { "topic": "com.example.app", "share": 0.1, "count": 5 },
-///   "steps": [ { "do": "delay", "seconds": 0.5 }, { "do": "answer", "status": 503, "reason": "ServiceUnavailable" } ] }
+///   "steps": [ { "do": "delay", "seconds": 0.5 },
+///              { "do": "answer", "status": 503, "reason": "ServiceUnavailable" } ] }
 /// ```
 extension FaultRule {
     init(_ json: JSONValue, _ words: FaultVocabulary = .apns) throws(ControlError) {
@@ -22,14 +23,14 @@ extension FaultRule {
     }
 }
 
-/// What fault rules of one simulator may name.
+/// The names that fault rules of one simulator may use.
 struct FaultVocabulary: Sendable {
     /// The simulator's listeners.
     let listeners: [SandboxListener]
     /// Whether device tokens are the same in upper and lower case.
     let foldsTokens: Bool
 
-    /// The words of the APNs simulator.
+    /// The names of the APNs simulator.
     static let apns = FaultVocabulary(listeners: APNsListener.allCases.map(\.name), foldsTokens: true)
 }
 
@@ -61,7 +62,7 @@ extension FaultMatch {
 }
 
 extension ControlFields {
-    /// The member `listener`: one of the simulator's own.
+    /// Takes the member `listener`, which must be one of the simulator's own.
     mutating func listener(_ known: [SandboxListener]) throws(ControlError) -> SandboxListener? {
         try string("listener").map { (text) throws(ControlError) in
             let name = SandboxListener(rawValue: text)

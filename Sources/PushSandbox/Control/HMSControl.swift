@@ -1,8 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// The control API of the HMS simulator, under `/hms`: what tests in other languages, and people with curl, steer it
-/// by.
+/// The control API of the HMS simulator, under `/hms`, for tests in other languages and for people with curl.
 ///
 /// | call | does |
 /// | --- | --- |
@@ -121,7 +120,7 @@ struct HMSControl: Sendable {
         let lifetime = try fields.seconds("token_lifetime")
         try fields.finish()
         var settings = simulator.settings
-        // 0 takes a limit away.
+        // 0 removes a limit.
         if let perSecond { settings.devicesPerSecond = perSecond > 0 ? perSecond : nil }
         if let retryAfter { settings.flowRetryAfter = retryAfter > 0 ? retryAfter : nil }
         if let right { settings.hasUrgentRight = right }
@@ -151,7 +150,7 @@ struct HMSControl: Sendable {
 }
 
 extension HMSDelivery {
-    /// The message as the control API shows it.
+    /// The message as the control API returns it.
     var json: JSONValue {
         [
             "number": .integer(Int64(number)), "request_id": .string(requestID), "token": .string(token),

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// The control calls that every simulator has; its own are added by its own control.
+/// The control calls that every simulator has, beside those of its own control.
 ///
 /// | call | does |
 /// | --- | --- |
@@ -12,7 +12,7 @@ struct HostControl: Sendable {
     let host: any SimulatorHost
     let words: FaultVocabulary
 
-    /// Carries a call out; nil when it is none of the common ones.
+    /// Carries out a common call; returns nil for any other.
     func route(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
         case ("GET", "/rules"): return rules
@@ -79,7 +79,7 @@ struct HostControl: Sendable {
 }
 
 extension SandboxWebCounters {
-    /// Connections and requests, as members for a simulator's counters.
+    /// The counts of connections and requests, as members for a simulator's counters.
     var json: JSONObject {
         let numbers: [(String, Int)] = [
             ("connection_attempts", connectionAttempts), ("connections_opened", connectionsOpened),

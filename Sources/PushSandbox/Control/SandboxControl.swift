@@ -1,9 +1,9 @@
 internal import PushCore
 
-/// The control API of a sandbox: what tests in other languages, and people with curl, steer the simulators by.
+/// The control API of a sandbox, by which tests in other languages, and people with curl, control the simulators.
 ///
-/// `/apns/inbox` goes to the platform `apns`, and so on; `GET /` says which there are. A path without a platform's word
-/// is that of the first platform, APNs.
+/// `/apns/inbox` goes to the platform `apns`, and so on; `GET /` lists the platforms. A path without a platform's name
+/// goes to the first platform, APNs.
 struct SandboxControl: Sendable {
     let platforms: [any SimulatedPlatform]
 

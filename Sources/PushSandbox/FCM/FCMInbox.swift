@@ -3,7 +3,7 @@ public import PushCore
 
 /// A message that the FCM simulator accepted.
 public struct FCMDelivery: Sendable {
-    /// What it was addressed to.
+    /// The target of a message.
     @nonexhaustive
     public enum Target: Sendable, Hashable {
         /// A registration token.
@@ -23,35 +23,35 @@ public struct FCMDelivery: Sendable {
         }
     }
 
-    /// Its number, from 0, in the order of acceptance; the cursor of the inbox.
+    /// Its number in the order of acceptance, from 0; the cursor of the inbox.
     public let number: Int
     /// The part of the answer's name after `messages/`.
     public let messageID: String
-    /// What it was addressed to.
+    /// The target of the message.
     public let target: Target
     /// The `message` as it was sent.
     public let message: JSONValue
     /// When it was accepted, by the simulator's clock.
     public let acceptedAt: Date
-    /// The connection it came on.
+    /// The number of its connection.
     public let connection: Int
-    /// The stream it came on, or the request's number with HTTP/1.1.
+    /// The number of its stream; with HTTP/1.1 the request's number.
     public let stream: Int
     /// Whether the same notification had been accepted for the same target before.
     public let isDuplicate: Bool
 }
 
-/// The messages that were accepted, the newest up to a limit.
+/// The accepted messages, the newest up to a limit.
 struct FCMInbox: Sendable {
     let limit: Int
-    /// The messages that are kept; the oldest are dropped, a quarter of the limit at a time.
+    /// The messages kept; a quarter of the limit is dropped at a time, oldest first.
     private(set) var deliveries: [FCMDelivery] = []
     private var total = 0
     private var seen = BoundedSet<Int>(limit: 500_000)
 
     init(limit: Int) { self.limit = max(4, limit) }
 
-    /// Adds a message; whether its notification had been there before, and whether a person would see it twice.
+    /// Adds a message; returns whether its notification was there before, and whether a person would see it twice.
     mutating func add(
         _ messageID: String,
         _ target: FCMDelivery.Target,
@@ -85,7 +85,7 @@ struct FCMInbox: Sendable {
         return (isDuplicate, isDuplicate && shows && tag == nil && appleID == nil)
     }
 
-    /// At most `limit` messages from number `first` on.
+    /// Returns at most `limit` messages from number `first` on.
     func page(from first: Int, limit: Int) -> ArraySlice<FCMDelivery> {
         let start = min(max(0, first - (deliveries.first?.number ?? 0)), deliveries.count)
         return deliveries[start..<min(deliveries.count, start + max(0, limit))]

@@ -91,7 +91,7 @@ struct FCMInstanceIDHandler: SandboxHandler {
         return .object(answer)
     }
 
-    /// What is known of a token; magic ones and, when any token is taken, all others are known too.
+    /// Returns the data of a token: registered ones, magic ones and, when any token is accepted, all others.
     private func device(_ token: String, _ state: FCMState) -> FCMDevice? {
         if let device = state.devices[token] { return device }
         if service.configuration.honoursMagicTokens, let magic = FCMMagicToken(token) {

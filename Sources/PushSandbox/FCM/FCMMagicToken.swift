@@ -1,4 +1,4 @@
-/// Registration tokens that say themselves what comes back, for demonstrations without any set-up.
+/// Registration tokens that choose their own answer, for demonstrations without any set-up.
 ///
 /// | prefix | answer |
 /// | --- | --- |
@@ -26,7 +26,7 @@ public enum FCMMagicToken: String, Sendable, CaseIterable {
     /// A slow 200.
     case slow = "sim-slow5"
 
-    /// The magic of a token, nil for an ordinary one.
+    /// Finds the magic of a token; nil for an ordinary one.
     public init?(_ token: String) {
         guard token.hasPrefix("sim-"), let magic = Self.allCases.first(where: { token.hasPrefix($0.rawValue) }) else {
             return nil

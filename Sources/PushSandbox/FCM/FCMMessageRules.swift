@@ -1,11 +1,12 @@
 internal import PushCore
 
-/// Checks a `message` as Google's front end does: known fields of the right type first, then what they say.
+/// Checks a `message` as Google's front end does: first that fields are known and have the right type, then their
+/// values.
 ///
-/// Source: Firebase, REST resource `projects.messages`, read 2026-08. Written from that page, with no code shared: the
-/// plugin that is tested against it has rules of its own.
+/// Source: Firebase, REST resource `projects.messages`, read 2026-08. Written from that page, without code of the
+/// plugin that is tested against it.
 enum FCMMessageRules {
-    /// What a field takes.
+    /// The type of a field's value.
     private indirect enum Field: Sendable {
         case string
         case bool
@@ -68,7 +69,7 @@ enum FCMMessageRules {
         return fields
     }()
 
-    /// The message in snake_case, and its target; throws what Google would say.
+    /// Returns the message in snake_case, and its target; throws Google's refusal.
     static func check(_ value: JSONValue) throws(FCMRefusal) -> (message: JSONValue, target: FCMDelivery.Target) {
         let message = try checked(value, .fields(message), "message")
         let targets = ["token", "fid", "topic", "condition"].filter { message[$0] != nil }
@@ -141,7 +142,7 @@ enum FCMMessageRules {
             for (index, value) in values.enumerated() { _ = try checked(value, field, "\(path)[\(index)]") }
             return value
         case (.oneOf(let words), .string(let word)):
-            // In any case: Google's own SDK for Python writes "high".
+            // Compared in any case: Google's own SDK for Python writes "high".
             guard words.contains(word.uppercased()) else {
                 throw .mistyped(path, "Invalid value at '\(path)', \"\(word)\"")
             }
@@ -151,7 +152,7 @@ enum FCMMessageRules {
         }
     }
 
-    /// Proto3 JSON takes both styles of names.
+    /// Returns a name in snake_case: Proto3 JSON allows both styles of names.
     private static func snakeCase(_ name: String) -> String {
         guard name.utf8.contains(where: { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }) else { return name }
         var result = ""
@@ -216,7 +217,7 @@ enum FCMMessageRules {
         return value
     }
 
-    /// What counts against the limit: what reaches a device, on the platform where that is the most.
+    /// Returns the bytes that count against the limit: the most that a device of any platform gets.
     private static func size(_ message: JSONValue) -> Int {
         func bytes(_ value: JSONValue?) -> Int { value?.bytes.count ?? 0 }
         let android = bytes(message["android"]?["notification"]) + bytes(message["android"]?["data"])
@@ -228,7 +229,7 @@ enum FCMMessageRules {
 
 /// Topics and conditions, as Google's documentation writes them.
 ///
-/// Written apart from the plugin's own check, so that the simulator finds what that one lets through.
+/// Written apart from the plugin's own check, so that the simulator finds mistakes in that one.
 enum FCMTopicRules {
     static func isNameByte(_ byte: UInt8) -> Bool {
         switch byte {
@@ -240,7 +241,7 @@ enum FCMTopicRules {
         }
     }
 
-    /// The tokens of a condition, then a check of their order with a stack of brackets.
+    /// Returns whether a text is a condition: splits it into tokens, then checks their order with a stack of brackets.
     static func isCondition(_ text: String) -> Bool {
         var rest = Substring(text)
         var wantsOperand = true

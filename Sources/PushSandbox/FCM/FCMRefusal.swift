@@ -22,7 +22,7 @@ struct FCMRefusal: Error, Sendable {
         errorCode = code
     }
 
-    /// The word that counters know it by.
+    /// The name under which counters count it.
     var reason: String { errorCode ?? info ?? status }
 
     // MARK: The rows of Google's table
@@ -70,26 +70,26 @@ struct FCMRefusal: Error, Sendable {
         return refusal
     }
 
-    /// The message is wrong; the field's path is named.
+    /// Returns the refusal of an invalid message, which names the field's path.
     static func invalid(_ field: String, _ description: String) -> FCMRefusal {
         var refusal = FCMRefusal(400, "INVALID_ARGUMENT", description, code: "INVALID_ARGUMENT")
         refusal.violations = [(field, description)]
         return refusal
     }
 
-    /// The request is no message at all: there is no `FcmError` then.
+    /// Returns the refusal of a request that is no message: it has no `FcmError`.
     static func malformed(_ field: String, _ description: String) -> FCMRefusal {
         mistyped(field, "Invalid JSON payload received. \(description)")
     }
 
-    /// A value of another type: no `FcmError` either.
+    /// Returns the refusal of a value of the wrong type: it has no `FcmError` either.
     static func mistyped(_ field: String, _ description: String) -> FCMRefusal {
         var refusal = FCMRefusal(400, "INVALID_ARGUMENT", description)
         refusal.violations = [(field, description)]
         return refusal
     }
 
-    /// The message alone tells that it is about the token.
+    /// The refusal of an invalid token: only its message says that it concerns the token.
     static let badToken = FCMRefusal(
         400,
         "INVALID_ARGUMENT",
@@ -97,7 +97,7 @@ struct FCMRefusal: Error, Sendable {
         code: "INVALID_ARGUMENT"
     )
 
-    /// Too large: as with Google there is no violation.
+    /// The refusal of a message that is too large: as with Google it has no violation.
     static let tooLarge = FCMRefusal(
         400,
         "INVALID_ARGUMENT",
@@ -128,7 +128,7 @@ struct FCMRefusal: Error, Sendable {
         "Permission 'cloudmessaging.messages.create' denied on resource (or it may not exist)."
     )
 
-    /// The refusal that a fault rule asks for by a word; its status decides when the word is none of Google's.
+    /// Returns the refusal that a fault rule names; the status decides when the name is none of Google's.
     static func named(_ word: String?, status: Int) -> FCMRefusal {
         var refusal: FCMRefusal
         switch word {
@@ -140,7 +140,7 @@ struct FCMRefusal: Error, Sendable {
         case "QUOTA_EXCEEDED:device"?: refusal = quota(.device)
         case "QUOTA_EXCEEDED:topic"?: refusal = quota(.topic)
         case "INVALID_ARGUMENT"?: refusal = invalid("message.data", "Invalid value")
-        // As Google had it before 2021.
+        // Google's form before 2021.
         case "INVALID_ARGUMENT:token"?: refusal = invalid("message.token", "Invalid registration token")
         case "INVALID_ARGUMENT:size"?: refusal = tooLarge
         case "ACCESS_TOKEN_EXPIRED"?, "ACCESS_TOKEN_SCOPE_INSUFFICIENT"?, "SERVICE_DISABLED"?, "BILLING_DISABLED"?:
@@ -148,7 +148,7 @@ struct FCMRefusal: Error, Sendable {
             refusal.info = word
         default:
             refusal = FCMRefusal(status, usualStatus(status), "Request refused.")
-            // A word of Google's statuses has no `FcmError` beside it; any other stands in one.
+            // A name among Google's statuses has no `FcmError`; any other stands in one.
             if let word, word != refusal.status { refusal.errorCode = word }
             if word == "FAILED_PRECONDITION" { (refusal.status, refusal.errorCode) = ("FAILED_PRECONDITION", nil) }
             if word == "UNAVAILABLE" || word == "INTERNAL" { refusal.errorCode = word }
@@ -172,7 +172,7 @@ struct FCMRefusal: Error, Sendable {
 
     // MARK: The answer
 
-    /// The answer, its details in an order that the seed decides: a client must not count on one.
+    /// Returns the answer, its details shuffled by the seed: a client must not rely on an order.
     func answer(shuffledBy random: inout SeededGenerator) -> SandboxAnswer {
         var details: [JSONValue] = []
         func type(_ name: String) -> JSONValue { .string("type.googleapis.com/\(name)") }

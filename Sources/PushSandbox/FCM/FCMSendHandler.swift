@@ -3,8 +3,8 @@ internal import PushCore
 
 /// The send listener of the FCM simulator: `POST /v1/projects/{project}/messages:send`.
 ///
-/// Checks in Google's order: credential, JSON, message, device, quota; the first that fails is the answer. What passes
-/// is in the inbox of the service, unless it is a dry run.
+/// Checks in Google's order: credential, JSON, message, device, quota; the first failure is the answer. A message that
+/// passes goes into the inbox of the service, unless it is a dry run.
 struct FCMSendHandler: SandboxHandler {
     let service: FCMServiceState
 
@@ -99,7 +99,7 @@ struct FCMSendHandler: SandboxHandler {
             ? .forbidden : .projectUnknown
     }
 
-    /// Whether the target takes messages, and how slowly.
+    /// Throws when the target takes no messages; returns the delay of its answer.
     private func look(
         up target: FCMDelivery.Target,
         _ state: inout FCMState
@@ -137,7 +137,7 @@ struct FCMSendHandler: SandboxHandler {
         return "0:\(micros)%\(String(random.next(), radix: 16))"
     }
 
-    /// What Google's front end shows for a path that it does not know.
+    /// The answer of Google's front end to an unknown path.
     static let lost = SandboxAnswer(
         status: 404,
         headers: [HTTPHeader("content-type", "text/html; charset=UTF-8")],
@@ -146,7 +146,7 @@ struct FCMSendHandler: SandboxHandler {
 }
 
 extension FCMDelivery.Target {
-    /// The token or installation ID; nil for an audience.
+    /// The token or installation ID; nil for a topic or condition.
     var device: String? {
         switch self {
         case .token(let value), .fid(let value): value

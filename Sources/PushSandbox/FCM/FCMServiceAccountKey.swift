@@ -15,7 +15,7 @@ public struct FCMServiceAccountKey: Sendable {
     public let privateKeyPEM: String
     let publicKey: _RSA.Signing.PublicKey
 
-    /// Making an RSA key takes long, so that accounts of one process share theirs unless asked otherwise.
+    /// The key that accounts of one process share unless asked otherwise, since making an RSA key takes long.
     private static let shared = try? _RSA.Signing.PrivateKey(keySize: .bits2048)
 
     /// Makes an account.
@@ -34,7 +34,7 @@ public struct FCMServiceAccountKey: Sendable {
         publicKey = key.publicKey
     }
 
-    /// The key file, in Google's form.
+    /// Returns the key file, in Google's form.
     public func json(tokenURI: String) -> String {
         let file: JSONValue = [
             "type": "service_account", "project_id": .string(projectID), "private_key_id": .string(keyID),

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// What the listeners of one FCM simulator share: the state behind a lock, and the configuration.
+/// The state that the listeners of one FCM simulator share: behind a lock, with the configuration.
 final class FCMServiceState: Sendable {
     let configuration: FCMSimulatorConfiguration
     private let state: Mutex<FCMState>
@@ -25,7 +25,7 @@ final class FCMServiceState: Sendable {
         try state.withLock(body)
     }
 
-    /// The access token of a request, when it is alive.
+    /// Returns the access token of a request while it is valid.
     func bearer(
         of request: SandboxRequest,
         at now: Date,

@@ -5,9 +5,9 @@ public import PushCore
 ///
 /// Three listeners: sends, access tokens, Instance ID. A client needs ``authority``'s certificate, the addresses of
 /// ``url(_:)`` and the service-account file of ``credentialsFile``, which names the token endpoint. Tests register
-/// tokens, send, and look at ``inbox`` and ``counters``; `add` makes things go wrong. In fault rules the reason of an
-/// answer is Google's error code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status, and
-/// the body is made of it.
+/// tokens, send, and look at ``inbox`` and ``counters``; `add` adds faults. In fault rules the reason of an answer is
+/// Google's error code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status; the body is made
+/// from it.
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class FCMSimulator: Sendable {
@@ -15,13 +15,13 @@ public final class FCMSimulator: Sendable {
     public var authority: SandboxCertificateAuthority { host.authority }
     /// The service account of the client that is tested.
     public let account: FCMServiceAccountKey
-    /// The seed of everything random in this run: the same seed and the same requests give the same answers.
+    /// The seed of all randomness in this run: the same seed and the same requests give the same answers.
     public var seed: UInt64 { host.state.seed }
 
     let host: SandboxWebHost
     let service: FCMServiceState
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     ///
     /// Without an authority it makes one of its own.
     public init(
@@ -41,7 +41,7 @@ public final class FCMSimulator: Sendable {
         service = FCMServiceState(configuration, seed: host.state.seed, account: account)
     }
 
-    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts the simulator down, also after an error.
     public static func run<Value>(
         _ configuration: FCMSimulatorConfiguration = FCMSimulatorConfiguration(),
         time: any TimeSource = SystemTime(),
@@ -69,24 +69,24 @@ public final class FCMSimulator: Sendable {
 
     /// Closes all connections and listeners.
     ///
-    /// Doing it twice is no mistake.
+    /// A second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
-    /// The port of a listener, 0 while the simulator does not run.
+    /// Returns the port of a listener; 0 while the simulator does not run.
     public func port(_ listener: FCMListener) -> Int { host.port(listener.name) }
 
-    /// The base URL of a listener.
+    /// Returns the base URL of a listener.
     public func url(_ listener: FCMListener) -> String { host.url(listener.name) }
 
     /// The address of the token endpoint.
     public var tokenURI: String { url(.oauth) + "/token" }
 
-    /// The service-account key file of the project, as Firebase gives it out, naming this simulator's token endpoint.
+    /// The service-account key file of the project, in Firebase's form, with this simulator's token endpoint.
     public var credentialsFile: String { account.json(tokenURI: tokenURI) }
 
     // MARK: What it knows
 
-    /// Makes tokens known as live ones.
+    /// Registers tokens as live ones.
     public func register(tokens: some Sequence<String>, platform: String = "ANDROID") {
         let tokens = Array(tokens)
         service.withState { state in
@@ -94,24 +94,24 @@ public final class FCMSimulator: Sendable {
         }
     }
 
-    /// Sets what is known about one token; nil makes it unknown.
+    /// Sets the data of one token; nil makes it unknown.
     public func setDevice(_ device: FCMDevice?, token: String) { service.withState { $0.devices[token] = device } }
 
-    /// The members of a topic.
+    /// Returns the tokens in a topic.
     public func members(of topic: String) -> Set<String> {
         service.withState { Set($0.topics[topic, default: [:]].keys) }
     }
 
-    /// Makes another account known.
+    /// Registers another account.
     public func register(_ account: FCMServiceAccountKey) { service.withState { $0.accounts[account.keyID] = account } }
 
-    /// Makes a refresh token of a person known.
+    /// Registers a refresh token of a person.
     public func register(refreshToken: String) {
         let project = service.configuration.projectID
         service.withState { $0.refreshTokens[refreshToken] = project }
     }
 
-    /// Disables or enables the service account: access tokens that are out live on.
+    /// Disables or enables the service account: access tokens that were issued stay valid.
     public func setAccountDisabled(_ isDisabled: Bool) {
         let email = account.email
         service.withState { state in
@@ -119,20 +119,20 @@ public final class FCMSimulator: Sendable {
         }
     }
 
-    /// Hands out an access token of the project without the exchange, for clients that only send.
+    /// Issues an access token of the project without the exchange, for clients that only send.
     public func issueAccessToken() -> String {
         let (project, now) = (account.projectID, host.state.now)
         return service.withState { $0.issueToken(projectID: project, now: now) }
     }
 
-    /// Revokes every access token that is out.
+    /// Revokes every access token that was issued.
     public func revokeAccessTokens() {
         service.withState { state in
             for token in state.accessTokens.keys { state.accessTokens[token]?.isRevoked = true }
         }
     }
 
-    /// How long access tokens live from now on, in seconds; nil leaves `expires_in` out and gives them an hour.
+    /// Sets the lifetime of new access tokens, in seconds; nil leaves `expires_in` out and gives them an hour.
     public func setTokenLifetime(_ seconds: Int?) {
         service.withState { state in
             state.tokenLifetime = seconds ?? 3600
@@ -145,15 +145,15 @@ public final class FCMSimulator: Sendable {
         service.withState { $0.quotas.limits = quotas }
     }
 
-    /// The Instance ID service answers so for this token (or APNs token), the next so many times.
+    /// Makes the Instance ID service answer with this error for a token (or APNs token), the next `times` times.
     public func setItemError(_ word: String, token: String, times: Int = 1) {
         service.withState { $0.itemErrors[token] = (word, times) }
     }
 
-    /// The next answer about topics lacks so many results at its end.
+    /// Makes the next answer about topics lack the last `count` results.
     public func dropResults(_ count: Int) { service.withState { $0.missingResults = count } }
 
-    /// The server's clock compared with the time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     public var clockOffset: Duration {
         get { host.state.clockOffset }
         set { host.state.clockOffset = newValue }
@@ -161,21 +161,21 @@ public final class FCMSimulator: Sendable {
 
     // MARK: What happened
 
-    /// What the simulator has seen of messages and tokens.
+    /// The counts of messages and tokens.
     public var counters: FCMCounters { service.withState { $0.counters } }
 
-    /// What the simulator has seen of connections and requests.
+    /// The counts of connections and requests.
     public var traffic: SandboxWebCounters { host.counters }
 
-    /// The messages that were accepted, oldest first, as far as they are kept.
+    /// The accepted messages that are still kept, oldest first.
     public var inbox: [FCMDelivery] { service.withState { $0.inbox.deliveries } }
 
-    /// At most `limit` messages from number `first` on.
+    /// Returns at most `limit` messages from number `first` on.
     public func inbox(from first: Int, limit: Int) -> [FCMDelivery] {
         service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
-    /// Waits until the counters satisfy a condition; false when they did not within `limit`.
+    /// Waits until the counters satisfy a condition; returns false when they do not within `limit`.
     public func wait(
         atMost limit: Duration = .seconds(10),
         until condition: (FCMCounters) -> Bool,
@@ -184,7 +184,7 @@ public final class FCMSimulator: Sendable {
         await poll(atMost: limit) { condition(counters) }
     }
 
-    /// Forgets the inbox, the counters and the faults.
+    /// Clears the inbox, the counters and the faults.
     ///
     /// Accounts, tokens and topics stay, and so do connections.
     public func reset() {
@@ -194,13 +194,13 @@ public final class FCMSimulator: Sendable {
 
     // MARK: What goes wrong
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: FaultRule...) { host.add(rules) }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
-    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
     @discardableResult
     public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
 
@@ -209,7 +209,7 @@ public final class FCMSimulator: Sendable {
         host.perform([.goAway(frame)], listener: listener?.name, connection: nil)
     }
 
-    /// Changes how many streams open connections may have, also to 0.
+    /// Changes the stream limit of open connections, also to 0.
     public func setMaximumStreams(_ count: Int, listener: FCMListener? = nil) {
         host.perform([.settings([.maximumStreams(count)])], listener: listener?.name, connection: nil)
     }

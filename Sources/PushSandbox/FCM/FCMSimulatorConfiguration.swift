@@ -12,19 +12,19 @@ public enum FCMListener: String, Sendable, Hashable, CaseIterable {
     public var name: SandboxListener { SandboxListener(rawValue: rawValue) }
 }
 
-/// How an FCM simulator is set up.
+/// The configuration of an FCM simulator.
 ///
 /// The defaults suit tests: free ports, one project with one service account, strict rules, no quotas.
 public struct FCMSimulatorConfiguration: Sendable {
-    /// How many messages are taken in a minute; nil is no limit.
+    /// The most messages accepted within a minute; nil is no limit.
     public struct Quotas: Sendable, Hashable {
-        /// In the whole project.
+        /// The quota of the whole project.
         public var project: Int?
-        /// To one device.
+        /// The quota of each device.
         public var device: Int?
-        /// To topics and conditions.
+        /// The quota of topics and conditions.
         public var topics: Int?
-        /// Seconds that `Retry-After` asks for; nil leaves it out.
+        /// The `Retry-After` of a refusal, in seconds; nil leaves it out.
         public var retryAfter: Int?
 
         /// Makes quotas without a limit.
@@ -39,35 +39,35 @@ public struct FCMSimulatorConfiguration: Sendable {
     public var projectID = "chapar-sandbox"
     /// The project's number, which the send path takes as well.
     public var projectNumber = "314159265358"
-    /// Projects that exist but that the service account may not use.
+    /// Projects that exist but are closed to the service account.
     public var foreignProjects: Set<String> = ["somebody-elses-project"]
-    /// Whether any token that is not known otherwise counts as a live one.
+    /// Whether any unknown token counts as a live one.
     public var acceptsAnyToken = false
-    /// Whether tokens such as `sim-unregistered-1` say themselves what comes back.
+    /// Whether tokens such as `sim-unregistered-1` choose their own answer.
     public var honoursMagicTokens = true
-    /// How long access tokens live, in seconds.
+    /// The lifetime of access tokens, in seconds.
     public var tokenLifetime = 3599
-    /// Quotas.
+    /// The quotas.
     public var quotas = Quotas()
-    /// How slow `sim-slow5-…` is.
+    /// The delay of the answer to `sim-slow5-…`.
     public var magicDelay = Duration.seconds(5)
-    /// How many streams an HTTP/2 connection may have open.
+    /// The most open streams of an HTTP/2 connection.
     public var maximumStreams = 100
-    /// How long a connection may be idle before it is ended; nil for ever.
+    /// The longest time that a connection may be idle before it is ended; nil for no limit.
     public var idleTimeout: Duration? = .seconds(240)
-    /// The server's clock, compared with the given time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     public var clockOffset: Duration = .zero
     /// The kind of certificate that the listeners show.
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
     /// The most messages that the inbox keeps.
     public var inboxLimit = 100_000
-    /// The seed of everything random; nil draws one, which ``FCMSimulator/seed`` shows.
+    /// The seed of all randomness; nil draws one, which ``FCMSimulator/seed`` shows.
     public var seed: UInt64?
 
     /// Makes the defaults.
     public init() {}
 
-    /// For demonstrations: any token is taken.
+    /// The configuration for demonstrations: accepts any token.
     public static var demonstration: FCMSimulatorConfiguration {
         var configuration = FCMSimulatorConfiguration()
         configuration.acceptsAnyToken = true

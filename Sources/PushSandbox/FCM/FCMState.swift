@@ -1,9 +1,9 @@
 internal import Foundation
 internal import PushCore
 
-/// What the FCM simulator knows of a device.
+/// A device in the FCM simulator.
 public struct FCMDevice: Sendable, Hashable {
-    /// How its token stands.
+    /// The state of its token.
     @nonexhaustive
     public enum State: Sendable, Hashable {
         /// It gets messages.
@@ -12,13 +12,13 @@ public struct FCMDevice: Sendable, Hashable {
         case unregistered
         /// It belongs to another project: 403 `SENDER_ID_MISMATCH`.
         case otherSender
-        /// Not a token at all: 400 `INVALID_ARGUMENT` that names it.
+        /// It is no token at all: 400 `INVALID_ARGUMENT` that names it.
         case malformed
         /// Apple refuses the project's key: 401 `THIRD_PARTY_AUTH_ERROR`.
         case brokenAppleKey
     }
 
-    /// How its token stands.
+    /// The state of its token.
     public var state: State
     /// `ANDROID`, `IOS` or `CHROME`.
     public var platform: String
@@ -33,11 +33,11 @@ public struct FCMDevice: Sendable, Hashable {
     }
 }
 
-/// Everything that the FCM simulator knows and has seen.
+/// The state of the FCM simulator.
 ///
 /// A value, changed behind a lock.
 struct FCMState: Sendable {
-    /// An access token that was handed out.
+    /// An access token that was issued.
     struct AccessToken: Sendable {
         var projectID: String
         var expires: Date
@@ -67,7 +67,7 @@ struct FCMState: Sendable {
         random = SeededGenerator(seed: seed)
     }
 
-    /// Forgets what was seen; what is known stays.
+    /// Clears what happened; accounts, tokens and topics stay.
     mutating func reset() {
         inbox = FCMInbox(limit: inbox.limit)
         counters = FCMCounters()
@@ -77,7 +77,7 @@ struct FCMState: Sendable {
         missingResults = 0
     }
 
-    /// A new access token; dead ones are forgotten from time to time.
+    /// Issues a new access token; expired ones are removed from time to time.
     mutating func issueToken(projectID: String, now: Date) -> String {
         if accessTokens.count > 10_000 { accessTokens = accessTokens.filter { $0.value.expires > now } }
         let value = "ya29.sandbox-" + String(random.next(), radix: 36) + String(random.next(), radix: 36)
@@ -89,9 +89,9 @@ struct FCMState: Sendable {
     }
 }
 
-/// Counts messages against quotas, minute by minute.
+/// Counts messages against quotas, in each minute.
 struct FCMQuotaMeter: Sendable {
-    /// A quota that was used up.
+    /// A quota that is used up.
     enum Exceeded: String, Sendable {
         case project
         case device
@@ -108,7 +108,7 @@ struct FCMQuotaMeter: Sendable {
 
     mutating func reset() { minute = .min }
 
-    /// Counts a message; what it exceeds, if anything.
+    /// Counts a message; returns the quota that it exceeds, if any.
     mutating func reserve(token: String?, now: Date) -> Exceeded? {
         let current = Int64(clamping: now.timeIntervalSince1970 / 60)
         if current != minute { (minute, project, topics, devices) = (current, 0, 0, [:]) }
@@ -124,19 +124,19 @@ struct FCMQuotaMeter: Sendable {
     }
 }
 
-/// What the FCM simulator has seen since it started or was reset.
+/// The counts of events since the FCM simulator started or was reset.
 public struct FCMCounters: Sendable, Hashable {
     /// Sends that arrived.
     public var sends = 0
-    /// Messages that were accepted; dry runs are not among them.
+    /// Messages that were accepted, without dry runs.
     public var accepted = 0
-    /// Of those the ones to topics and conditions.
+    /// Accepted messages to topics and conditions.
     public var acceptedForAudience = 0
-    /// Dry runs that were found good.
+    /// Dry runs that passed.
     public var validated = 0
     /// Refused sends, by error code, or by status when there is no code.
     public var refused: [String: Int] = [:]
-    /// Requests to the token endpoint that brought an access token.
+    /// Requests to the token endpoint that got an access token.
     public var tokensIssued = 0
     /// Requests to the token endpoint that were refused, by error.
     public var tokensRefused: [String: Int] = [:]
@@ -144,12 +144,12 @@ public struct FCMCounters: Sendable, Hashable {
     public var instanceIDCalls = 0
     /// Accepted messages whose target and notification id had been accepted before.
     public var duplicates = 0
-    /// Of those the ones without a tag or collapse key: what a person would have seen twice.
+    /// The ``duplicates`` without a tag or collapse key: messages that a person would have seen twice.
     public var doubledOnDevice = 0
 
     /// Makes counters at zero.
     public init() {}
 
-    /// All refused sends together.
+    /// The sum of all refused sends.
     public var refusedTotal: Int { refused.values.reduce(0, +) }
 }

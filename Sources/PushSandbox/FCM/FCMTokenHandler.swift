@@ -6,7 +6,7 @@ internal import PushCore
 ///
 /// Source: RFC 7523, and Google, "Using OAuth 2.0 for server to server applications", read 2026-08.
 struct FCMTokenHandler: SandboxHandler {
-    /// A refusal, as RFC 6749 (section 5.2) writes it.
+    /// A refusal in the form of RFC 6749 (section 5.2).
     private struct Refusal: Error {
         var status = 400
         let error: String
@@ -21,7 +21,7 @@ struct FCMTokenHandler: SandboxHandler {
         "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
     ]
 
-    /// Google's own libraries write this audience, whatever the key file's `token_uri` says.
+    /// The audience that Google's own libraries write, whatever `token_uri` the key file has.
     private static let googleAudience = "https://oauth2.googleapis.com/token"
 
     let service: FCMServiceState
@@ -55,7 +55,7 @@ struct FCMTokenHandler: SandboxHandler {
         return fault.plain(json: body, now: now)
     }
 
-    /// The project that the request may act for.
+    /// Returns the project for which the request may act.
     private func check(_ request: SandboxRequest, at now: Date, _ state: FCMState) throws(Refusal) -> String {
         guard request.path == "/token" else {
             throw Refusal(status: 404, error: "not_found", description: "Requested entity was not found.")
@@ -146,7 +146,7 @@ struct FCMTokenHandler: SandboxHandler {
     }
 }
 
-/// Times as HTTP header fields write them (RFC 9110, section 5.6.7).
+/// Times in the form of HTTP header fields (RFC 9110, section 5.6.7).
 enum SandboxHTTPDate {
     static func text(_ time: Date) -> String {
         let seconds = Int64(clamping: time.timeIntervalSince1970)

@@ -1,12 +1,12 @@
 internal import Foundation
 internal import PushCore
 
-/// Keeps the fault rules with their counts and says which one applies.
+/// Keeps the fault rules with their counts and finds the one that applies.
 ///
 /// Each simulated service has one, filled by tests and by the control API. It is asked at every point where a rule may
-/// act; of several that fit the first one acts. It only says what to do: the host does it.
+/// act; the first of several matching rules acts. It only returns steps: the host carries them out.
 struct FaultEngine: Sendable {
-    /// What a rule may look at.
+    /// The parts of a request or connection that a rule may match.
     struct Subject {
         var listener: SandboxListener
         var token: String?
@@ -25,7 +25,7 @@ struct FaultEngine: Sendable {
     private var armed: [Armed] = []
     private var points: Set<FaultRule.Point> = []
 
-    /// The rules, in the order they are tried, with how often each has applied.
+    /// The rules, in the order they are tried, with the number of times each has applied.
     var rules: [(rule: FaultRule, fired: Int)] { armed.map { ($0.rule, $0.fired) } }
 
     mutating func add(_ rule: FaultRule, at now: Date) {
@@ -33,7 +33,7 @@ struct FaultEngine: Sendable {
         points.insert(rule.point)
     }
 
-    /// Removes the rules with this name, all of them when nil; how many there were.
+    /// Removes the rules with this name, all of them when nil; returns how many there were.
     mutating func remove(named name: String?) -> Int {
         let before = armed.count
         armed.removeAll { name == nil || $0.rule.name == name }
@@ -41,10 +41,10 @@ struct FaultEngine: Sendable {
         return before - armed.count
     }
 
-    /// Whether any rule waits at this point: the quick way past an empty list.
+    /// Returns whether any rule waits at this point: the quick check for none.
     func isArmed(at point: FaultRule.Point) -> Bool { points.contains(point) }
 
-    /// The steps of the first rule that applies.
+    /// Returns the steps of the first rule that applies.
     mutating func steps(
         at point: FaultRule.Point,
         for subject: Subject,

@@ -1,5 +1,5 @@
 extension FaultRule {
-    /// The ways a platform misbehaves that every backend must bear, by the words of `PushTesting`'s conformance kit.
+    /// The failures of a platform that every backend must handle, with the names of `PushTesting`'s conformance kit.
     @nonexhaustive
     public enum Trouble: String, Sendable, CaseIterable {
         /// It takes messages and never answers.
@@ -12,14 +12,14 @@ extension FaultRule {
         case unreachable
     }
 
-    /// The rules of a trouble, which lasts until they are removed.
+    /// Returns the rules of a trouble, which lasts until they are removed.
     ///
     /// - Parameters:
-    ///   - trouble: What goes wrong.
-    ///   - listener: Where; nil is everywhere.
-    ///   - path: How the paths begin of the requests that it is for: those that send, not those that fetch a
+    ///   - trouble: The failure.
+    ///   - listener: The affected listener; nil is all of them.
+    ///   - path: The prefix of the paths that it affects: those that send, not those that fetch a
     ///     credential.
-    ///   - nonsense: A body that cannot be read, where the platform's 200 says all that it says.
+    ///   - nonsense: The answer of an unreadable platform, for platforms whose 200 needs no body.
     /// - Returns: The rules, for a simulator's `add`.
     public static func trouble(
         _ trouble: Trouble,
@@ -34,7 +34,7 @@ extension FaultRule {
         case .unreadable:
             [FaultRule(name: trouble.rawValue, at: .processed, match: match, .answer(nonsense))]
         case .unreachable:
-            // What is open ends as well, so that nothing slips through.
+            // Open connections end as well, so that no request gets through.
             [
                 refuseConnections(listener: listener),
                 FaultRule(

@@ -1,35 +1,35 @@
 public import PushCore
 
-/// What shall go wrong, for which requests or connections, and how.
+/// A fault to inject: the requests or connections it affects, and its steps.
 ///
-/// Rules are tried in the order they were added; the first one that matches decides. Each keeps its own counts.
+/// Rules are tried in the order they were added; the first one that matches decides. Each rule has its own counts.
 public struct FaultRule: Sendable, Hashable {
-    /// When the steps are done.
+    /// The moment at which the steps are carried out.
     @nonexhaustive
     public enum Point: String, Sendable, Hashable, CaseIterable {
-        /// A client connects; TLS has not begun. Only matches on the listener, count, share and time apply.
+        /// A client connects; TLS has not begun. Only the conditions on listener, count, share and time apply.
         case connect
-        /// TLS and HTTP/2 are up; no request came yet. Matches as at ``connect``.
+        /// TLS and HTTP/2 are up, before any request. The same conditions apply as at ``connect``.
         case opened
-        /// The request's header block is there; its body is still to come.
+        /// The request's header block has arrived, its body has not.
         case requestHeaders = "request_headers"
-        /// The request is complete and not processed yet: what happens here happens to a push that was not accepted.
+        /// The request is complete and not processed yet: a push that meets a fault here was not accepted.
         case request
-        /// The request is processed, and perhaps accepted; its answer is not out.
+        /// The request is processed, and perhaps accepted; its answer is not sent.
         case processed
-        /// The answer's headers are out; its body is not.
+        /// The answer's headers are sent; its body is not.
         case answerHeaders = "answer_headers"
-        /// The answer is out.
+        /// The answer is sent.
         case answered
     }
 
     /// A name for people, and for removing the rule.
     public var name: String
-    /// When the steps are done.
+    /// The moment at which the steps are carried out.
     public var point: Point
-    /// Which requests or connections it is for.
+    /// The requests or connections it affects.
     public var match: FaultMatch
-    /// What happens, in order.
+    /// The steps, in order.
     public var steps: [FaultStep]
 
     /// Makes a rule that applies to everything.
@@ -45,7 +45,7 @@ public struct FaultRule: Sendable, Hashable {
         self.init(name: name, at: point, match: match, [step])
     }
 
-    /// Refuses all connections, or as many as `count`, with a TCP reset right after they were made.
+    /// Makes a rule that resets TCP connections right after they are made: all, or the first `count`.
     public static func refuseConnections(
         listener: SandboxListener? = nil,
         for duration: Duration? = nil,
@@ -55,7 +55,7 @@ public struct FaultRule: Sendable, Hashable {
         return FaultRule(name: "refuse-connections", at: .connect, match: match, .end(.reset))
     }
 
-    /// Answers 503 `Shutdown` and announces the end of the connection.
+    /// Makes a rule that answers 503 `Shutdown` and announces the end of the connection.
     public static func shutdown(match: FaultMatch = FaultMatch(count: 1)) -> FaultRule {
         FaultRule(
             name: "shutdown",
@@ -75,29 +75,29 @@ public struct SandboxListener: RawRepresentable, Sendable, Hashable, Expressible
     public init(stringLiteral value: String) { rawValue = value }
 }
 
-/// Which requests a fault is for: all conditions that are set must hold.
+/// The requests that a fault affects: all conditions that are set must hold.
 public struct FaultMatch: Sendable, Hashable {
     /// Only on this listener.
     public var listener: SandboxListener?
-    /// Only for device tokens that begin so; APNs tokens count in lower case.
+    /// Only for device tokens with this prefix; APNs tokens are compared in lower case.
     public var tokenPrefix: String?
     /// Only for this topic.
     public var topic: String?
-    /// Only for paths that begin so.
+    /// Only for paths with this prefix.
     public var pathPrefix: String?
     /// Only on this connection.
     public var connection: Int?
-    /// Only from this to that of the requests that meet the conditions above, counted from 1.
+    /// Only for requests in this range, of those that meet the conditions above, counted from 1.
     public var requests: ClosedRange<Int>?
-    /// Only every so many of those requests.
+    /// Only for every n-th of those requests.
     public var every: Int?
     /// Only this share of those requests, 0 to 1, drawn from the simulator's seed.
     public var share: Double?
-    /// Only from so long after the rule was added, by the simulator's clock.
+    /// Only from this time after the rule was added, by the simulator's clock.
     public var from: Duration
-    /// Only until so long after the rule was added, by the simulator's clock; nil for ever.
+    /// Only until this time after the rule was added, by the simulator's clock; nil for ever.
     public var until: Duration?
-    /// Only so many times; nil for ever.
+    /// The most times that it applies; nil for no limit.
     public var count: Int?
 
     /// Makes conditions; those that are not given always hold.
@@ -128,16 +128,16 @@ public struct FaultMatch: Sendable, Hashable {
     }
 }
 
-/// One thing that goes wrong.
+/// One step of a fault.
 @nonexhaustive
 public enum FaultStep: Sendable, Hashable {
-    /// Waits before the next step. At ``FaultRule/Point/connect`` it holds up the TLS handshake.
+    /// Waits before the next step. At ``FaultRule/Point/connect`` it delays the TLS handshake.
     case delay(Duration)
-    /// Holds up the server's first SETTINGS. At ``FaultRule/Point/connect`` only.
+    /// Delays the server's first SETTINGS. At ``FaultRule/Point/connect`` only.
     case delaySettings(Duration)
-    /// Gives this answer and not the one the rules would give. Before processing it counts as not accepted.
+    /// Gives this answer instead of the rules' one. Before processing the push counts as not accepted.
     case answer(FaultAnswer)
-    /// Gives the rules' answer, bent.
+    /// Gives the rules' answer, distorted.
     case distort(FaultDistortion)
     /// Gives no answer to this request; the stream stays open.
     case silence
@@ -145,17 +145,17 @@ public enum FaultStep: Sendable, Hashable {
     case resetStream(code: UInt32)
     /// Announces the end of the connection.
     case goAway(SandboxGoAway)
-    /// Changes how many streams the client may have open, also to 0.
+    /// Changes the client's stream limit, also to 0.
     case maximumStreams(Int)
     /// Changes the flow-control window of each stream.
     case initialWindow(Int)
     /// Ends the connection.
     case end(SandboxConnectionEnd)
-    /// From now on takes bytes on this connection and sends none.
+    /// From now on reads bytes on this connection and sends none.
     case blackHole
     /// From now on leaves pings on this connection unanswered.
     case ignorePings
-    /// From now on sends at most so many bytes a second on this connection.
+    /// From now on sends at most this many bytes a second on this connection.
     case throttle(bytesPerSecond: Int)
     /// From now on the first expired provider token makes this connection refuse everything as expired; APNs only.
     case wedgeAfterExpiry
@@ -163,12 +163,12 @@ public enum FaultStep: Sendable, Hashable {
 
 /// An answer that a fault gives in place of the real one.
 public struct FaultAnswer: Sendable, Hashable {
-    /// Which time stands in a 410.
+    /// The time in a 410.
     @nonexhaustive
     public enum Timestamp: Sendable, Hashable {
         /// None.
         case missing
-        /// The simulator's time, moved by so much: negative is the past.
+        /// The simulator's time plus this offset: negative is the past.
         case now(offset: Duration)
         /// This one, in milliseconds since 1970.
         case milliseconds(Int64)
@@ -176,18 +176,18 @@ public struct FaultAnswer: Sendable, Hashable {
 
     /// The HTTP status.
     public var status: Int
-    /// The platform's word in the body; nil for an empty body.
+    /// The platform's reason in the body; nil for an empty body.
     public var reason: String?
     /// The time in the body.
     public var timestamp: Timestamp
     /// The value of `Retry-After`, in seconds.
     public var retryAfter: Int?
-    /// Whether `Retry-After` is written as a time rather than in seconds; nothing for APNs, which never does that.
+    /// Whether `Retry-After` is written as a date rather than in seconds; ignored for APNs, which never does that.
     public var retryAfterIsDate = false
-    /// A body in place of the JSON object: HTML from a middlebox, broken JSON.
+    /// A body in place of the JSON object, such as HTML from a middlebox or broken JSON.
     public var body: [UInt8]?
-    /// Header fields in place of the answer's own of the same names: a `retry-after` that is no number, a `date` that
-    /// is far off.
+    /// Header fields that replace the answer's own of the same names, such as a `retry-after` that is no number or a
+    /// `date` that is far off.
     public var headers: [HTTPHeader]
 
     /// Makes an answer.
@@ -207,22 +207,22 @@ public struct FaultAnswer: Sendable, Hashable {
         self.headers = headers
     }
 
-    /// What a proxy in the way says: 502 with a page of HTML.
+    /// The answer of a proxy in between: 502 with a page of HTML.
     public static let htmlPage = FaultAnswer(
         502,
         body: Array("<html><body><h1>502 Bad Gateway</h1></body></html>".utf8)
     )
 }
 
-/// How an answer is bent.
+/// A distortion of the rules' answer.
 @nonexhaustive
 public enum FaultDistortion: String, Sendable, Hashable, CaseIterable {
-    /// The field `apns-id` is left out; nothing for other platforms.
+    /// The field `apns-id` is left out; no effect on other platforms.
     case withoutID = "without_id"
-    /// `apns-id` comes in upper case; nothing for other platforms.
+    /// `apns-id` is in upper case; no effect on other platforms.
     case upperCaseID = "upper_case_id"
     /// The body is left out.
     case emptyBody = "empty_body"
-    /// The body breaks off in the middle.
+    /// The body is cut off in the middle.
     case truncatedBody = "truncated_body"
 }

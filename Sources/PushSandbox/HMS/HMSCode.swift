@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// A code of the push API with Huawei's words.
+/// A code of the push API with Huawei's message.
 struct HMSCode: Error, Sendable, Hashable {
     let code: String
     let message: String
@@ -23,22 +23,22 @@ struct HMSCode: Error, Sendable, Hashable {
     static let jwtTooLong = HMSCode("80300036", "The validity period of the JWT token is too long")
     static let badCollapseKey = HMSCode("80100013", "Collapse_key message field error")
 
-    /// A wrong parameter, named.
+    /// Returns the code for an invalid parameter, which it names.
     static func parameter(_ name: String) -> HMSCode { HMSCode("80100001", "Incorrect message parameter: \(name)") }
-    /// A wrong structure.
+    /// Returns the code for an invalid structure.
     static func structure(_ what: String) -> HMSCode { HMSCode("80100003", "Incorrect message structure: \(what)") }
 
-    /// A payload of v3 that is not as its scene asks.
+    /// Returns the code for a v3 payload that does not fit its scene.
     static func payload(_ what: String) -> HMSCode { HMSCode("80100003", "Illegal payload, \(what).") }
 
-    /// Whether it is about the credential, and so has its own HTTP status.
+    /// Whether it concerns the credential, and so has its own HTTP status.
     var isAboutCredential: Bool { code.hasPrefix("8020") }
 }
 
 /// Answers in Huawei's form.
 ///
-/// The handlers of pushes and of tokens decide what is answered; this writes it down: code, message, request id, and
-/// the JSON inside the message that names refused tokens.
+/// The handlers of pushes and of tokens decide on the answer; this writes it: code, message, request id, and the JSON
+/// inside the message that names refused tokens.
 enum HMSAnswers {
     static func make(_ code: HMSCode, status: Int, requestID: String) -> SandboxAnswer {
         json(status, ["code": .string(code.code), "msg": .string(code.message), "requestId": .string(requestID)])
@@ -52,7 +52,7 @@ enum HMSAnswers {
         )
     }
 
-    /// A partial success, whose message is JSON inside a string.
+    /// Returns a partial success, whose message is JSON inside a string.
     static func partial(
         _ refused: [(token: String, reason: String)],
         of count: Int,
@@ -74,7 +74,7 @@ enum HMSAnswers {
         return partial(message: JSONValue.object(inner).text, requestID: requestID)
     }
 
-    /// The refusal of all tokens with v3, whose message names the reasons in the form of a partial success.
+    /// Returns v3's refusal of all tokens, whose message names the reasons in the form of a partial success.
     ///
     /// Huawei's page shows no sample; senders to the live service report this form, without a count of successes.
     static func allBad(_ refused: [(token: String, reason: String)], status: Int, requestID: String) -> SandboxAnswer {

@@ -1,11 +1,11 @@
 internal import Foundation
 internal import PushCore
 
-/// What Huawei asks of the body of a v1 or v2 send.
+/// Checks the body of a v1 or v2 send against Huawei's reference.
 ///
-/// Written from Huawei's reference and not from the plugin, so that a mistake is not made twice.
+/// Written from the reference and not from the plugin, so that a mistake is not made twice.
 enum HMSMessageRules {
-    /// A body that keeps all rules, but for who its recipients are.
+    /// A body that passed all rules, except those on its recipients.
     struct Accepted: Sendable {
         var tokens: [String]
         /// The topic or condition.

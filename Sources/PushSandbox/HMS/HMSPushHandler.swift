@@ -3,12 +3,12 @@ internal import PushCore
 
 /// The push endpoint: sends of v1, v2 and v3, topics, tokens.
 ///
-/// The listener hands it every request. It finds out which call the path means, and leaves the rest to
-/// ``HMSSendHandler``; a fault that a test has set goes before both.
+/// The listener hands it every request. It finds the call of the path, and passes it to ``HMSSendHandler``; a fault
+/// that a test has set precedes both.
 struct HMSPushHandler: SandboxHandler {
     let service: HMSServiceState
 
-    /// The generation of a send and what its path identifies.
+    /// The call of a path: the version of a send, and the id in the path.
     enum Call {
         case send(version: Int, id: String)
         case topic(String, appID: String)
@@ -84,7 +84,7 @@ struct HMSPushHandler: SandboxHandler {
     }
 }
 
-/// Ways in which a partial success can be odd, as words in fault rules (`reason`).
+/// Odd forms of a partial success, by their names in fault rules (`reason`).
 enum HMSPartialFault: String, CaseIterable {
     /// v3's form: an object of lists by reason.
     case reasons = "partial_reasons"
@@ -94,10 +94,10 @@ enum HMSPartialFault: String, CaseIterable {
     case counts = "partial_counts"
     /// A token is listed that was not sent.
     case stranger = "partial_stranger"
-    /// As it should be.
+    /// The correct form.
     case plain = "partial_plain"
 
-    /// Refuses the first token.
+    /// Returns an answer that refuses the first token.
     func answer(_ tokens: [String], requestID: String) -> SandboxAnswer {
         let first = tokens.first ?? ""
         switch self {

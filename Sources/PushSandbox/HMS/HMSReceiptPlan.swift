@@ -1,6 +1,6 @@
-/// Where an HMS simulator sends its receipts, and what is odd about them.
+/// The target of an HMS simulator's receipts, and their peculiarities.
 public struct HMSReceiptPlan: Sendable, Hashable {
-    /// In which form a status is written.
+    /// The form of a status.
     @nonexhaustive
     public enum Form: String, Sendable, CaseIterable {
         /// With `deliveryStatus`.
@@ -9,28 +9,28 @@ public struct HMSReceiptPlan: Sendable, Hashable {
         case old
     }
 
-    /// What the signature is like.
+    /// The kind of signature.
     @nonexhaustive
     public enum Signature: String, Sendable, CaseIterable {
-        /// As it should be.
+        /// A correct one.
         case right
-        /// Of another secret.
+        /// Made with another secret.
         case wrong
-        /// Right, and an hour old.
+        /// Correct, but an hour old.
         case old
-        /// There is none.
+        /// None.
         case missing
     }
 
-    /// The address that is called back, `http://host:port/path`; nil sends none.
+    /// The address of the callback, `http://host:port/path`; nil sends none.
     public var url: String?
-    /// The statuses of single tokens; all others, but for magic ones, get 0.
+    /// The statuses of single tokens; all others, except magic ones, get 0.
     public var statuses: [String: Int] = [:]
-    /// How long after the message a receipt goes out.
+    /// The delay between a message and its receipt.
     public var delay: Duration = .milliseconds(20)
-    /// In which form a status is written.
+    /// The form of a status.
     public var form = Form.new
-    /// What the signature is like.
+    /// The kind of signature.
     public var signature = Signature.right
     /// Whether every callback is sent a second time.
     public var isDoubled = false
@@ -38,11 +38,11 @@ public struct HMSReceiptPlan: Sendable, Hashable {
     public var isReversed = false
     /// The most statuses in a callback, at most 100.
     public var perCall = 100
-    /// How often a callback is tried that is not answered with 200.
+    /// The most attempts of a callback that is not answered with 200.
     public var attempts = 3
-    /// The pause before the next try.
+    /// The pause before the next attempt.
     public var retryPause: Duration = .milliseconds(200)
 
-    /// Sends none.
+    /// Makes a plan without peculiarities.
     public init(url: String? = nil) { self.url = url }
 }

@@ -6,11 +6,11 @@ internal import NIOPosix
 internal import PushCore
 internal import Synchronization
 
-/// Sends the receipts that an HMS simulator owes, signed as Huawei signs them.
+/// Sends the receipts of an HMS simulator, signed as Huawei signs them.
 ///
-/// One loop, started and awaited by the simulator; what is owed waits in the state.
+/// One loop, started and awaited by the simulator; pending receipts are in the state.
 final class HMSReceiptSender: Sendable {
-    /// One status that is owed.
+    /// One status to be sent.
     struct Status: Sendable {
         var token: String
         var requestID: String
@@ -28,11 +28,11 @@ final class HMSReceiptSender: Sendable {
     init(_ service: HMSServiceState, time: any TimeSource) {
         self.service = service
         self.time = time
-        // One wakeUp is enough: a round takes everything that is owed.
+        // One pending wake-up is enough: a round sends everything that is due.
         (wakeUps, wakeUp) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Says that something is owed.
+    /// Wakes the loop to send receipts.
     func wake() { wakeUp.yield() }
 
     /// Lets ``run()`` end.
@@ -121,7 +121,7 @@ final class HMSReceiptSender: Sendable {
 
 /// Makes single HTTP/1.1 requests without TLS, for callbacks to a gateway on the same machine.
 enum SandboxCaller {
-    /// Posts a body; the status of the answer, nil when there is none within 10 s.
+    /// Posts a body; returns the status of the answer, nil when there is none within 10 s.
     static func post(_ url: String, headers: [HTTPHeader], body: [UInt8]) async -> Int? {
         guard url.hasPrefix("http://") else { return nil }
         let rest = url.dropFirst("http://".count)
@@ -157,12 +157,12 @@ enum SandboxCaller {
             }
             return try await status.futureResult.get()
         } catch {
-            status.fail(error)  // Nobody waits for it any more.
+            status.fail(error)  // No caller waits for it any more.
             return nil
         }
     }
 
-    /// Gives the status of the first answer.
+    /// Reports the status of the first answer.
     private final class StatusReader: ChannelInboundHandler {
         typealias InboundIn = HTTPClientResponsePart
         private let status: EventLoopPromise<Int>

@@ -11,7 +11,7 @@ public struct HMSSandboxServiceAccount: Sendable {
     public let keyID: String
     private let ownKey: _RSA.Signing.PrivateKey?
 
-    /// Made when it is needed first: making an RSA key takes long, and most simulators never see a JWT.
+    /// The shared key, made on first use: making an RSA key takes long, and most simulators never see a JWT.
     private static let sharedKey = try? _RSA.Signing.PrivateKey(keySize: .bits2048)
 
     /// Makes an account.
@@ -30,7 +30,7 @@ public struct HMSSandboxServiceAccount: Sendable {
     /// The private key, PEM.
     public var keyPEM: String { key?.pemRepresentation ?? "" }
 
-    /// The key file as it is downloaded from AppGallery Connect.
+    /// Returns the key file as it is downloaded from AppGallery Connect.
     public func keyFile(projectID: String) -> String {
         let file: JSONValue = [
             "project_id": .string(projectID), "key_id": .string(keyID), "private_key": .string(keyPEM),
@@ -40,7 +40,7 @@ public struct HMSSandboxServiceAccount: Sendable {
         return file.text
     }
 
-    /// The code with which a token is refused; nil when it is good.
+    /// Returns the code with which a token is refused; nil when it is valid.
     func refusal(of token: String, at now: Date) -> HMSCode? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]),
@@ -61,7 +61,7 @@ public struct HMSSandboxServiceAccount: Sendable {
         else { return .badToken }
         if ends.subtracting(clamping: issued) > 86_400 { return .jwtTooLong }
         if Date(timeIntervalSince1970: Double(ends)) <= now { return .jwtExpired }
-        // A token from the future is as bad as an old one.
+        // A token from the future is as invalid as an old one.
         if Date(timeIntervalSince1970: Double(issued)) > now.addingTimeInterval(300) { return .jwtExpired }
         return nil
     }

@@ -1,10 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// What Huawei asks of the header and body of a v3 send.
+/// Checks the header and body of a v3 send against Huawei's reference.
 ///
-/// Written from Huawei's reference, "REST API, scenario-specific messages", read 2026-11, and not from the plugin.
-/// Payloads of scenes other than alerts and background messages are taken as they are.
+/// Written from the reference, "REST API, scenario-specific messages", read 2026-11, and not from the plugin. Payloads
+/// of scenes other than alerts and background messages are not checked.
 enum HMSSceneRules {
     private static let pushTypes: Set<Int> = [0, 1, 2, 6, 7, 10]
     private static let categories: Set<String> = [
@@ -21,7 +21,7 @@ enum HMSSceneRules {
         guard let payload = root["payload"], payload.objectValue != nil else { throw .payload("it is missing") }
         guard let list = root["target"]?["token"]?.arrayValue else { throw .structure("target.token") }
         let tokens = list.compactMap(\.stringValue).filter { !$0.isEmpty }
-        // A widget is refreshed one at a time.
+        // A widget is refreshed one device at a time.
         guard (1...(type == 1 ? 1 : 1000)).contains(tokens.count), tokens.count == list.count else { throw .tokenCount }
         let options = root["pushOptions"]
         try check(options)

@@ -11,7 +11,7 @@ struct HMSSendHandler {
     let requestID: String
     let now: Date
     let receipts: HMSReceiptPlan
-    /// How long the answer is held up.
+    /// The delay of the answer.
     var delay: Duration = .zero
 
     init(
@@ -126,7 +126,7 @@ struct HMSSendHandler {
         return settings.acceptsAnyToken ? nil : "tokenFormatError"
     }
 
-    /// 503 when the app is over its quota of devices a second, or a magic token wants it.
+    /// Returns 503 when the app exceeds its quota of devices a second, or a magic token asks for it.
     private func flow(_ tokens: [String], _ state: inout HMSState) -> SandboxAnswer? {
         var isOver = false
         if let limit = settings.devicesPerSecond {
@@ -206,13 +206,13 @@ struct HMSSendHandler {
 
     // MARK: v3
 
-    /// The newer generation, as far as it differs: another body, a header, tokens of HarmonyOS 5 only.
+    /// Sends by the newer generation, where it differs: another body, a header, tokens of HarmonyOS 5 only.
     private mutating func sendV3(
         _ app: HMSSimulatorConfiguration.App,
         _ state: inout HMSState
     ) throws(HMSCode) -> SandboxAnswer {
         let (tokens, body) = try HMSSceneRules.read(request)
-        // A text to be spoken is a scene of its own, 2, and no category of an alert.
+        // A text to be spoken has a scene of its own, 2, and is no category of an alert.
         let alert = body.message["push_type"] == 0 ? body.message["payload"]?["notification"] : nil
         let common = alert?["category"] == "PLAY_VOICE" ? "notSupportPlayVoice" : nil
         if let flow = flow(tokens, &state) { return flow }
@@ -283,7 +283,7 @@ struct HMSSendHandler {
         }
         let code = errors.isEmpty ? "80000000" : "82000010"
         state.counters.answers[code, default: 0] += 1
-        // The counts come as strings at times; readers must take both.
+        // The counts are strings at times; readers must accept both.
         return HMSAnswers.json(
             200,
             [

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// What the two listeners of an HMS simulator share.
+/// The state that the two listeners of an HMS simulator share.
 final class HMSServiceState: Sendable {
     let configuration: HMSSimulatorConfiguration
     private let state: Mutex<HMSState>
@@ -16,13 +16,13 @@ final class HMSServiceState: Sendable {
         state = Mutex(HMSState(seed: seed))
     }
 
-    /// The settings in force, some of which change while the simulator runs.
+    /// The settings in force, some of which may change while the simulator runs.
     var settings: HMSSimulatorConfiguration {
         get { changeable.withLock { $0 } }
         set { changeable.withLock { $0 = newValue } }
     }
 
-    /// Where receipts go and in which shape.
+    /// The target and the form of receipts.
     var receipts: HMSReceiptPlan {
         get { receiptOptions.withLock { $0 } }
         set { receiptOptions.withLock { $0 = newValue } }
@@ -32,9 +32,9 @@ final class HMSServiceState: Sendable {
         try state.withLock(body)
     }
 
-    /// Calls back whenever receipts are owed.
+    /// Sets the callback for due receipts.
     func onReceipts(_ callback: @escaping @Sendable () -> Void) { listener.withLock { $0 = callback } }
 
-    /// Says that receipts are owed.
+    /// Calls the callback for due receipts.
     func signalReceipts() { listener.withLock { $0 }?() }
 }

@@ -36,7 +36,7 @@ extension HMSSimulator: SimulatedPlatform {
         try HMSControl(simulator: self).route(request)
     }
 
-    /// Sends receipts to a gateway on this machine that has the configuration of the sandbox.
+    /// Sends receipts to a gateway on this machine that runs the sandbox's configuration.
     public func callBack(gatewayPort: Int) {
         receipts.url = "http://127.0.0.1:\(gatewayPort)/v1/backends/\(Self.backendName)/receipts"
     }

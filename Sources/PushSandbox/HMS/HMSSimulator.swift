@@ -4,24 +4,24 @@ internal import Synchronization
 
 /// Huawei Push Kit on real sockets: token endpoint, sends, topics, delivery receipts.
 ///
-/// It is strict where Huawei's reference is, takes tokens of its own making only, and does what fault rules say. Its
+/// It is strict where Huawei's reference is, accepts only access tokens that it issued, and follows fault rules. Its
 /// two listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of ``authority``.
 public final class HMSSimulator: Sendable {
     /// The listener that takes messages.
     public static let push = SandboxListener(rawValue: "push")
-    /// The listener that hands out access tokens.
+    /// The listener that issues access tokens.
     public static let token = SandboxListener(rawValue: "token")
 
-    /// Who signed the listeners' certificate.
+    /// The authority that signed the listeners' certificate.
     public var authority: SandboxCertificateAuthority { host.authority }
     let host: SandboxWebHost
     private let service: HMSServiceState
     private let sender: HMSReceiptSender
     private let time: any TimeSource
-    /// The loop that sends receipts, awaited at the end.
+    /// The task of the loop that sends receipts, awaited at the end.
     private let sending = Mutex<Task<Void, Never>?>(nil)
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     public init(
         _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
         authority: SandboxCertificateAuthority? = nil,
@@ -40,7 +40,7 @@ public final class HMSSimulator: Sendable {
         self.time = time
     }
 
-    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts the simulator down, also after an error.
     public static func run<Value>(
         _ configuration: HMSSimulatorConfiguration = HMSSimulatorConfiguration(),
         time: any TimeSource = SystemTime(),
@@ -66,7 +66,7 @@ public final class HMSSimulator: Sendable {
 
     /// Stops everything.
     ///
-    /// Doing it twice is no mistake.
+    /// A second call does nothing.
     public func shutdown() async {
         await host.shutdown()
         sender.stop()
@@ -82,13 +82,13 @@ public final class HMSSimulator: Sendable {
 
     /// The first app.
     public var app: HMSSimulatorConfiguration.App { service.settings.apps.first ?? .init() }
-    /// The seed of everything random.
+    /// The seed of all randomness.
     public var seed: UInt64 { host.state.seed }
-    /// The base URL of a listener.
+    /// Returns the base URL of a listener.
     public func url(_ listener: SandboxListener) -> String { host.url(listener) }
-    /// The service account of the first app's project, as a key file.
+    /// The key file of the service account of the first app's project.
     public var serviceAccountFile: String { service.settings.serviceAccount.keyFile(projectID: app.projectID) }
-    /// How receipts are signed.
+    /// The signing settings of receipts.
     public var callback: HMSSimulatorConfiguration.Callback { service.settings.callback }
 
     /// The settings in force; apps, rights and limits may change while it runs, addresses may not.
@@ -97,13 +97,13 @@ public final class HMSSimulator: Sendable {
         set { service.settings = newValue }
     }
 
-    /// Where receipts go and in which shape.
+    /// The target and the form of receipts.
     public var receipts: HMSReceiptPlan {
         get { service.receipts }
         set { service.receipts = newValue }
     }
 
-    /// How far the server's clock is ahead.
+    /// The offset of the server's clock; positive is ahead.
     public var clockOffset: Duration {
         get { host.state.clockOffset }
         set { host.state.clockOffset = newValue }
@@ -111,21 +111,21 @@ public final class HMSSimulator: Sendable {
 
     // MARK: Its state
 
-    /// Makes tokens known, or unknown with nil.
+    /// Sets the data of tokens; nil makes them unknown.
     public func setDevice(_ device: HMSDevice?, tokens: [String]) {
         service.withState { state in
             for token in tokens { state.devices[token] = device }
         }
     }
 
-    /// Makes every access token that was handed out worthless.
+    /// Makes every access token that was issued invalid.
     public func revokeTokens() {
         service.withState { state in
             for token in state.grants.keys { state.grants[token]?.isRevoked = true }
         }
     }
 
-    /// Lets every access token that was handed out expire.
+    /// Makes every access token that was issued expire.
     public func expireTokens() {
         let now = host.state.now
         service.withState { state in
@@ -133,20 +133,20 @@ public final class HMSSimulator: Sendable {
         }
     }
 
-    /// The tokens in a topic.
+    /// Returns the tokens in a topic.
     public func subscribers(of topic: String) -> Set<String> { service.withState { $0.topics[topic] ?? [] } }
 
-    /// Messages that were taken, oldest first.
+    /// Returns accepted messages, oldest first.
     public func inbox(from number: Int = 0, limit: Int = .max) -> [HMSDelivery] {
         service.withState { state in Array(state.inbox.lazy.filter { $0.number >= number }.prefix(limit)) }
     }
 
-    /// What happened.
+    /// The counts of messages, tokens and receipts.
     public var counters: HMSCounters { service.withState { $0.counters } }
-    /// What happened to connections and requests.
+    /// The counts of connections and requests.
     public var connections: SandboxWebCounters { host.counters }
 
-    /// Waits until the counters are as wanted; false when they are not within the limit.
+    /// Waits until the counters satisfy a condition; returns false when they do not within the limit.
     public func wait(
         atMost limit: Duration = .seconds(10),
         until condition: (HMSCounters) -> Bool,
@@ -155,7 +155,7 @@ public final class HMSSimulator: Sendable {
         await poll(atMost: limit) { condition(counters) }
     }
 
-    /// Forgets the inbox, the counters and the faults; devices, topics and access tokens stay.
+    /// Clears the inbox, the counters and the faults; devices, topics and access tokens stay.
     public func reset() {
         host.reset()
         service.withState { $0.reset() }
@@ -163,17 +163,17 @@ public final class HMSSimulator: Sendable {
 
     // MARK: What goes wrong
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     ///
     /// In an answer `reason` is Huawei's code (`80100016`), or one of the words `partial_plain`, `partial_reasons`,
     /// `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd way, and
     /// `code_number`.
     public func add(_ rules: FaultRule...) { host.add(rules) }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
-    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
     @discardableResult
     public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
 

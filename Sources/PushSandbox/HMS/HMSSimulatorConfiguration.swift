@@ -1,8 +1,8 @@
-/// How an HMS simulator is set up.
+/// The configuration of an HMS simulator.
 ///
 /// The defaults suit tests: free ports, one app with a project and a service account, strict rules.
 public struct HMSSimulatorConfiguration: Sendable {
-    /// An app with its project, as AppGallery Connect has it.
+    /// An app with its project, as in AppGallery Connect.
     public struct App: Sendable, Hashable {
         /// The app's id, which is its OAuth client's id as well.
         public var appID: String
@@ -23,7 +23,7 @@ public struct HMSSimulatorConfiguration: Sendable {
         }
     }
 
-    /// How the callback is signed, as set beside its address.
+    /// The signing settings of the callback, as set beside its address.
     public struct Callback: Sendable, Hashable {
         /// The user name.
         public var user = "chapar"
@@ -36,7 +36,7 @@ public struct HMSSimulatorConfiguration: Sendable {
         public init() {}
     }
 
-    /// In which form a partial success lists the refused tokens.
+    /// The form in which a partial success lists the refused tokens.
     @nonexhaustive
     public enum PartialForm: String, Sendable, CaseIterable {
         /// A list without reasons, as v1 and v2 have it.
@@ -55,45 +55,45 @@ public struct HMSSimulatorConfiguration: Sendable {
     public var apps = [App()]
     /// The service account of the first app's project.
     public var serviceAccount = HMSSandboxServiceAccount()
-    /// How receipts are signed.
+    /// The signing settings of receipts.
     public var callback = Callback()
-    /// Whether any device token that is not magic is taken.
+    /// Whether any device token that is not magic is accepted.
     public var acceptsAnyToken = false
-    /// Whether ``HMSMagicToken`` has a meaning.
+    /// Whether ``HMSMagicToken`` is honoured.
     public var honoursMagicTokens = false
-    /// Whether the app may send urgent messages; without it they get the code 80300011.
+    /// Whether the app may send urgent messages; otherwise they get the code 80300011.
     public var hasUrgentRight = true
     /// The HTTP status of refused credentials.
     public var refusedCredentialStatus = 401
     /// The HTTP status of other refusals that carry a code.
     public var refusalStatus = 400
-    /// In which form a partial success lists the refused tokens.
+    /// The form in which a partial success lists the refused tokens.
     public var partialForm = PartialForm.list
-    /// How long access tokens are good for.
+    /// The lifetime of access tokens.
     public var tokenLifetime: Duration = .seconds(3600)
-    /// How many access tokens an app may fetch in 5 minutes; nil for any number.
+    /// The most access tokens that an app may fetch in 5 minutes; nil for no limit.
     public var tokenFetchLimit: Int?
-    /// How many devices a second an app may reach before it gets 503; nil for any number.
+    /// The most devices a second that an app may reach before it gets 503; nil for no limit.
     public var devicesPerSecond: Int?
     /// The value of `Retry-After` in that 503; nil for none.
     public var flowRetryAfter: Int?
-    /// How slow a message to a slow magic token is.
+    /// The delay of the answer for a slow magic token.
     public var magicDelay: Duration = .seconds(5)
-    /// How long a connection may be idle before it is closed; nil for ever.
+    /// The longest time that a connection may be idle before it is closed; nil for no limit.
     public var idleTimeout: Duration? = .seconds(600)
-    /// The server's clock, compared with the given time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     public var clockOffset: Duration = .zero
     /// The kind of certificate that the listeners show.
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
     /// The most messages that the inbox keeps.
     public var inboxLimit = 100_000
-    /// The seed of everything random; nil draws one.
+    /// The seed of all randomness; nil draws one.
     public var seed: UInt64?
 
     /// Makes the defaults.
     public init() {}
 
-    /// For demonstrations: any device token is taken, and magic tokens work.
+    /// The configuration for demonstrations: accepts any device token and magic tokens.
     public static var demonstration: HMSSimulatorConfiguration {
         var configuration = HMSSimulatorConfiguration()
         configuration.acceptsAnyToken = true
@@ -103,24 +103,24 @@ public struct HMSSimulatorConfiguration: Sendable {
     }
 }
 
-/// A device as the simulator knows it.
+/// A device in the simulator.
 public struct HMSDevice: Sendable, Hashable {
-    /// Whether messages to it are taken.
+    /// The state of its token: whether messages to it are accepted.
     @nonexhaustive
     public enum State: Sendable, Hashable {
-        /// Yes.
+        /// Messages are accepted.
         case alive
-        /// No; the reason stands in v3 answers only, such as `tokenFormatError` or `noRight`.
+        /// Messages are refused; the reason, such as `tokenFormatError` or `noRight`, is in v3 answers only.
         case refused(reason: String)
     }
 
     /// The app it belongs to; nil for the simulator's first.
     public var appID: String?
-    /// Whether messages to it are taken.
+    /// The state of its token.
     public var state: State
     /// Whether it runs Apple's system, and so cannot join topics.
     public var isApple: Bool
-    /// Whether it runs HarmonyOS 5 or later: then v3 reaches it and nothing else, and v3 reaches no other.
+    /// Whether it runs HarmonyOS 5 or later: only v3 reaches it, and v3 reaches no other.
     public var isHarmony: Bool
 
     /// Makes a device.
@@ -132,7 +132,7 @@ public struct HMSDevice: Sendable, Hashable {
     }
 }
 
-/// Device tokens that say themselves what comes back, for demonstrations without any set-up.
+/// Device tokens that choose their own answer, for demonstrations without any set-up.
 ///
 /// | prefix | answer |
 /// | --- | --- |
@@ -144,7 +144,7 @@ public struct HMSDevice: Sendable, Hashable {
 /// | `sim-r6-` | success, and a receipt with the status 6; any number |
 @nonexhaustive
 public enum HMSMagicToken: Sendable, Hashable {
-    /// The token is not good.
+    /// The token is invalid.
     case dead
     /// The device cannot be reached by v1 and v2.
     case moved
@@ -160,7 +160,7 @@ public enum HMSMagicToken: Sendable, Hashable {
     /// The prefixes.
     public static let prefixes = ["sim-dead-", "sim-v3-", "sim-503once-", "sim-expired-once-", "sim-slow5-", "sim-r6-"]
 
-    /// The magic of a device token, nil for an ordinary one.
+    /// Finds the magic of a device token; nil for an ordinary one.
     public init?(_ token: String) {
         guard token.hasPrefix("sim-") else { return nil }
         if token.hasPrefix("sim-dead-") {

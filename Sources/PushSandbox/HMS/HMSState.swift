@@ -1,12 +1,12 @@
 public import Foundation
 internal import PushCore
 
-/// Everything an HMS simulator knows: access tokens, devices, topics, what was sent.
+/// The state of an HMS simulator: access tokens, devices, topics, messages.
 ///
-/// The service owns it and lends it to handlers under its lock. All chance comes from its seed, so that a run can be
-/// repeated.
+/// The service owns it and lends it to handlers under its lock. All randomness comes from its seed, so that a run can
+/// be repeated.
 struct HMSState: Sendable {
-    /// An access token that was handed out.
+    /// An access token that was issued.
     struct Grant: Sendable {
         var appID: String
         var endsAt: Date
@@ -23,7 +23,7 @@ struct HMSState: Sendable {
     var seen = BoundedSet<String>(limit: 200_000)
     var bucket: (level: Double, at: Date)?
     var random: SeededGenerator
-    /// Deliveries whose receipts are to be sent.
+    /// Receipts that are due.
     var owed: [HMSReceiptSender.Status] = []
     private var nextRequest: UInt64 = 0
     private var nextDelivery = 0
@@ -36,7 +36,9 @@ struct HMSState: Sendable {
         return "\(now.millisecondsSince1970)" + String(repeating: "0", count: 6 - number.utf8.count) + number
     }
 
-    /// Takes so many devices from the app's quota of a second; false when there are not enough.
+    /// Takes `count` devices from the app's quota a second; returns false when too few are left.
+    ///
+    /// A count above the quota needs a full one.
     mutating func reserveQuota(_ count: Int, perSecond: Int, at now: Date) -> Bool {
         let limit = Double(perSecond)
         var level = limit
@@ -60,7 +62,7 @@ struct HMSState: Sendable {
         if inbox.count > limit { inbox.removeFirst(inbox.count - limit / 2) }
     }
 
-    /// Forgets what happened; devices, topics and access tokens stay.
+    /// Clears what happened; devices, topics and access tokens stay.
     mutating func reset() {
         inbox = []
         counters = HMSCounters()
@@ -71,9 +73,9 @@ struct HMSState: Sendable {
     }
 }
 
-/// A message that the simulator took for one recipient.
+/// A message that the simulator accepted for one recipient.
 public struct HMSDelivery: Sendable, Hashable {
-    /// Rises by one with each, from 0.
+    /// Its number, rising by one from 0.
     public internal(set) var number = 0
     /// The request's id.
     public var requestID: String
@@ -81,29 +83,29 @@ public struct HMSDelivery: Sendable, Hashable {
     public var token: String
     /// The topic or condition; empty for a token.
     public var topic: String
-    /// The `tag`, by which a second copy takes the first one's place.
+    /// The `tag`: a later message with the same one replaces it on the device.
     public var tag: String?
     /// The message without its recipients, as compact JSON.
     public var message: String
-    /// How many recipients shared the request.
+    /// The number of recipients in the request.
     public var batch: Int
-    /// When it was taken.
+    /// When it was accepted.
     public var acceptedAt: Date
     /// Whether the token got a message with this tag before.
     public internal(set) var isDuplicate = false
 }
 
-/// What happened since the start or the last reset.
+/// The counts of events since the start or the last reset.
 public struct HMSCounters: Sendable, Hashable {
-    /// Access tokens that were handed out.
+    /// Access tokens that were issued.
     public var tokensIssued = 0
     /// Requests to the token endpoint that were refused.
     public var tokensRefused = 0
     /// Requests to send.
     public var sends = 0
-    /// Messages taken, one for each recipient.
+    /// Messages accepted, one for each recipient.
     public var accepted = 0
-    /// Of those the ones that repeat a token and tag.
+    /// Accepted messages that repeat a token and tag.
     public var duplicates = 0
     /// Messages checked and not sent.
     public var validated = 0
@@ -111,9 +113,9 @@ public struct HMSCounters: Sendable, Hashable {
     public var answers: [String: Int] = [:]
     /// Callbacks that were sent, repeats included.
     public var callbacks = 0
-    /// Of those the ones that were answered with 200.
+    /// Callbacks that were answered with 200.
     public var callbacksTaken = 0
-    /// Callbacks given up after the last try.
+    /// Callbacks abandoned after the last attempt.
     public var callbacksLost = 0
 
     /// Makes counters at zero.

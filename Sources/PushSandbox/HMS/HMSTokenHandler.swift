@@ -46,7 +46,7 @@ struct HMSTokenHandler: SandboxHandler {
             guard recent.count < limit else { return SandboxAnswer(status: 503) }
         }
         if state.grants.count > 10_000 { state.grants = state.grants.filter { $0.value.endsAt > now } }
-        // Huawei's tokens hold slashes, which come escaped.
+        // Huawei's tokens contain slashes, which its JSON escapes.
         let token = "CgB6e3x9/" + state.random.uuid() + "/" + state.random.uuid()
         state.grants[token] = HMSState.Grant(
             appID: client,
@@ -62,7 +62,7 @@ struct HMSTokenHandler: SandboxHandler {
         )
     }
 
-    /// Decodes a form; a `+` is a blank, which is what an unencoded secret turns into.
+    /// Decodes a form; a `+` is a blank, which breaks a secret that was not encoded.
     private static func fields(_ body: [UInt8]) -> [String: String] {
         var fields: [String: String] = [:]
         for pair in String(decoding: body, as: UTF8.self).split(separator: "&") {

@@ -2,7 +2,7 @@ internal import NIOCore
 
 /// Reads the client's hello before TLS does and refuses a client that offers protocols, but not `h2`.
 ///
-/// The TLS library would go on without a protocol; APNs, like RFC 7301 asks, ends with `no_application_protocol`.
+/// The TLS library would go on without a protocol; APNs ends with `no_application_protocol`, as RFC 7301 requires.
 final class ALPNGuard: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -32,17 +32,17 @@ final class ALPNGuard: ChannelInboundHandler, RemovableChannelHandler {
         }
     }
 
-    /// What a hello offers.
+    /// The protocols that a hello offers.
     enum Offer {
         /// The rest of the record is still to come.
         case incomplete
         /// Protocols, none of them `h2`.
         case without
-        /// `h2`, or no protocol at all, or something that TLS itself shall judge.
+        /// `h2`, or no protocol at all, or a hello that TLS itself must check.
         case acceptable
     }
 
-    /// Looks through a TLS record with a client hello (RFC 8446, section 4.1.2) for the ALPN extension (16).
+    /// Looks for the ALPN extension (16) in a TLS record with a client hello (RFC 8446, section 4.1.2).
     static func offer(in record: ByteBuffer) -> Offer {
         var record = record
         guard let type: UInt8 = record.readInteger() else { return .incomplete }

@@ -30,7 +30,7 @@ final class ConnectionTable: Sendable {
 
     func closeAll() async {
         for entry in entries.withLock({ Array($0.values) }) {
-            // A reset rather than a TLS goodbye: a client that does not read must not hold up the shutdown.
+            // A reset rather than a TLS goodbye: a client that does not read must not delay the shutdown.
             entry.execute { $0.abort() }
             try? await entry.channel.closeFuture.get()
         }

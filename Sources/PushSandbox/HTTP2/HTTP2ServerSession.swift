@@ -4,21 +4,21 @@ internal import PushCore
 
 /// The server's side of one HTTP/2 connection: bytes in, events out, frames on demand.
 ///
-/// libnghttp2 does framing, HPACK and flow control. Whatever a simulator must be able to get wrong is kept away from
-/// it: the stream limit is enforced here, `GOAWAY` frames are written by hand, pings are acknowledged only when the
-/// owner says so. It knows no socket and no service; `SandboxHTTP2Connection` owns one and calls it on its event loop.
+/// libnghttp2 does framing, HPACK and flow control. Everything that a simulator must be able to get wrong is done here:
+/// the stream limit is enforced, `GOAWAY` frames are written by hand, pings are acknowledged only on the owner's
+/// request. It has no socket and no service; `SandboxHTTP2Connection` owns one and calls it on its event loop.
 final class HTTP2ServerSession {
-    /// What the client did.
+    /// An action of the client.
     enum Event {
         /// The header block of a request is complete; its body may follow.
         case began(HTTP2Stream)
         /// A request is complete.
         case ended(HTTP2Stream)
-        /// The client asks for a sign of life.
+        /// The client sent a ping.
         case ping(UInt64)
-        /// The client opened a stream beyond the limit, which has been refused.
+        /// The client opened a stream beyond the limit, which was refused.
         case refused(Int32)
-        /// The client gave a stream up.
+        /// The client reset a stream.
         case reset(Int32, UInt32)
     }
 
@@ -31,29 +31,29 @@ final class HTTP2ServerSession {
         static func initialWindow(_ value: Int) -> Setting { Setting(id: 4, value: UInt32(clamping: value)) }
     }
 
-    /// Sent in place of `SETTINGS_MAX_CONCURRENT_STREAMS` (3) and put right on the way out: libnghttp2 would answer a
-    /// client that exceeds a limit it knows with a connection error, where APNs refuses the one stream.
+    /// Sent in place of `SETTINGS_MAX_CONCURRENT_STREAMS` (3) and replaced with it on the way out: libnghttp2 would
+    /// answer a client that exceeds a limit it knows with a connection error, where APNs refuses only the stream.
     private static let disguisedStreamLimit: UInt16 = 0xFC03
     private static let refusedStream: UInt32 = 7
-    /// A client that goes on after a `GOAWAY` is ignored for so many streams, then refused.
+    /// The number of open streams up to which streams after a `GOAWAY` are ignored; beyond it they are refused.
     private static let maximumIgnoredStreams = 10_000
 
     /// The most streams the client may have open; enforced from the moment it is set.
     private(set) var streamLimit = Int.max
-    /// The highest stream that is still served, once a `GOAWAY` was written.
+    /// The highest stream that is still served after a `GOAWAY`.
     private(set) var lastServedStream: Int32?
     /// The streams that are open or wait for an answer, by number.
     private(set) var streams: [Int32: HTTP2Stream] = [:]
     /// The highest stream the client has opened.
     private(set) var highestStream: Int32 = 0
-    /// Streams that count against the limit.
+    /// The number of streams that count against the limit.
     private var openStreams = 0
     private var current: HTTP2Stream?
     private var events: [Event] = []
     private var rawFrames: [UInt8] = []
     private var scratch: [UInt8] = []
     private var fields: [nghttp2_nv] = []
-    /// Valid from `init` to `deinit`: libnghttp2 hands out no session only when memory is exhausted.
+    /// Valid from `init` to `deinit`: libnghttp2 returns no session only when memory is exhausted.
     private let session: OpaquePointer?
 
     init(settings: [Setting], connectionWindow: Int32) {
@@ -65,7 +65,7 @@ final class HTTP2ServerSession {
         nghttp2_option_set_no_auto_ping_ack(options, 1)
         nghttp2_option_set_no_closed_streams(options, 1)
         Self.install(in: callbacks)
-        // The session points at no object yet; `self` is set right below, before any byte is fed.
+        // The session has no owner yet; `self` is set right below, before any byte is fed.
         nghttp2_session_server_new2(&made, callbacks, nil, options)
         nghttp2_session_callbacks_del(callbacks)
         nghttp2_option_del(options)
@@ -77,13 +77,13 @@ final class HTTP2ServerSession {
 
     deinit { nghttp2_session_del(session) }
 
-    /// Nothing more will be read or sent: the client broke the protocol, or said goodbye and is owed nothing.
+    /// Whether nothing more is read or sent: the client broke the protocol, or closed the session with nothing left to
+    /// send.
     var isFinished: Bool { nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0 }
 
-    /// Takes bytes from the client; the events they complete, in order.
+    /// Takes bytes from the client; returns the events that they complete, in order.
     ///
-    /// Nil when the client broke the protocol beyond repair: what remains to be sent says so, then the connection must
-    /// end.
+    /// Returns nil when the client broke the protocol: the rest of the output says so, then the connection must end.
     func receive(_ bytes: UnsafeRawBufferPointer) -> [Event]? {
         let taken = nghttp2_session_mem_recv(session, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
         guard taken == bytes.count else { return nil }
@@ -110,7 +110,7 @@ final class HTTP2ServerSession {
 
     /// Sends settings.
     ///
-    /// A stream limit holds at once, also for a client that has not seen it yet.
+    /// A stream limit is enforced at once, also for a client that has not seen it yet.
     func submit(_ settings: [Setting]) {
         var entries: [nghttp2_settings_entry] = []
         for setting in settings {
@@ -150,7 +150,7 @@ final class HTTP2ServerSession {
         }
     }
 
-    /// Lets the body of a held answer go out.
+    /// Sends the body of a held answer.
     func releaseBody(of stream: HTTP2Stream) {
         guard stream.isHoldingBody, streams[stream.id] != nil else { return }
         stream.isHoldingBody = false
@@ -170,9 +170,9 @@ final class HTTP2ServerSession {
         }
     }
 
-    /// Announces the end.
+    /// Sends a `GOAWAY`.
     ///
-    /// Streams above `last` get no answer any more; those opened later are passed over in silence.
+    /// Streams above `last` get no answer any more; those opened later are ignored.
     func goAway(last: Int32, code: UInt32, debugData: [UInt8]) {
         let served = min(last, lastServedStream ?? .max)
         lastServedStream = served
@@ -283,7 +283,8 @@ final class HTTP2ServerSession {
 
 // MARK: C callbacks: each finds its session behind the user pointer and hands the call on.
 
-/// The session behind a callback's user pointer: it owns the C object, so it is alive whenever that object calls back.
+/// Returns the session of a callback's user pointer: it owns the C object, so it is alive whenever that object calls
+/// back.
 private func session(_ pointer: UnsafeMutableRawPointer?) -> HTTP2ServerSession? {
     pointer.map { Unmanaged<HTTP2ServerSession>.fromOpaque($0).takeUnretainedValue() }
 }

@@ -1,8 +1,8 @@
 internal import PushCore
 
-/// One request as it arrives, and the part of its answer that is not sent yet.
+/// A request as it arrives, and the part of its answer that is not sent yet.
 final class HTTP2Stream {
-    /// The largest request body that is kept; what lies beyond it only counts.
+    /// The most bytes of a request body that are kept; a part that would exceed it is dropped.
     static let maximumBody = 1 << 20
 
     /// The stream's number on its connection.
@@ -11,21 +11,21 @@ final class HTTP2Stream {
     private(set) var method = ""
     /// The value of `:path`.
     private(set) var path = ""
-    /// All other fields, pseudo fields left out, in the order received.
+    /// All fields except the pseudo fields, in the order received.
     private(set) var headers: [HTTPHeader] = []
     /// The size of the header list as RFC 9113 (section 10.5.1) counts it.
     private(set) var headerListSize = 0
-    /// The body so far.
+    /// The body received up to now.
     private(set) var body: [UInt8] = []
-    /// No answer will go out: refused, reset, or above a `GOAWAY`'s last stream.
+    /// Whether no answer will be sent: refused, reset, or above a `GOAWAY`'s last stream.
     var isAbandoned = false
-    /// An answer has been handed over.
+    /// Whether an answer was passed on.
     var isAnswered = false
-    /// The answer's headers go out without its body for now.
+    /// Whether the answer's body is held back after its headers.
     var isHoldingBody = false
     /// The answer's body.
     var answerBody: [UInt8] = []
-    /// What the service wants to remember between ``SandboxHTTP2Peer/received(_:on:)`` and the answer.
+    /// The service's data about the request, from ``SandboxHTTP2Peer/received(_:on:)`` until the answer.
     var attachment: (any Sendable)?
     private var sentBytes = 0
 
@@ -34,10 +34,10 @@ final class HTTP2Stream {
         headers.reserveCapacity(10)
     }
 
-    /// Whether the whole answer body has been handed out.
+    /// Whether the whole answer body was sent.
     var isBodySent: Bool { sentBytes == answerBody.count }
 
-    /// The next bytes of the answer.
+    /// Returns the next bytes of the answer.
     func nextPart(upTo length: Int) -> ArraySlice<UInt8> {
         let part = answerBody[sentBytes..<min(answerBody.count, sentBytes + length)]
         sentBytes = part.endIndex

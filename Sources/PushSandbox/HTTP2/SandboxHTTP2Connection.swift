@@ -3,46 +3,46 @@ internal import NIOSSL
 internal import NIOTLS
 internal import PushCore
 
-/// What a simulated service knows about one connection; it lives on the connection's event loop.
+/// A simulated service's part of one connection; it lives on the connection's event loop.
 protocol SandboxHTTP2Peer: AnyObject {
     /// The settings the server opens with.
     var openingSettings: [HTTP2ServerSession.Setting] { get }
 
-    /// TLS and HTTP/2 are up; the steps are done before the first request.
+    /// Returns the steps after TLS and HTTP/2 are up, carried out before the first request.
     func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
-    /// The header block of a request is there; the steps are done before its body is looked at.
+    /// Returns the steps after a request's header block, carried out before its body is read.
     func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
-    /// A request is complete; the steps are done before it is processed.
+    /// Returns the steps after a complete request, carried out before it is processed.
     func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
-    /// Processes a request. Not called when the steps before ended its stream or its connection.
+    /// Processes a request. It is not called when an earlier step ended the stream or the connection.
     func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply
 
-    /// The client asked for a sign of life; the steps are done after the acknowledgement.
+    /// Returns the steps after a ping, carried out after its acknowledgement.
     func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep]
 
-    /// A stream beyond the limit was refused.
+    /// Counts a stream that was refused beyond the limit.
     func refusedStream()
 
-    /// Nothing has been read for as long as the server's idle limit; the steps end the connection, if anything does.
+    /// Returns the steps after the server's idle limit, which may end the connection.
     func idled() -> [SandboxStep]
 
-    /// A `GOAWAY` went out.
+    /// Counts a `GOAWAY` that was sent.
     func sentGoAway()
 }
 
-/// One connection to a simulated service: drives the HTTP/2 session and carries out what the service decides.
+/// One connection to a simulated service: drives the HTTP/2 session and carries out the service's decisions.
 ///
 /// All reads of one turn of the event loop are answered by one write.
 final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// A client that has not completed TLS by then is cut off.
+    /// The time after which a client without completed TLS is cut off.
     private static let handshakeDeadline = TimeAmount.seconds(30)
-    /// How long the answers that are still owed after a `GOAWAY` may take.
+    /// The longest wait for the remaining answers after a `GOAWAY`.
     private static let drainDeadline = Duration.seconds(30)
 
     /// The connection's number, never used twice by a simulator.
@@ -78,7 +78,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
         self.onClose = onClose
     }
 
-    /// The streams that are open, for a service that wants to know.
+    /// The number of open streams.
     var openStreams: Int { session?.streams.count ?? 0 }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -99,7 +99,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A failed handshake, a missing TLS goodbye, a reset: in each case nothing more can be said on this connection.
+        // A failed handshake, a missing TLS goodbye, a reset: nothing more can be sent on this connection.
         context.close(promise: nil)
     }
 
@@ -127,18 +127,18 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
         context.fireChannelReadComplete()
     }
 
-    /// Carries out a control call.
+    /// Carries out the steps of a control call.
     func perform(_ steps: [SandboxStep]) {
         guard session != nil else { return }
         perform(steps[...], on: nil) {}
         flush()
     }
 
-    /// Cuts the connection in whatever state it is.
+    /// Cuts the connection in any state.
     func abort() { gate.reset() }
 
     private func open(_ context: ChannelHandlerContext) {
-        // Absent when the client showed none, or when certificates were not asked for.
+        // Nil when the client showed none, or when certificates were not asked for.
         let certificate = try? context.channel.pipeline.syncOperations.nioSSL_peerCertificate()
         let peer = makePeer(certificate)
         self.peer = peer
@@ -203,9 +203,9 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
         }
     }
 
-    /// Does the steps in order, then `next`.
+    /// Carries out the steps in order, then `next`.
     ///
-    /// A step that ends the connection or the stream makes the rest void.
+    /// After a step that ends the connection or the stream the rest is skipped.
     private func perform(_ steps: ArraySlice<SandboxStep>, on stream: HTTP2Stream?, then next: @escaping () -> Void) {
         var rest = steps
         while let step = rest.popFirst() {

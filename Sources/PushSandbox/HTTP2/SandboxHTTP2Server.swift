@@ -1,31 +1,31 @@
 internal import NIOCore
 internal import NIOSSL
 
-/// What a listener of a simulated service needs to know.
+/// The options of a simulated service's listener.
 struct SandboxHTTP2Options: Sendable {
-    /// Whether a client that did not negotiate `h2` is turned away.
+    /// Whether a client that did not negotiate `h2` is rejected.
     var requiresALPN = true
     /// The flow-control window of each connection as a whole, in bytes.
     var connectionWindow: Int32 = 1 << 20
-    /// How long a connection without open streams may be silent; nil for ever.
+    /// The longest time that a connection without open streams may be silent; nil for no limit.
     var idleLimit: Duration?
 }
 
-/// A simulated service, as a listener sees it.
+/// A simulated service, as its listener uses it.
 protocol SandboxHTTP2Service: Sendable {
-    /// A client connected: the connection's number and how it begins.
+    /// Returns the number of a new connection and its opening.
     func accepted() -> (number: Int, opening: SandboxOpening)
 
-    /// TLS is up: the service's view of the connection. Called on the connection's event loop.
+    /// Makes the service's peer of a connection once TLS is up. Called on the connection's event loop.
     func makePeer(number: Int, certificate: NIOSSLCertificate?) -> any SandboxHTTP2Peer
 
-    /// A connection is gone.
+    /// Removes a connection that has closed.
     func closed(number: Int)
 }
 
 /// A TLS listener that speaks HTTP/2 for one simulated service, and nothing else.
 enum SandboxHTTP2Server {
-    /// Listens.
+    /// Starts a listener.
     ///
     /// Throws when the address cannot be bound.
     static func start(

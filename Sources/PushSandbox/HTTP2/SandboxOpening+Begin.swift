@@ -1,7 +1,7 @@
 internal import NIOCore
 
 extension SandboxOpening {
-    /// Does what is to be done before the TLS handshake; on the connection's event loop.
+    /// Carries out the steps before the TLS handshake; on the connection's event loop.
     func begin(on channel: any Channel, _ gate: TransportGate) {
         gate.holdInput(for: handshakeDelay)
         for step in steps {

@@ -1,12 +1,12 @@
 internal import PushCore
 
-/// What a simulated service answers.
+/// An answer of a simulated service.
 struct SandboxAnswer: Sendable {
     var status: Int
     var headers: [HTTPHeader] = []
     var body: [UInt8] = []
 
-    /// The answer with further header fields, in place of its own of the same names.
+    /// Returns the answer with further header fields, which replace its own of the same names.
     func with(_ fields: [HTTPHeader]) -> SandboxAnswer {
         var answer = self
         answer.headers.removeAll { own in fields.contains { $0.name == own.name } }
@@ -15,10 +15,10 @@ struct SandboxAnswer: Sendable {
     }
 }
 
-/// How a connection ends below HTTP.
+/// The way in which a connection ends below HTTP.
 @nonexhaustive
 public enum SandboxConnectionEnd: String, Sendable, Hashable, CaseIterable {
-    /// A TCP reset: what was not read yet is lost.
+    /// A TCP reset: bytes not read yet are lost.
     case reset
     /// The socket is closed without a TLS goodbye.
     case fin
@@ -28,30 +28,29 @@ public enum SandboxConnectionEnd: String, Sendable, Hashable, CaseIterable {
     case close
 }
 
-/// What a `GOAWAY` frame says, and what happens after it.
+/// A `GOAWAY` frame, and the end of the connection after it.
 ///
-/// A rule of faults, a reply or a test asks for one; the simulated connection sends it and then does what ``ending``
-/// says.
+/// A fault rule, a reply or a test asks for one; the simulated connection sends it and then follows ``ending``.
 public struct SandboxGoAway: Sendable, Hashable {
-    /// Which streams are still answered.
+    /// The streams that are still answered.
     @nonexhaustive
     public enum LastStream: Sendable, Hashable {
         /// All that the client has opened.
         case current
-        /// None: everything that is open was not processed.
+        /// None: no open stream was processed.
         case none
-        /// The middle one of the streams that are open: half of them get no answer.
+        /// The middle one of the open streams: half of them get no answer.
         case middle
-        /// 2³¹−1: an announcement only, nothing is given up yet.
+        /// 2³¹−1: an announcement only, no stream is dropped yet.
         case maximum
         /// This one.
         case stream(Int32)
     }
 
-    /// What the server does with the connection afterwards.
+    /// The server's treatment of the connection after the frame.
     @nonexhaustive
     public enum Ending: String, Sendable, Hashable, CaseIterable {
-        /// It answers what it still owes, then closes.
+        /// It sends the remaining answers, then closes.
         case afterAnswers = "after_answers"
         /// It closes at once.
         case now
@@ -59,13 +58,13 @@ public struct SandboxGoAway: Sendable, Hashable {
         case linger
     }
 
-    /// Which streams are still answered.
+    /// The streams that are still answered.
     public var last: LastStream
     /// The HTTP/2 error code, 0 for `NO_ERROR`.
     public var code: UInt32
     /// The debug data: APNs sends `{"reason":"…"}`.
     public var debugData: [UInt8]
-    /// What follows.
+    /// The treatment of the connection after the frame.
     public var ending: Ending
 
     /// Makes a frame with any debug data.
@@ -88,44 +87,44 @@ public struct SandboxGoAway: Sendable, Hashable {
     }
 }
 
-/// One thing a server does beside answering.
+/// A step of a server beside answering.
 enum SandboxStep: Sendable, Hashable {
     /// Waits before the next step.
     case delay(Duration)
     /// Sends settings.
     case settings([HTTP2ServerSession.Setting])
-    /// Announces the end.
+    /// Sends a `GOAWAY`.
     case goAway(SandboxGoAway)
     /// Resets the request's stream with an HTTP/2 error code.
     case resetStream(UInt32)
     /// Ends the connection.
     case end(SandboxConnectionEnd)
-    /// From now on takes bytes and sends none, not even acknowledgements.
+    /// From now on reads bytes and sends none, not even acknowledgements.
     case blackHole
     /// From now on leaves pings unanswered.
     case ignorePings
-    /// From now on sends so many bytes a second at most.
+    /// From now on sends at most this many bytes a second.
     case throttle(Int)
 }
 
-/// What becomes of one request.
+/// The reply to one request: the answer, and the steps around it.
 struct SandboxReply: Sendable {
-    /// Done between the decision and the answer.
+    /// The steps before the answer.
     var before: [SandboxStep] = []
     /// The answer; nil leaves the stream open for ever.
     var answer: SandboxAnswer?
-    /// Done between the answer's headers and its body.
+    /// The steps between the answer's headers and its body.
     var afterHeaders: [SandboxStep] = []
-    /// Done after the answer.
+    /// The steps after the answer.
     var after: [SandboxStep] = []
 }
 
-/// How a connection begins.
+/// The opening of a connection.
 struct SandboxOpening: Sendable {
-    /// How long the TLS handshake is held up.
+    /// The delay of the TLS handshake.
     var handshakeDelay: Duration = .zero
-    /// How long the first byte of HTTP/2, which is the server's SETTINGS, is held up.
+    /// The delay of the first byte of HTTP/2, the server's SETTINGS.
     var settingsDelay: Duration = .zero
-    /// Done before the TLS handshake.
+    /// The steps before the TLS handshake.
     var steps: [SandboxStep] = []
 }

@@ -3,8 +3,8 @@ internal import NIOPosix
 
 /// A listener of a simulated service with its connections.
 ///
-/// ``SandboxHTTP2Server`` and ``SandboxWebServer`` start it and say what a connection consists of. It knows no request;
-/// faults that act on whole connections go through it.
+/// ``SandboxHTTP2Server`` and ``SandboxWebServer`` start it and set up its connections. It handles no requests; faults
+/// that act on whole connections go through it.
 final class SandboxServer: Sendable {
     private let channel: any Channel
     private let connections: ConnectionTable
@@ -17,7 +17,7 @@ final class SandboxServer: Sendable {
         self.connections = connections
     }
 
-    /// Listens; `configure` fits out each connection and puts it into the table.
+    /// Starts a listener; `configure` sets up each connection and adds it to the table.
     ///
     /// Throws when the address cannot be bound.
     static func start(
@@ -43,7 +43,7 @@ final class SandboxServer: Sendable {
         return SandboxServer(channel: channel, connections: connections)
     }
 
-    /// Does the steps on the connections with these numbers, on all of them when nil.
+    /// Carries out the steps on the connections with these numbers; on all of them when nil.
     func perform(_ steps: [SandboxStep], on numbers: Set<Int>? = nil) {
         connections.forEach { number, connection in
             guard numbers?.contains(number) ?? true else { return }

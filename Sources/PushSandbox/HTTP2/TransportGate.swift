@@ -2,14 +2,14 @@ internal import Foundation
 internal import NIOCore
 internal import PushCore
 
-/// Stands between the socket and TLS, and does what only a broken network does: holding, dropping, dribbling, cutting.
+/// A handler between the socket and TLS that imitates a broken network: holds, drops, throttles, cuts.
 final class TransportGate: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// More than this is never held back for a slow connection.
+    /// The most bytes held back for a slow connection; beyond it the connection is reset.
     private static let maximumHeld = 16 << 20
     private static let ticksPerSecond = 50
 
@@ -54,10 +54,10 @@ final class TransportGate: ChannelDuplexHandler {
         context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { self.releaseInput() }
     }
 
-    /// From now on nothing comes in and nothing goes out, and the socket stays open.
+    /// Drops all bytes in both directions from now on, with the socket left open.
     func becomeBlackHole() { isBlackHole = true }
 
-    /// From now on at most so many bytes go out in a second.
+    /// Limits the output from now on to this many bytes a second.
     func throttle(to bytesPerSecond: Int) { self.bytesPerSecond = max(1, bytesPerSecond) }
 
     /// Cuts the connection with a TCP reset.
@@ -71,14 +71,14 @@ final class TransportGate: ChannelDuplexHandler {
         context.close(promise: nil)
     }
 
-    /// Closes the sending side of the socket; with `keepsReading` false the rest follows at once after it.
+    /// Closes the sending side of the socket; with `keepsReading` false the rest follows shortly after.
     func finish(keepsReading: Bool) {
         guard let context else { return }
         context.close(mode: .output, promise: nil)
         isBlackHole = !keepsReading
         bytesPerSecond = nil
         if !keepsReading {
-            // Unread bytes would turn the close into a reset, so the client gets a moment to see the FIN.
+            // Unread bytes would turn the close into a reset, so the client gets time to see the FIN.
             context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(100)) {
                 self.context?.close(promise: nil)
             }

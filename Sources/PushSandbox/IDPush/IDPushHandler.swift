@@ -3,7 +3,7 @@ internal import PushCore
 
 /// IDPush: two routes, forms only, over OneSignal's table of players.
 ///
-/// The simulator of OneSignal owns it and its state, since IDPush passes on to OneSignal. A refusal is a body
+/// The simulator of OneSignal owns it and its state, since IDPush passes messages on to OneSignal. A refusal is a body
 /// with status 0, under HTTP 200 where the service does so.
 struct IDPushHandler: SandboxHandler {
     private static let shared = ["project_id", "device_type", "game_version", "device_model", "device_os"]
@@ -82,7 +82,7 @@ struct IDPushHandler: SandboxHandler {
         return Self.reply(200, ["status": 1])
     }
 
-    /// The fields as OneSignal takes them: numbers where it wants numbers.
+    /// Returns the fields in OneSignal's types: numbers where it needs numbers.
     private static func json(_ fields: [String: String]) -> JSONObject {
         var object = JSONObject()
         for (name, value) in fields {

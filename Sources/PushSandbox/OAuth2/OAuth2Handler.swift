@@ -3,10 +3,10 @@ internal import PushCore
 internal import PushOAuth
 internal import Synchronization
 
-/// What the token endpoint and the API behind it answer.
+/// The answers of the token endpoint and of the API behind it.
 ///
-/// ``OAuth2Simulator`` gives it requests of both listeners. It owns the tokens that it has issued: a refresh token is
-/// good once where the rules rotate it, and the API takes only access tokens that it knows.
+/// ``OAuth2Simulator`` passes it all requests. It owns the tokens that it has issued: a refresh token works once where
+/// the rules rotate it, and the API accepts only access tokens that it issued.
 final class OAuth2Handler: SandboxHandler {
     struct State {
         var rules: OAuth2Simulator.Rules

@@ -12,8 +12,8 @@ extension OAuth2Simulator: SimulatedPlatform {
 
     var files: [SandboxFile] { [] }
 
-    /// OneSignal behind a relay that takes access tokens; the one to begin with has been revoked, so that the first
-    /// message has it refreshed.
+    /// Returns OneSignal behind a relay that takes access tokens; the first one is revoked, so that the first message
+    /// needs a refresh.
     func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         guard let relayed else { return [] }
         let credential = issue()
@@ -39,7 +39,7 @@ extension OAuth2Simulator: SimulatedPlatform {
     /// | --- | --- |
     /// | `GET /` | says where it listens |
     /// | `GET /counters` | what happened |
-    /// | `POST /revoke` | `{"refresh_tokens": true}`: makes every access token worthless, refresh tokens too when asked |
+    /// | `POST /revoke` | `{"refresh_tokens": true}`: revokes every access token, and refresh tokens when asked |
     ///
     /// and those of ``HostControl``.
     func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {

@@ -2,38 +2,38 @@ public import Foundation
 public import PushCore
 public import PushOAuth
 
-/// A server whose API wants bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict, on
-/// a real TLS socket, with faults.
+/// A server whose API requires bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict,
+/// on a real TLS socket, with faults.
 ///
-/// Everything under `/v1/` is the API: it echoes the request for a valid token, and answers 401 to others.
-/// Revoke tokens, rotate refresh tokens, refuse clients, and count what the server saw.
+/// Everything under `/v1/` is the API: it echoes a request with a valid token, and answers others with 401. Tests
+/// revoke tokens, rotate refresh tokens, refuse clients, and read the counts.
 public final class OAuth2Simulator: Sendable {
-    /// How the server behaves.
+    /// The behaviour of the server.
     public struct Rules: Sendable {
-        /// How long an access token lives, in seconds; nil leaves `expires_in` out.
+        /// The lifetime of an access token, in seconds; nil leaves `expires_in` out.
         public var lifetime: Int? = 3600
-        /// Whether each refresh gives a new refresh token and spends the old one.
+        /// Whether each refresh gives a new refresh token and invalidates the old one.
         public var rotates = true
-        /// Whether the answer has a refresh token; without one the old stays good.
+        /// Whether the answer has a refresh token; without one the old stays valid.
         public var returnsRefreshToken = true
-        /// How token requests are written.
+        /// The encoding of token requests.
         public var encoding = OAuth2Settings.Encoding.json
-        /// How clients prove who they are.
+        /// The authentication of clients.
         public var clientAuthentication = OAuth2Settings.ClientAuthentication.none
         /// The secret of every client.
         public var clientSecret = "sandbox-secret"
-        /// Whether the old access token must come along.
+        /// Whether a token request must carry the old access token.
         public var requiresAccessToken = true
         /// Whether the API refuses every token.
         public var refusesEverything = false
-        /// How the API refuses a token: the status, and the error in `WWW-Authenticate` (RFC 6750 section 3.1).
+        /// The refusal of a token by the API: the status, and the error in `WWW-Authenticate` (RFC 6750 section 3.1).
         public var refusal: (status: Int, error: String) = (401, "invalid_token")
 
         /// Makes the defaults: those of IDMoya's server.
         public init() {}
     }
 
-    /// What the server has seen.
+    /// The counts of the server's requests.
     public struct Counters: Sendable, Hashable {
         /// Requests at the token endpoint.
         public var tokenRequests = 0
@@ -47,7 +47,7 @@ public final class OAuth2Simulator: Sendable {
         public var authorized = 0
     }
 
-    /// The one client the server knows.
+    /// The id of the server's only client.
     public static let clientID = "gateway"
     /// The path of the token endpoint.
     public static let tokenPath = "/v1/api/oauth2/token"
@@ -60,13 +60,13 @@ public final class OAuth2Simulator: Sendable {
     private let handler: OAuth2Handler
     private let port: Int
 
-    /// Makes a server that listens nowhere yet.
+    /// Makes a server that does not listen yet.
     ///
     /// - Parameters:
-    ///   - rules: How it behaves.
+    ///   - rules: Its behaviour.
     ///   - port: Its port; 0 for a free one.
     ///   - relayed: A platform that takes this server's tokens in the place of its own key from now on.
-    ///   - authority: Who signs its certificate; nil makes one.
+    ///   - authority: The authority that signs its certificate; nil makes one.
     ///   - time: The clock.
     /// - Throws: When no certificate can be made.
     public init(
@@ -91,7 +91,7 @@ public final class OAuth2Simulator: Sendable {
         }
     }
 
-    /// Starts a server, runs `body`, and shuts the server down whatever happens.
+    /// Starts a server, runs `body`, and shuts the server down, also after an error.
     public static func run<Value>(
         _ rules: Rules = Rules(),
         time: any TimeSource = SystemTime(),
@@ -101,12 +101,12 @@ public final class OAuth2Simulator: Sendable {
         try await OAuth2Simulator(rules, time: time).whileRunning(body)
     }
 
-    /// Listens; throws when the port is taken.
+    /// Starts the listener; throws when the port is taken.
     public func start() async throws {
         try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
     /// The address of the token endpoint.
@@ -115,24 +115,24 @@ public final class OAuth2Simulator: Sendable {
     public var baseURL: String { "\(host.url(Self.listener))/v1/" }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// What the server has seen.
+    /// The counts of requests so far.
     public var counters: Counters { handler.withState { $0.counters } }
-    /// How the server behaves from now on.
+    /// The behaviour of the server from now on.
     public var rules: Rules {
         get { handler.withState { $0.rules } }
         set { handler.withState { $0.rules = newValue } }
     }
 
-    /// Hands out a credential, as a log-in does.
+    /// Issues a credential, as a log-in does.
     public func issue(at now: Date = Date()) -> OAuthCredential { handler.withState { $0.issue(at: now) } }
 
-    /// Makes every access token of now worthless.
+    /// Makes every access token issued so far invalid.
     public func revokeAccessTokens() { handler.withState { $0.access.removeAll() } }
 
-    /// Makes every refresh token of now worthless.
+    /// Makes every refresh token issued so far invalid.
     public func revokeRefreshTokens() { handler.withState { $0.refresh.removeAll() } }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     ///
     /// A rule's token is the bearer token.
     public func add(_ rules: [FaultRule]) { host.add(rules) }

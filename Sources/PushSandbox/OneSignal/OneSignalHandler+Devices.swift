@@ -112,7 +112,7 @@ extension OneSignalHandler {
         if let token = subscription["token"]?.stringValue { state.setToken(token, of: id) }
     }
 
-    /// A user as OneSignal shows it.
+    /// Returns a user in OneSignal's form.
     private func show(_ user: String, _ now: Date, isAnswerToWrite: Bool = false) -> JSONValue {
         simulator.withState { state in
             var identity: JSONObject = ["onesignal_id": .string(user)]
@@ -278,12 +278,12 @@ extension OneSignalHandler {
         return Self.json(200, ["success": true, "id": .string(id)])
     }
 
-    /// The subscription type of a device type.
+    /// Returns the subscription type of a device type.
     static func type(_ number: Int) -> String? {
         [0: "iOSPush", 1: "AndroidPush", 2: "FireOSPush", 5: "ChromePush", 13: "HuaweiPush"][number]
     }
 
-    /// Lays the fields of an edit over a player.
+    /// Applies the fields of an edit to a player.
     static func edit(_ fields: JSONObject, _ id: String, in state: inout OneSignalState) {
         guard let player = state.players[id] else { return }
         if let types = fields["notification_types"]?.integerValue {

@@ -3,7 +3,7 @@ internal import PushCore
 
 /// Creating, viewing and cancelling messages.
 extension OneSignalHandler {
-    /// How long a key and a message are remembered.
+    /// The time in seconds for which an idempotency key and a message are kept.
     private static let memory: TimeInterval = 30 * 86400
 
     private static let audiences: [[String]] = [
@@ -176,7 +176,7 @@ extension OneSignalHandler {
         return made
     }
 
-    /// The players that get a message, the named ones that are not subscribed, and the users with such a device.
+    /// Returns the players that get a message, those named that are not subscribed, and the users with such a device.
     private static func audience(
         _ body: JSONObject,
         _ kind: [String],
@@ -192,7 +192,7 @@ extension OneSignalHandler {
             var seen: Set<String> = []
             for id in ids.map({ $0.lowercased() }) where seen.insert(id).inserted {
                 guard !state.rules.isWrongApp else { unsubscribed.append(id); continue }
-                guard let player = state.players[id] else { continue }  // Ignored without a word.
+                guard let player = state.players[id] else { continue }  // Ignored without an error.
                 if player.isSubscribed { players.append(id) } else { unsubscribed.append(id) }
             }
             return (players, unsubscribed, [])
@@ -288,12 +288,12 @@ extension OneSignalHandler {
     }
 }
 
-/// OneSignal's filters, evaluated.
+/// Evaluates OneSignal's filters.
 ///
-/// The simulator asks them which of its players a message goes to: `AND` binds more than `OR`. A field that it does not
-/// record matches no player.
+/// The simulator uses them to find the players of a message: `AND` binds more tightly than `OR`. A field that the
+/// simulator does not record matches no player.
 enum OneSignalFilters {
-    /// Whether every entry is a condition or an OR between two.
+    /// Returns whether every entry is a condition or an OR between two.
     static func isWellFormed(_ filters: [JSONValue]) -> Bool {
         var wasCondition = false
         for filter in filters {
@@ -334,7 +334,7 @@ enum OneSignalFilters {
         case "language": seen = player.fields["language"]
         case "app_version": seen = player.fields["app_version"]
         case "country": seen = player.fields["country"]
-        default: return false  // What the simulator does not record matches no player.
+        default: return false  // A field that the simulator does not record matches no player.
         }
         switch filter["relation"]?.stringValue ?? "=" {
         case "=": return seen == value

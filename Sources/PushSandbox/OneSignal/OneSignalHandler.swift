@@ -1,11 +1,11 @@
 internal import Foundation
 internal import PushCore
 
-/// OneSignal's REST API: which call it is, who may make it, and the answer's shape.
+/// OneSignal's REST API: routes and authorizes calls, and shapes the answers.
 ///
 /// The calls themselves are in extensions.
 struct OneSignalHandler: SandboxHandler {
-    /// A call as the rules see it.
+    /// A call in the form that the rules read.
     struct Call {
         let method: String
         /// The path's segments, decoded.
@@ -147,7 +147,7 @@ struct OneSignalHandler: SandboxHandler {
         )
     }
 
-    /// Takes a turn from a quota.
+    /// Takes a turn from a quota; throws when it is used up.
     func reserve(_ turn: (inout OneSignalState) -> Int?) throws(Refusal) {
         let seconds = simulator.withState { state in turn(&state) }
         if let seconds { throw Self.tooMany(seconds) }

@@ -4,57 +4,59 @@ internal import Synchronization
 
 /// OneSignal and IDPush on real TLS sockets: two hosts over one table of players, strict, with faults.
 ///
-/// A device that is registered through IDPush gets messages that are sent through OneSignal: the trick that IDPush is
-/// for. Users and players, messages with idempotency keys, tags and filters that are evaluated, quotas.
+/// A device that is registered through IDPush gets messages that are sent through OneSignal, which is the purpose of
+/// IDPush. It has users and players, messages with idempotency keys, tags and filters that are evaluated, and quotas.
 public final class OneSignalSimulator: Sendable {
-    /// How the platforms behave.
+    /// The behaviour of the platforms.
     public struct Rules: Sendable {
         /// The app's id.
         public var appID = "8b6f0c2e-1f57-4a0d-b1f4-6f1a9d3c5e77"
-        /// The app's API key of today; nil takes none.
+        /// The app's current API key; nil accepts none.
         public var apiKey: String? = "os_v2_app_sandbox"
         /// The app's legacy key, for `Basic`.
         public var legacyKey: String? = "sandbox-legacy-key"
-        /// IDPush's id of the project that stands for the app.
+        /// IDPush's id of the project that belongs to the app.
         public var projectID = "7Qm2xV9kLr"
         /// The most ids in one message.
         public var maximumIDs = 20_000
-        /// Segments by name, each with the tags its members have; `All` and `Subscribed Users` are everybody.
+        /// Segments by name, each with the tags of its members; `All`, `Subscribed Users` and `Total Subscriptions`
+        /// have all players.
         public var segments: [String: TagFilter] = [:]
         /// Whether the legacy player API is served.
         public var servesPlayers = true
-        /// How long a write takes to show.
+        /// The delay until a write becomes visible.
         public var writeDelay = Duration.zero
         /// Whether the answer to a new user shows its subscriptions.
         public var returnsSubscriptions = true
-        /// Whether the quotas of section 17 hold.
+        /// Whether OneSignal's rate limits are enforced: on creates, on views, and on writes of one user or player.
         public var enforcesBudgets = true
-        /// Creates and cancels a second.
+        /// The most creates and cancels a second.
         public var createsPerSecond = 150
-        /// Whether IDPush answers 404 for a player it does not know, and not 200 with status 0.
+        /// Whether IDPush answers 404 for an unknown player, rather than 200 with status 0.
         public var idPushAnswers404 = false
         /// The most tags of a user, by the app's plan; nil is no limit.
         public var maximumTags: Int?
-        /// Which access tokens a relay in front of the API takes in the key's place; nil is no relay.
+        /// The check of access tokens by a relay in front of the API, which takes them in place of the key; nil is no
+        /// relay.
         public var acceptsBearer: (@Sendable (String) -> Bool)?
-        /// Whether every id counts as unsubscribed, as those of another app would.
+        /// Whether every id counts as unsubscribed, as ids of another app would.
         public var isWrongApp = false
 
         /// Makes the defaults.
         public init() {}
     }
 
-    /// What the platforms have seen.
+    /// The counts of requests and messages.
     public struct Counters: Sendable, Hashable {
-        /// Requests that would make a message, refused ones included.
+        /// Requests to create a message, including refused ones.
         public var createRequests = 0
-        /// Messages that were made.
+        /// Messages that were created.
         public var created = 0
-        /// Requests that were known by their key, and sent nothing.
+        /// Requests with a known idempotency key, which sent nothing.
         public var replayed = 0
-        /// Messages times players.
+        /// Messages delivered, one for each player.
         public var delivered = 0
-        /// Requests that looked at messages or users.
+        /// Requests that read messages or users.
         public var views = 0
         /// Requests that wrote users, subscriptions or players.
         public var writes = 0
@@ -71,7 +73,7 @@ public final class OneSignalSimulator: Sendable {
     private let guarded: Mutex<OneSignalState>
     private let ports: [SandboxListener: Int]
 
-    /// Makes simulators that listen nowhere yet.
+    /// Makes simulators that do not listen yet.
     public init(
         _ rules: Rules = Rules(),
         ports: [SandboxListener: Int] = [:],
@@ -83,7 +85,7 @@ public final class OneSignalSimulator: Sendable {
         self.ports = ports
     }
 
-    /// Starts simulators, runs `body`, and shuts them down whatever happens.
+    /// Starts simulators, runs `body`, and shuts them down, also after an error.
     public static func run<Value>(
         _ rules: Rules = Rules(),
         time: any TimeSource = SystemTime(),
@@ -93,7 +95,7 @@ public final class OneSignalSimulator: Sendable {
         try await OneSignalSimulator(rules, time: time).whileRunning(body)
     }
 
-    /// Listens; throws when a port is taken.
+    /// Starts the listeners; throws when a port is taken.
     public func start() async throws {
         try await host.start([
             .init(name: Self.api, port: ports[Self.api] ?? 0, handler: OneSignalHandler(self)),
@@ -101,7 +103,7 @@ public final class OneSignalSimulator: Sendable {
         ])
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
     /// The address of OneSignal's API.
@@ -110,9 +112,9 @@ public final class OneSignalSimulator: Sendable {
     public var idPushURL: String { "\(host.url(Self.idPush))/api/v1/" }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// What the platforms have seen.
+    /// The counts of requests and messages so far.
     public var counters: Counters { withState { $0.counters } }
-    /// How the platforms behave from now on.
+    /// The behaviour of the platforms from now on.
     public var rules: Rules {
         get { withState { $0.rules } }
         set { withState { $0.rules = newValue } }
@@ -122,15 +124,15 @@ public final class OneSignalSimulator: Sendable {
     /// All messages, oldest first.
     public var messages: [OneSignalMessage] { withState { state in state.order.compactMap { state.messages[$0] } } }
 
-    /// A player.
+    /// Returns a player.
     public func player(_ id: String) -> OneSignalPlayer? { withState { $0.players[id] } }
 
-    /// The tags of a player.
+    /// Returns the tags of a player.
     public func tags(of id: String) -> [String: String] {
         withState { state in state.players[id].map { state.tags(of: $0) } ?? [:] }
     }
 
-    /// The aliases of a player's user.
+    /// Returns the aliases of a player's user.
     public func aliases(of id: String) -> [String: String] {
         withState { state in state.players[id].flatMap { state.users[$0.user]?.aliases } ?? [:] }
     }
@@ -146,7 +148,7 @@ public final class OneSignalSimulator: Sendable {
         }
     }
 
-    /// Changes a player, as its user does on the device.
+    /// Subscribes or unsubscribes a player, as its user does on the device.
     public func setSubscribed(_ isSubscribed: Bool, _ id: String) {
         withState { state in
             state.players[id]?.isEnabled = isSubscribed
@@ -154,10 +156,10 @@ public final class OneSignalSimulator: Sendable {
         }
     }
 
-    /// Forgets a player, as OneSignal does with those it has not seen for long.
+    /// Removes a player, as OneSignal does with those it has not seen for long.
     public func forget(_ id: String) { withState { _ = $0.removePlayer(id) } }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     ///
     /// The token of a rule is a player id in the path, where there is one.
     public func add(_ rules: [FaultRule]) { host.add(rules) }

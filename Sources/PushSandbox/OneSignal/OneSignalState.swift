@@ -1,7 +1,7 @@
 public import Foundation
 public import PushCore
 
-/// One device as OneSignal keeps it: a subscription of the user model, a player of the legacy one.
+/// A device in OneSignal: a subscription of the user model, a player of the legacy one.
 public struct OneSignalPlayer: Sendable, Hashable {
     /// Its id, a UUID in lower case.
     public var id: String
@@ -11,45 +11,45 @@ public struct OneSignalPlayer: Sendable, Hashable {
     public var token: String
     /// Whether it may get messages.
     public var isEnabled = true
-    /// OneSignal's number for that.
+    /// OneSignal's number for its subscription state.
     public var notificationTypes = 1
-    /// The entitlement that its token was made under; nil is the App Store.
+    /// The entitlement of its token; nil is the App Store.
     public var testType: Int?
     /// The OneSignal id of the user that owns it.
     public var user: String
-    /// The project it was registered through at IDPush; nil when it came directly.
+    /// The IDPush project it was registered through; nil when it was registered directly.
     public var project: String?
-    /// Everything else that was told of it.
+    /// All other fields of its registration.
     public var fields: [String: String] = [:]
-    /// Titles of the messages that have reached it, oldest first; the last 100.
+    /// The titles of the last 100 messages that reached it, oldest first.
     public var received: [String] = []
 
     /// Whether it gets messages.
     public var isSubscribed: Bool { isEnabled && notificationTypes > 0 }
 }
 
-/// A message that was made.
+/// A message that was created.
 public struct OneSignalMessage: Sendable, Hashable {
     /// Its id.
     public var id: String
-    /// The request that made it.
+    /// The request that created it.
     public var request: JSONObject
     /// The players it goes to.
     public var players: [String]
-    /// How many of those that were named are not subscribed.
+    /// The number of named players that are not subscribed.
     public var unsubscribed = 0
-    /// When it was made.
+    /// When it was created.
     public var madeAt: Date
-    /// When it goes out; nil at once.
+    /// When it is sent; nil for at once.
     public var sendAfter: Date?
-    /// Whether it was stopped.
+    /// Whether it was cancelled.
     public var isCancelled = false
 }
 
-/// Everything the simulators of OneSignal and IDPush know: one table of players for both.
+/// The state of the simulators of OneSignal and IDPush: one table of players for both.
 ///
-/// ``OneSignalSimulator`` owns it and lends it to the handlers under its lock. Both models of OneSignal look at the
-/// same players.
+/// ``OneSignalSimulator`` owns it and lends it to the handlers under its lock. Both models of OneSignal share the same
+/// players.
 struct OneSignalState {
     struct User {
         var id: String
@@ -71,7 +71,7 @@ struct OneSignalState {
     var messages: [String: OneSignalMessage] = [:]
     var order: [String] = []
     var keys: [String: Kept] = [:]
-    /// When a write becomes visible, for players that are not yet.
+    /// The times at which writes become visible, for players that are not visible yet.
     var visibleAt: [String: Date] = [:]
     var views: [Date] = []
     var creates: [Date] = []
@@ -83,7 +83,7 @@ struct OneSignalState {
 
     // MARK: Players
 
-    /// Adds a player, or finds the one with this token; the token decides, whatever its user.
+    /// Adds a player, or finds the one with this token, even when it has another user.
     mutating func addPlayer(_ type: String, _ token: String, user: String?) -> String {
         let key = "\(type) \(token)"
         if let id = playerOfToken[key], let player = players[id] {
@@ -134,7 +134,7 @@ struct OneSignalState {
         players.values.filter { $0.user == user && visibleAt[$0.id].map { $0 <= now } ?? true }.sorted { $0.id < $1.id }
     }
 
-    /// The tags of a player: its user's.
+    /// Returns the tags of a player: its user's.
     func tags(of player: OneSignalPlayer) -> [String: String] { users[player.user]?.tags ?? [:] }
 
     mutating func setTags(_ tags: JSONObject, of user: String) {
@@ -147,7 +147,7 @@ struct OneSignalState {
         }
     }
 
-    /// Whether the plan lets a user have these tags as well.
+    /// Returns whether the plan allows a user these tags as well.
     func hasRoom(for tags: JSONObject, of user: String) -> Bool {
         guard let limit = rules.maximumTags else { return true }
         var names = Set(users[user]?.tags.keys ?? [:].keys)
@@ -159,7 +159,7 @@ struct OneSignalState {
 
     // MARK: Budgets
 
-    /// Nil when there is room, else the seconds to wait.
+    /// Reserves a view; returns nil when there is room, else the seconds to wait.
     ///
     /// Windows are those of OneSignal's limits, with a little grace.
     mutating func reserveView(at now: Date) -> Int? {

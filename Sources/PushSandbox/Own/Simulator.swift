@@ -1,7 +1,7 @@
 internal import Foundation
 public import PushCore
 
-/// A platform of one's own on a real TLS socket of this machine, with the faults that every backend must bear.
+/// A custom platform on a real TLS socket of this machine, with the failures that every backend must handle.
 ///
 /// ```swift
 /// try await Simulator.run(PagerService()) { simulator in
@@ -10,17 +10,17 @@ public import PushCore
 /// }
 /// ```
 public final class Simulator<Service: SimulatedService>: Sendable {
-    /// The platform's rules, and what it has seen.
+    /// The platform's rules and state.
     public let service: Service
     private let host: SandboxWebHost
     private let port: Int
 
-    /// Makes a simulator that listens nowhere yet.
+    /// Makes a simulator that does not listen yet.
     ///
     /// - Parameters:
     ///   - service: The platform's rules.
     ///   - port: Its port; 0 for a free one.
-    ///   - authority: Who signs its certificate; nil makes one.
+    ///   - authority: The authority that signs its certificate; nil makes one.
     ///   - time: The clock.
     /// - Throws: When no certificate can be made.
     public init(
@@ -34,7 +34,7 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         host = SandboxWebHost(.init(), authority: try authority ?? SandboxCertificateAuthority(), time: time)
     }
 
-    /// Starts a simulator, runs `body`, and shuts the simulator down whatever happens.
+    /// Starts a simulator, runs `body`, and shuts the simulator down, also after an error.
     public static func run<Value>(
         _ service: Service,
         isolation: isolated (any Actor)? = #isolation,
@@ -43,24 +43,24 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         try await Simulator(service).whileRunning(body)
     }
 
-    /// Listens; throws when the port is taken.
+    /// Starts the listener; throws when the port is taken.
     public func start() async throws {
         try await host.start([.init(name: listener, port: port, handler: SimulatedHandler(service: service))])
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
     /// Its address, such as `https://127.0.0.1:8443`.
     public var url: String { host.url(listener) }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// How many requests have arrived.
+    /// The number of requests that have arrived.
     public var requests: Int { host.counters.requests }
 
-    /// A backend's section that sends here.
+    /// Returns a backend's section that sends here.
     ///
-    /// - Parameter caFile: Where ``certificatePEM`` stands, as the section names it.
+    /// - Parameter caFile: The path of the file with ``certificatePEM``, as the section names it.
     /// - Returns: The keys with their values, `kind` first.
     public func section(caFile: String) -> JSONObject {
         var section: JSONObject = ["kind": .string(service.kind.rawValue)]
@@ -69,13 +69,13 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         return section
     }
 
-    /// Makes it misbehave from now on; nil ends that.
+    /// Makes the platform fail in this way from now on; nil ends that.
     public func disturb(_ trouble: FaultRule.Trouble?) {
         removeFaults()
         if let trouble { add(FaultRule.trouble(trouble)) }
     }
 
-    /// Makes it misbehave as the conformance kit of `PushTesting` asks:
+    /// Makes the platform fail in a way of `PushTesting`'s conformance kit:
     /// `disturb: { try simulator.disturb($0.rawValue) }`.
     ///
     /// - Throws: When the word stands for no trouble.
@@ -86,7 +86,7 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         disturb(trouble)
     }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
     /// Removes all fault rules.
@@ -126,7 +126,7 @@ extension Simulator: SimulatedPlatform {
 }
 
 extension SimulatedService {
-    /// The simulator of these rules in a sandbox.
+    /// Makes the simulator of these rules in a sandbox.
     func simulator(_ authority: SandboxCertificateAuthority, _ time: any TimeSource) throws -> any SimulatedPlatform {
         try Simulator(self, authority: authority, time: time)
     }

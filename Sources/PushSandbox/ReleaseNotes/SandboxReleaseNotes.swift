@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// The release notes of a made-up app, for the gateway that a sandbox configures: a property list and a JSON document.
+/// The release notes of a made-up app, for a sandbox's gateway: a property list and a JSON document.
 enum SandboxReleaseNotes {
     /// The app's id.
     static let app = "shop"

@@ -3,19 +3,19 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// What the simulated service answers: the contract of the backend `http`, checked field by field.
+/// The simulated service: answers batches by the contract of the backend `http`, checked field by field.
 final class ServiceHandler: SandboxHandler {
     struct State: Sendable {
         var counters = ServiceSimulator.Counters()
         var taken: [JSONValue] = []
-        /// The outcomes of the messages that were decided, so that a repeat hears the same.
+        /// The outcomes of the messages that were decided, so that a repeat gets the same.
         var decided: [String: JSONValue] = [:]
 
-        /// How many messages and outcomes are kept.
+        /// The most messages and outcomes that are kept.
         static let maximumKept = 100_000
     }
 
-    /// How far a request's time may be from the service's, in seconds (Standard Webhooks).
+    /// The largest difference, in seconds, between a request's time and the service's (Standard Webhooks).
     private static let tolerance: Double = 300
 
     private let key: SymmetricKey
@@ -102,7 +102,7 @@ final class ServiceHandler: SandboxHandler {
         "token", "service", "device", "user", "platform_id", "topic", "tags", "everyone",
     ]
 
-    /// What is wrong with an entry of the batch; nil when it keeps the contract.
+    /// Returns the fault in an entry of the batch; nil when it keeps the contract.
     private static func fault(in entry: JSONValue) -> String? {
         guard let message = entry["message"], let content = message["content"]?.objectValue,
             let options = message["options"]?.objectValue
@@ -140,7 +140,7 @@ final class ServiceHandler: SandboxHandler {
 }
 
 extension ServiceHandler.State {
-    /// Decides about a message, once; nil when the answer is to leave it out.
+    /// Decides about a message, once; returns nil when the answer leaves it out.
     fileprivate mutating func outcome(of recipient: JSONValue, _ message: JSONValue) -> JSONValue? {
         let id = recipient["id"]?.stringValue ?? ""
         if let known = decided[id] {
@@ -157,7 +157,7 @@ extension ServiceHandler.State {
         case "busy":
             refuse("platform", "busy")
             outcome["retry_after"] = 1
-            return .object(outcome)  // Not decided: it may come again.
+            return .object(outcome)  // Not recorded as decided: it may come again.
         case "fault": refuse("message", "no_such_template")
         case "closed": refuse("account", "closed")
         case "doubt": (outcome["outcome"], outcome["reason"]) = ("unknown", "no_answer_from_the_operator")

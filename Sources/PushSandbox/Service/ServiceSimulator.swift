@@ -1,10 +1,10 @@
 internal import Foundation
 public import PushCore
 
-/// A service of one's own, as the backend `http` calls it: takes signed batches and answers with outcomes, strict, on a
-/// real TLS socket, with faults.
+/// A custom service, as the backend `http` calls it: takes signed batches and answers with outcomes, strict, on a real
+/// TLS socket, with faults.
 ///
-/// Recipients whose address begins with a magic word get another outcome than `accepted`:
+/// Recipients whose address begins with a magic word get an outcome other than `accepted`:
 ///
 /// | word | outcome |
 /// | --- | --- |
@@ -15,15 +15,15 @@ public import PushCore
 /// | `doubt-` | unknown |
 /// | `silent-` | none: the answer leaves it out |
 public final class ServiceSimulator: Sendable {
-    /// What the service has seen.
+    /// The counts of the service's requests and messages.
     public struct Counters: Sendable, Hashable {
-        /// Requests that were taken.
+        /// Requests that were accepted.
         public var batches = 0
-        /// Messages that were taken, each once.
+        /// Messages that were accepted, each once.
         public var messages = 0
-        /// Messages that came again and were not taken a second time.
+        /// Messages that came again and were not accepted a second time.
         public var repeats = 0
-        /// Messages of dry runs, which are only looked at.
+        /// Messages of dry runs, which are only checked.
         public var dryRuns = 0
         /// Requests that were refused for their signature.
         public var unsigned = 0
@@ -44,11 +44,11 @@ public final class ServiceSimulator: Sendable {
     private let handler: ServiceHandler
     private let port: Int
 
-    /// Makes a service that listens nowhere yet.
+    /// Makes a service that does not listen yet.
     ///
     /// - Parameters:
     ///   - port: Its port; 0 for a free one.
-    ///   - authority: Who signs its certificate; nil makes one.
+    ///   - authority: The authority that signs its certificate; nil makes one.
     ///   - time: The clock.
     /// - Throws: When no certificate can be made.
     public init(
@@ -61,7 +61,7 @@ public final class ServiceSimulator: Sendable {
         self.port = port
     }
 
-    /// Starts a service, runs `body`, and shuts the service down whatever happens.
+    /// Starts a service, runs `body`, and shuts the service down, also after an error.
     public static func run<Value>(
         time: any TimeSource = SystemTime(),
         isolation: isolated (any Actor)? = #isolation,
@@ -70,24 +70,24 @@ public final class ServiceSimulator: Sendable {
         try await ServiceSimulator(time: time).whileRunning(body)
     }
 
-    /// Listens; throws when the port is taken.
+    /// Starts the listener; throws when the port is taken.
     public func start() async throws {
         try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
-    /// Stops; doing it twice is no mistake.
+    /// Stops listening; a second call does nothing.
     public func shutdown() async { await host.shutdown() }
 
     /// The address that batches go to.
     public var url: String { host.url(Self.listener) + Self.path }
     /// The certificate to trust, PEM.
     public var certificatePEM: String { host.authority.certificatePEM }
-    /// What the service has seen.
+    /// The counts of requests and messages so far.
     public var counters: Counters { handler.withState { $0.counters } }
-    /// The messages that were taken, in order: each a JSON object of `message` and `recipient`.
+    /// The messages that were accepted, in order: each a JSON object of `message` and `recipient`.
     public var taken: [JSONValue] { handler.withState { $0.taken } }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     public func add(_ rules: [FaultRule]) { host.add(rules) }
 
     /// Removes all fault rules.

@@ -1,11 +1,11 @@
 internal import SwiftASN1
 internal import X509
 
-/// What a provider's client certificate allows: the topics and the environments.
+/// The permissions of a provider's client certificate: its topics and environments.
 public struct APNsProviderCertificate: Sendable, Hashable {
     /// The topics it may push to.
     public let topics: [String]
-    /// The environments it is good for: both for a universal certificate.
+    /// The environments it is valid for: both for a universal certificate.
     public let environments: Set<APNsEnvironment>
 
     /// Makes the description of a certificate.
@@ -21,7 +21,7 @@ public struct APNsProviderCertificate: Sendable, Hashable {
     private static let topicList: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 6]
     private static let null: ArraySlice<UInt8> = [5, 0]
 
-    /// Reads the description back from a certificate; nil when it is no provider certificate.
+    /// Reads the description from a certificate; nil when it is no provider certificate.
     init?(_ certificate: Certificate) {
         guard let list = certificate.extensions[oid: Self.topicList], let topics = Self.topics(in: list.value) else {
             return nil

@@ -5,12 +5,12 @@ internal import X509
 
 /// A certificate authority that exists for one run of the sandbox: clients trust its certificate and no other.
 public struct SandboxCertificateAuthority: Sendable {
-    /// What kind of server certificate to issue.
+    /// The kind of server certificate to issue.
     @nonexhaustive
     public enum ServerCertificate: String, Sendable, CaseIterable {
         /// Valid, for `localhost`, `127.0.0.1` and `::1`.
         case valid
-        /// For the right names, but its time is over.
+        /// For the right names, but expired.
         case expired
         /// Valid, but for another host.
         case wrongHost = "wrong_host"
@@ -29,7 +29,7 @@ public struct SandboxCertificateAuthority: Sendable {
     private let key: P256.Signing.PrivateKey
     private let name: DistinguishedName
 
-    /// Makes a new authority with a new key; it is valid from a day ago for a year.
+    /// Makes a new authority with a new key, valid for a year from a day ago.
     public init(now: Date = Date()) throws {
         let key = P256.Signing.PrivateKey()
         let name = try DistinguishedName { CommonName("Chapar Sandbox CA") }
@@ -78,7 +78,7 @@ public struct SandboxCertificateAuthority: Sendable {
         )
     }
 
-    /// Issues a client certificate of the kind Apple issues to providers.
+    /// Issues a client certificate like those that Apple issues to providers.
     ///
     /// The topics stand in extension 1.2.840.113635.100.6.3.6; 6.3.1 and 6.3.2 mark the environments, 6.3.4 marks a
     /// certificate with a VoIP topic. The subject's user id is the first topic.

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// The fields of a form or a query, decoded; of a repeated name the last value stays.
+/// The decoded fields of a form or a query; of a repeated name the last value counts.
 enum FormFields {
-    /// Nil when the text is no form: a pair without `=`, or an escape that is none.
+    /// Returns the fields; nil when the text is no form: a pair without `=`, or an invalid escape.
     static func parse(_ text: String) -> [String: String]? {
         var fields: [String: String] = [:]
         for pair in text.split(separator: "&") {

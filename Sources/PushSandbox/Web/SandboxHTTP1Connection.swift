@@ -2,11 +2,11 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import PushCore
 
-/// One HTTP/1.1 connection to a simulated web service: brings its requests to the listener's request pipeline, one
+/// One HTTP/1.1 connection to a simulated web service: passes its requests to the listener's request pipeline, one
 /// after the other.
 ///
-/// What HTTP/1.1 has no word for becomes the nearest it has: a reset stream is a reset connection, a `GOAWAY` closes
-/// after the next answer, settings and pings do not exist.
+/// Steps that HTTP/1.1 does not have become the nearest it has: a reset stream resets the connection, a `GOAWAY` closes
+/// after the next answer, settings and pings have no effect.
 final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -103,7 +103,7 @@ final class SandboxHTTP1Connection: ChannelInboundHandler, SandboxLiveConnection
         }
     }
 
-    /// Does the steps in order, then `next`; a step that ends the connection makes the rest void.
+    /// Carries out the steps in order, then `next`; after a step that ends the connection the rest is skipped.
     private func perform(_ steps: ArraySlice<SandboxStep>, then next: @escaping () -> Void) {
         var rest = steps
         while let step = rest.popFirst() {

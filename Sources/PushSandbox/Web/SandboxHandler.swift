@@ -1,22 +1,22 @@
 internal import Foundation
 internal import PushCore
 
-/// What one listener of a simulated web service answers: the platform's own rules, and nothing else.
+/// The answers of one listener of a simulated web service: only the platform's own rules.
 ///
-/// Connections, fault rules, counters and both versions of HTTP are the business of ``SandboxWebHost``. Called on the
+/// ``SandboxWebHost`` takes care of connections, fault rules, counters and both versions of HTTP. Called on the
 /// simulator's event loop, so it must not block.
 protocol SandboxHandler: Sendable {
-    /// What fault rules can look at in a request.
+    /// Returns the parts of a request that fault rules can match.
     func subject(of request: SandboxRequest) -> SandboxSubject
 
     /// Processes a request.
     func answer(_ request: SandboxRequest, at now: Date) -> SandboxReply
 
-    /// The answer that a fault rule asks for, in the platform's form.
+    /// Returns the answer that a fault rule asks for, in the platform's form.
     func answer(_ fault: FaultAnswer, to request: SandboxRequest, at now: Date) -> SandboxAnswer
 }
 
-/// What fault rules can look at in a request beside its path and connection.
+/// The parts of a request that fault rules can match, beside its path and connection.
 struct SandboxSubject: Sendable {
     /// The device token it is for.
     var token: String?
@@ -25,7 +25,7 @@ struct SandboxSubject: Sendable {
 }
 
 extension FaultAnswer {
-    /// The answer as it stands, with JSON or no body unless the rule gives one.
+    /// Returns the answer as it stands, with JSON or no body unless the rule gives one.
     func plain(json: [UInt8] = [], now: Date = Date()) -> SandboxAnswer {
         var answer = SandboxAnswer(status: status, body: body ?? json)
         if let retryAfter {

@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The listening sockets of one simulator: started together or not at all, each with TLS, all on one event loop.
 ///
-/// A simulator owns one, directly or in its ``SandboxWebHost``. It knows addresses and connections, no protocol and no
-/// fault rule. Everything here can be called from any thread.
+/// A simulator owns one, directly or in its ``SandboxWebHost``. It handles addresses and connections, no protocol and
+/// no fault rules. Everything here can be called from any thread.
 final class SandboxListeners: Sendable {
     /// One socket: its name, and its port (0 for a free one).
     struct Socket: Sendable {
@@ -28,7 +28,7 @@ final class SandboxListeners: Sendable {
         self.authority = authority
     }
 
-    /// Starts the sockets in order; `serve` binds one at an address and says what is spoken there.
+    /// Starts the sockets in order; `serve` binds one at an address and sets up its protocol.
     ///
     /// Throws when it runs already or when a port is taken; then nothing listens.
     func start(
@@ -52,7 +52,7 @@ final class SandboxListeners: Sendable {
         running.withLock { $0 = started }
     }
 
-    /// Closes all connections and sockets; doing it twice is no mistake.
+    /// Closes all connections and sockets; a second call does nothing.
     func shutdown() async {
         let stopped = running.withLock { current in
             defer { current = nil }
@@ -61,13 +61,13 @@ final class SandboxListeners: Sendable {
         if let stopped { await Self.stop(stopped) }
     }
 
-    /// The port of a listener, 0 while the simulator does not run.
+    /// Returns the port of a listener; 0 while the simulator does not run.
     func port(_ listener: SandboxListener) -> Int { running.withLock { $0?.servers[listener]?.port } ?? 0 }
 
-    /// The base URL of a listener.
+    /// Returns the base URL of a listener.
     func url(_ listener: SandboxListener) -> String { "https://\(host):\(port(listener))" }
 
-    /// Does the steps on open connections: all, or those of one listener, or one.
+    /// Carries out the steps on open connections: all, those of one listener, or one.
     func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
         let servers = running.withLock { $0?.servers ?? [:] }
         for (name, server) in servers where listener == nil || listener == name {
@@ -75,7 +75,7 @@ final class SandboxListeners: Sendable {
         }
     }
 
-    /// The server's side of TLS 1.2 or later, with a certificate of the authority.
+    /// Makes the server's TLS configuration: 1.2 or later, with a certificate of the authority.
     func tls(
         _ certificate: SandboxCertificateAuthority.ServerCertificate,
         protocols: [String],
@@ -99,7 +99,7 @@ final class SandboxListeners: Sendable {
 
     private static func stop(_ running: Running) async {
         for server in running.servers.values { await server.shutdown() }
-        // The group fails to shut down only when that has been done already.
+        // The group fails to shut down only when it is shut down already.
         try? await running.group.shutdownGracefully()
     }
 }

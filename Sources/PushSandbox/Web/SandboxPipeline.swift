@@ -1,9 +1,10 @@
 internal import Foundation
 internal import PushCore
 
-/// The pipeline of one listener: gives requests to the handler, applies fault rules to its answers, and counts.
+/// The request pipeline of one listener: passes requests to the handler, applies fault rules to its answers, and
+/// counts.
 ///
-/// Both versions of HTTP come here, so that a rule means the same on each of them.
+/// Both versions of HTTP use it, so that a rule means the same on each of them.
 struct SandboxPipeline: Sendable {
     /// The faults that hit one request before it is processed.
     struct Early: Sendable {
@@ -21,7 +22,7 @@ struct SandboxPipeline: Sendable {
     let listener: SandboxListener
     let handler: any SandboxHandler
     let state: SandboxWebState
-    /// How many streams an HTTP/2 connection may have open.
+    /// The most open streams of an HTTP/2 connection.
     let maximumStreams: Int
 
     func accepted() -> (number: Int, opening: SandboxOpening) {

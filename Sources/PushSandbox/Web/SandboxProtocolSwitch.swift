@@ -4,18 +4,18 @@ internal import NIOTLS
 
 /// A connection that control calls act on, on its event loop.
 protocol SandboxLiveConnection: AnyObject {
-    /// Does what a control call asks for.
+    /// Carries out the steps of a control call.
     func perform(_ steps: [SandboxStep])
-    /// Cuts the connection in whatever state it is.
+    /// Cuts the connection in any state.
     func abort()
 }
 
-/// Waits for the end of the TLS handshake, then lets the connection speak what was agreed: `h2`, else HTTP/1.1.
+/// Waits for the end of the TLS handshake, then sets up the negotiated protocol: `h2`, else HTTP/1.1.
 final class SandboxProtocolSwitch: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// A client that has not completed TLS by then is cut off.
+    /// The time after which a client without completed TLS is cut off.
     private static let handshakeDeadline = TimeAmount.seconds(30)
 
     private let number: Int

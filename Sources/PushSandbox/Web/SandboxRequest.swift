@@ -1,12 +1,12 @@
 internal import PushCore
 
-/// A request as a simulated web service sees it, whichever version of HTTP it came by.
+/// A request to a simulated web service, in any version of HTTP.
 struct SandboxRequest: Sendable {
     /// The method, such as `POST`.
     let method: String
     /// The path without the query.
     let path: String
-    /// What follows the question mark, undecoded; empty without one.
+    /// The query after the question mark, undecoded; empty without one.
     let query: String
     /// The header fields in the order received, names in lower case.
     let headers: [HTTPHeader]
@@ -39,12 +39,12 @@ struct SandboxRequest: Sendable {
         self.isHTTP2 = isHTTP2
     }
 
-    /// The first value of a field.
+    /// Returns the first value of a field.
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
 extension SandboxRequest {
-    /// A request of an HTTP/2 stream, as far as it has arrived.
+    /// Makes the request of an HTTP/2 stream from the part that has arrived.
     init(_ stream: HTTP2Stream, connection: Int) {
         self.init(
             method: stream.method,

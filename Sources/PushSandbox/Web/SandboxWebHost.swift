@@ -3,28 +3,28 @@ internal import PushCore
 
 /// Runs the listeners of one simulated web service: TLS, HTTP/2 and HTTP/1.1, fault rules, counters.
 ///
-/// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes the calls of its users on. All of
-/// it runs on one event loop; everything here can be called from any thread.
+/// A simulator owns one, gives it a ``SandboxHandler`` for each listener, and passes its users' calls on. It runs on
+/// one event loop; everything here can be called from any thread.
 final class SandboxWebHost: SimulatorHost {
-    /// How the listeners are set up.
+    /// The configuration of the listeners.
     struct Configuration: Sendable {
         /// The address to listen on.
         var host = "127.0.0.1"
-        /// How many streams an HTTP/2 connection may have open.
+        /// The most open streams of an HTTP/2 connection.
         var maximumStreams = 100
-        /// How long a connection may be idle before it is ended; nil for ever.
+        /// The longest time that a connection may be idle before it is ended; nil for no limit.
         var idleTimeout: Duration? = .seconds(600)
-        /// The server's clock, compared with the given time source: positive is ahead.
+        /// The offset of the server's clock from the time source; positive is ahead.
         var clockOffset: Duration = .zero
-        /// What ALPN may agree on.
+        /// The protocols that ALPN may negotiate.
         var protocols = ["h2", "http/1.1"]
         /// The kind of certificate that the listeners show.
         var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
-        /// The seed of everything random; nil draws one.
+        /// The seed of all randomness; nil draws one.
         var seed: UInt64?
     }
 
-    /// One listener: its name, its port (0 for a free one) and what it answers.
+    /// A listener: its name, its port (0 for a free one) and its handler.
     struct Listener: Sendable {
         var name: SandboxListener
         var port: Int
@@ -43,8 +43,8 @@ final class SandboxWebHost: SimulatorHost {
 
     /// Starts the listeners in order.
     ///
-    /// Throws when a port is taken; then nothing listens. A handler may need to know its own address, which it learns
-    /// from ``url(_:)`` when it is first asked.
+    /// Throws when a port is taken; then nothing listens. A handler that needs its own address reads it from
+    /// ``url(_:)`` when it is first called.
     func start(_ listeners: [Listener]) async throws {
         let tls = try self.listeners.tls(configuration.serverCertificate, protocols: configuration.protocols)
         let handlers = Dictionary(listeners.map { ($0.name, $0.handler) }) { _, last in last }
@@ -68,28 +68,28 @@ final class SandboxWebHost: SimulatorHost {
 
     /// Closes all connections and listeners.
     ///
-    /// Doing it twice is no mistake.
+    /// A second call does nothing.
     func shutdown() async { await listeners.shutdown() }
 
     /// The authority that clients must trust.
     var authority: SandboxCertificateAuthority { listeners.authority }
 
-    /// The port of a listener, 0 while the simulator does not run.
+    /// Returns the port of a listener; 0 while the simulator does not run.
     func port(_ listener: SandboxListener) -> Int { listeners.port(listener) }
 
-    /// The base URL of a listener.
+    /// Returns the base URL of a listener.
     func url(_ listener: SandboxListener) -> String { listeners.url(listener) }
 
-    /// The server's clock compared with the time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     var clockOffset: Duration {
         get { state.clockOffset }
         set { state.clockOffset = newValue }
     }
 
-    /// What was seen of connections and requests.
+    /// The counts of connections and requests.
     var counters: SandboxWebCounters { state.withValues { $0.counters } }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     func add(_ rules: [FaultRule]) {
         let now = state.now
         state.withValues { values in
@@ -97,13 +97,13 @@ final class SandboxWebHost: SimulatorHost {
         }
     }
 
-    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
     func removeRules(named name: String?) -> Int { state.withValues { $0.faults.remove(named: name) } }
 
-    /// The fault rules with how often each has applied.
+    /// The fault rules, with the number of times each has applied.
     var rules: [(rule: FaultRule, fired: Int)] { state.withValues { $0.faults.rules } }
 
-    /// Forgets faults and counters; connections stay.
+    /// Clears faults and counters; connections stay.
     func reset() {
         state.withValues { values in
             values.faults = FaultEngine()
@@ -113,7 +113,7 @@ final class SandboxWebHost: SimulatorHost {
         }
     }
 
-    /// Does the steps on open connections: all, or those of one listener, or one.
+    /// Carries out the steps on open connections: all, those of one listener, or one.
     func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
         listeners.perform(steps, listener: listener, connection: connection)
     }

@@ -1,4 +1,4 @@
-/// One HTTP/2 connection to a simulated web service; brings its streams to the listener's request pipeline.
+/// One HTTP/2 connection to a simulated web service: passes its streams to the listener's request pipeline.
 final class SandboxWebPeer: SandboxHTTP2Peer {
     private let number: Int
     private let requestPipeline: SandboxPipeline
@@ -8,7 +8,7 @@ final class SandboxWebPeer: SandboxHTTP2Peer {
         self.requestPipeline = requestPipeline
     }
 
-    /// What Google's front ends open with, but for the stream limit, which is the listener's.
+    /// The settings of Google's front ends, except for the stream limit, which is the listener's.
     var openingSettings: [HTTP2ServerSession.Setting] {
         [.maximumStreams(requestPipeline.maximumStreams), .initialWindow(1_048_576), .init(id: 6, value: 65536)]
     }

@@ -1,9 +1,9 @@
 internal import NIOCore
 internal import NIOSSL
 
-/// A TLS listener that serves one simulated web service over HTTP/2 and HTTP/1.1, as the client asks by ALPN.
+/// A TLS listener that serves one simulated web service over HTTP/2 and HTTP/1.1, by the client's ALPN.
 enum SandboxWebServer {
-    /// Listens.
+    /// Starts a listener.
     ///
     /// Throws when the address cannot be bound.
     static func start(

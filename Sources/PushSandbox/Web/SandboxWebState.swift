@@ -2,15 +2,15 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// What the listeners of one simulated web service share: fault rules, counters, randomness, the clock.
+/// The state that the listeners of one simulated web service share: fault rules, counters, randomness, the clock.
 final class SandboxWebState: Sendable {
-    /// What lies behind the lock.
+    /// The values behind the lock.
     struct Values {
         var faults = FaultEngine()
         var counters = SandboxWebCounters()
         var random: SeededGenerator
 
-        /// The steps of the rule that applies, counted.
+        /// Returns the steps of the rule that applies, and counts it.
         mutating func steps(at point: FaultRule.Point, for subject: FaultEngine.Subject, now: Date) -> [FaultStep] {
             let steps = faults.steps(at: point, for: subject, now: now, random: &random)
             if !steps.isEmpty { counters.faultsInjected += 1 }
@@ -46,9 +46,9 @@ final class SandboxWebState: Sendable {
     func takeConnectionNumber() -> Int { nextConnection.add(1, ordering: .relaxed).oldValue }
 }
 
-/// What a simulated web service has seen of connections and requests since it started or was reset.
+/// The counts of a simulated web service's connections and requests since it started or was reset.
 public struct SandboxWebCounters: Sendable, Hashable {
-    /// TCP connections that were accepted, those that a fault turned away included.
+    /// TCP connections that were accepted, including those that a fault rejected.
     public var connectionAttempts = 0
     /// Connections that completed TLS.
     public var connectionsOpened = 0
@@ -56,7 +56,7 @@ public struct SandboxWebCounters: Sendable, Hashable {
     public var connectionsOpen = 0
     /// Complete requests.
     public var requests = 0
-    /// Of those the ones over HTTP/1.1.
+    /// Requests over HTTP/1.1.
     public var requestsOverHTTP1 = 0
     /// Streams refused because the client exceeded the limit.
     public var streamsRefused = 0

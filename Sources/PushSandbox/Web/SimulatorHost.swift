@@ -1,22 +1,22 @@
-/// What every simulator's sockets, clock and fault rules can be told, whatever it simulates.
+/// The control over any simulator's sockets, clock and fault rules.
 ///
-/// ``SandboxWebHost`` is the one of the web services, ``APNsSimulator`` is its own. ``HostControl`` makes control calls
-/// of it.
+/// ``SandboxWebHost`` is the host of the web services; ``APNsSimulator`` is its own. ``HostControl`` turns control
+/// calls into calls of it.
 protocol SimulatorHost: Sendable {
-    /// The server's clock compared with the time source: positive is ahead.
+    /// The offset of the server's clock from the time source; positive is ahead.
     var clockOffset: Duration { get nonmutating set }
-    /// The fault rules with how often each has applied.
+    /// The fault rules, with the number of times each has applied.
     var rules: [(rule: FaultRule, fired: Int)] { get }
 
-    /// Adds fault rules behind those that are there.
+    /// Adds fault rules after the existing ones.
     func add(_ rules: [FaultRule])
-    /// Removes the fault rules with this name, all of them when nil, and says how many there were.
+    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
     func removeRules(named name: String?) -> Int
-    /// Does the steps on open connections: all, or those of one listener, or one.
+    /// Carries out the steps on open connections: all, those of one listener, or one.
     func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?)
 }
 
-/// Waits until a condition holds; false when it did not within `limit` or the task was cancelled.
+/// Waits until a condition holds; returns false when it did not within `limit` or the task was cancelled.
 func poll(
     atMost limit: Duration,
     isolation: isolated (any Actor)? = #isolation,

@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Keeps a database that is away from being asked all the time.
+/// The pause between attempts to reach a database that is away.
 struct PostgresBackOff {
-    /// How often any connection with the same options has been opened.
+    /// The counter of connections that were opened with the same options.
     private let openings: PostgresOpenings
     private var next = ContinuousClock.now
     private var span = Duration.milliseconds(100)
@@ -12,14 +12,16 @@ struct PostgresBackOff {
 
     init(_ openings: PostgresOpenings) { self.openings = openings }
 
-    /// Why it is not to be tried now; nil when it is, or when another connection was opened after the opening that
-    /// failed.
+    /// The reason to make no attempt now; nil when an attempt may be made, or when another connection was opened after
+    /// the failure.
     var refusal: String? { ContinuousClock.now < next && (known.map { $0 == openings.count } ?? true) ? message : nil }
 
-    /// An opening failed, or the server refused a statement on an open connection as one that takes no changes.
+    /// Records that an opening failed, or that the server refused a statement on an open connection as it takes no
+    /// changes.
     ///
-    /// A server that refuses statements can be reached, so the opening of another connection says nothing about it. If
-    /// it ended this pause, all connections to such a server would be opened one after the other without a pause.
+    /// A server that refuses statements can be reached, so an opening of another connection proves nothing about it. If
+    /// an opening ended this pause, all connections to such a server would be reopened one after the other without a
+    /// pause.
     mutating func fail(_ message: String, isStatement: Bool = false) {
         self.message = message
         known = isStatement ? nil : openings.count
@@ -27,7 +29,7 @@ struct PostgresBackOff {
         span = min(span * 2, .seconds(5))
     }
 
-    /// A connection was opened: others need not wait.
+    /// Records that a connection was opened: other connections need not wait.
     mutating func succeed() {
         openings.add()
         self = PostgresBackOff(openings)

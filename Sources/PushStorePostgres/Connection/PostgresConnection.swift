@@ -6,48 +6,51 @@ internal import Synchronization
 
 /// One connection to the database, on a thread of its own.
 ///
-/// Statements go one after the other, each with a deadline: one that is not answered in time ends the connection, since
-/// nothing else is known of it then, and the server is asked to end the statement (``CancelRequest``). It opens itself
-/// with the next call, not more often than its back-off allows. But for prepared statements, which
+/// Statements run one after the other, each with a deadline. One that is not answered in time ends the connection,
+/// since its state is unknown then, and the server is asked to end the statement (``CancelRequest``). The connection
+/// opens with the next call, no more often than its back-off allows. Except for prepared statements, which
 /// ``PostgresOptions/preparesStatements`` turns off, nothing is kept in the session (no `SET`, no lock beyond a
-/// transaction), so that a pooler may stand in between.
+/// transaction), so a pooler may stand in between.
 actor PostgresConnection {
     private let options: PostgresOptions
-    /// Every transaction names it: what a role or a database has by default would make changes meet that wait for each
-    /// other here.
+    /// The statement that begins each transaction.
+    ///
+    /// It names the isolation level: under a stricter default of the role or the database, changes that only wait for
+    /// each other here would fail as conflicts.
     private static let begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
-    /// What each transaction begins with.
+    /// The statements that follow `BEGIN` in each transaction: timeouts and planner settings.
     private let settings: [String]
-    /// What a transaction of several statements begins with besides.
+    /// The statement that limits the idle time within a transaction of several statements.
     ///
-    /// When the network is cut between two of them, or the process stands still, the server would keep its locks for
-    /// hours. Other nodes wait for these, so it is a third of a lease at most.
+    /// If the network is cut between two statements, or the process is suspended, the server would keep the locks for
+    /// hours. Other nodes wait for these locks, so the limit is at most a third of a node lease.
     private let idleLimit: String
-    /// How long the server waits over TCP for the process to take the next part of an answer.
+    /// The statement that limits how long the server waits, over TCP, for this process to read more of an answer.
     ///
-    /// A statement whose answer is not read keeps its locks, too, and counts as active, not as idle. Nil behind a
-    /// pooler, whose sessions are not ours.
+    /// A statement whose answer is not read keeps its locks too, and it counts as active, not as idle. Nil behind a
+    /// pooler, whose sessions do not belong to this store.
     private let readLimit: String?
     /// Whether a connection that the server has ended is opened anew before the next statement.
     private let reopens: Bool
     private nonisolated let thread: PostgresThread
     private var connection: OpaquePointer?
-    /// Asks the server to end what the connection waits for.
+    /// The handle of a request that ends the statement under way.
     private var cancel: UnsafeMutableRawPointer?
-    /// Whether what was sent ends with a commit, which is not to be cancelled: one that waits for a standby would be
-    /// seen before the standby has it.
+    /// Whether the statements under way end with a commit, which must not be cancelled.
+    ///
+    /// A cancelled commit that waits for a standby would become visible before the standby has it.
     private var isCommitting = false
     private var isClosed = false
-    /// Why the server takes no changes, once it has said so: what comes next is for another connection, perhaps to
-    /// another server.
+    /// The server's message that it takes no changes, once it has sent one: the next call opens another connection,
+    /// perhaps to another server.
     private var refusal: String?
-    /// The names of the statements that this session knows, by their text.
+    /// The names of this session's prepared statements, by their text.
     private var prepared: [String: String] = [:]
     private var backOff: PostgresBackOff
     private var losesNextAnswer = false
-    /// Whether the connection was opened anew since somebody said that it is not, perhaps to another server.
+    /// Whether the connection was opened anew, perhaps to another server, since its user last cleared this flag.
     nonisolated let isNew = Atomic(true)
-    /// The socket, while it is open: for ``interrupt()``.
+    /// The socket while it is open, for ``interrupt()``.
     private nonisolated let socket = Mutex<Int32?>(nil)
     private nonisolated let process = Atomic<Int32>(0)
 
@@ -55,18 +58,18 @@ actor PostgresConnection {
 
     /// Makes a connection that opens with its first call.
     ///
-    /// With `walksIndexes` its transactions plan no scan of a whole table where an index will do: for tables that are
-    /// empty now and large the next moment, since a plan is kept for as long as the server's statistics stay. Where
-    /// there is no index such a plan looks so costly that the server would compile it. That alone keeps the server from
-    /// no join that reads an index from its beginning to its end once or for each element of an array; so a statement
-    /// joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a look-up by the index can be planned
-    /// (`x + 0` where another index would do), and keys of several columns by
-    /// `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`. `GrowthTests` has the plan of each
-    /// statement made on empty tables.
+    /// With `walksIndexes` its transactions use an index instead of a sequential scan wherever they can. It is for
+    /// tables that are empty now and large a moment later, since the server keeps a plan until its statistics change.
+    /// JIT compilation is off too: without an index such a plan looks costly enough to be compiled. These settings do
+    /// not rule out a join that reads an index from its beginning to its end, once or for each element of an array. So
+    /// a statement joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a look-up by the index can
+    /// be planned (`x + 0` rules out another index), and keys of several columns by
+    /// `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`. `GrowthTests` checks each statement's plan
+    /// on empty tables.
     ///
-    /// With `keepsPlans` each statement is planned once: planning it again for each group costs more than what it can
-    /// find. With `reopens`, for what only reads, a connection that the server has ended is opened anew before the next
-    /// statement. `settings` are further statements that each transaction begins with.
+    /// With `keepsPlans` each prepared statement is planned once: planning it again for each group costs more than a
+    /// better plan saves. With `reopens`, for connections that only read, a connection that the server has ended is
+    /// reopened before the next statement. `settings` are further statements at the beginning of each transaction.
     init(
         _ options: PostgresOptions,
         name: String,
@@ -78,7 +81,8 @@ actor PostgresConnection {
         self.options = options
         backOff = PostgresBackOff(options.openings)
         self.reopens = reopens
-        // A little shorter than our own deadline, so that the server ends a statement in good order.
+        // A little shorter than the client's deadline, so that the server ends the statement and the connection
+        // survives.
         let timeout = Self.timeout(milliseconds: options.statementTimeout.inSeconds * 900)
         var plans = walksIndexes ? ["SET LOCAL enable_seqscan = off", "SET LOCAL jit = off"] : []
         if keepsPlans, options.preparesStatements { plans.append("SET LOCAL plan_cache_mode = force_generic_plan") }
@@ -100,7 +104,8 @@ actor PostgresConnection {
         thread.end()
     }
 
-    /// Opens a connection for `body` alone, and closes it; what goes wrong is told with all that is known.
+    /// Opens a connection for `body` alone, and closes it; throws ``PostgresError/openingError``, which has all
+    /// details.
     static func use<Value: Sendable>(
         _ options: PostgresOptions,
         name: String,
@@ -121,7 +126,7 @@ actor PostgresConnection {
         }
     }
 
-    /// Runs a transaction; what `body` throws, or a refused statement, takes it back.
+    /// Runs a transaction, and rolls it back when `body` throws or a statement is refused.
     ///
     /// - Throws: ``PostgresError``; after ``PostgresError/broken(_:)`` it is not known whether a commit took place.
     func transaction<Value: Sendable>(
@@ -147,7 +152,7 @@ actor PostgresConnection {
         return value
     }
 
-    /// Runs a transaction of one statement with one round trip: everything is sent at once.
+    /// Runs one statement as a transaction with one round trip: everything is sent at once.
     ///
     /// The server ends a statement that takes longer than `limit`.
     ///
@@ -207,7 +212,7 @@ actor PostgresConnection {
         }
     }
 
-    /// Runs one statement with parameters, outside of a transaction as one of its own; the rows come in binary form.
+    /// Runs one statement with parameters, as its own transaction when none is open; returns the rows in binary form.
     @discardableResult
     func run(_ statement: String, _ parameters: [PostgresValue] = []) throws(PostgresError) -> PostgresRows {
         guard let connection else { throw .unavailable("there is no connection") }
@@ -218,36 +223,35 @@ actor PostgresConnection {
         return PostgresRows(try finish(connection))
     }
 
-    /// Runs statements without parameters and rows, with semicolons between; within a span of their own where they may
-    /// take long.
+    /// Runs statements without parameters or rows, separated by semicolons; `span` replaces the statement timeout.
     func perform(_ statements: String, within span: Duration? = nil) throws(PostgresError) {
         guard let connection else { throw .unavailable("there is no connection") }
         guard PQsendQuery(connection, options.inSchema(statements)) == 1 else { throw lost() }
         PQclear(try finish(connection, within: span ?? options.statementTimeout))
     }
 
-    /// The version of the server, as 150018 for 15.18; 0 without a connection.
+    /// The version of the server, such as 150018 for 15.18; 0 without a connection.
     var serverVersion: Int { connection.map { Int(PQserverVersion($0)) } ?? 0 }
 
-    /// Breaks the connection from outside, so that whoever waits on it stops waiting.
+    /// Shuts the socket down from any thread, so that a call that waits on it fails at once.
     nonisolated func interrupt() { socket.withLock { if let socket = $0 { _ = shutdown(socket, Int32(SHUT_RDWR)) } } }
 
-    /// The number of the server's process that serves it; nil while it is not open.
+    /// The process id of the server's process for this connection; nil while it is not open.
     nonisolated var serverProcess: Int64? {
         let process = process.load(ordering: .acquiring)
         return process > 0 ? Int64(process) : nil
     }
 
-    /// Opens it, where it is not open.
+    /// Opens the connection unless it is open.
     func open() throws(PostgresError) { try connect() }
 
-    /// Returns when what was asked of the connection before is done.
+    /// Returns after all earlier calls on this connection.
     func pass() {}
 
-    /// Lets the next single transaction take place and its answer get lost; for tests.
+    /// Makes the next single transaction take place and lose its answer; for tests.
     func loseNextAnswer() { losesNextAnswer = true }
 
-    /// Sends statements and reads no answer, as a process that was stopped; for tests.
+    /// Sends statements and reads no answer, like a suspended process; for tests.
     func sendUnread(_ statements: String) throws(PostgresError) {
         try connect()
         guard let connection, PQsendQuery(connection, statements) == 1 else { throw lost() }
@@ -261,7 +265,7 @@ actor PostgresConnection {
 
     // MARK: Notifications
 
-    /// Waits for notifications of the channels that this session listens to; their payloads, none after `span`.
+    /// Waits up to `span` for notifications on the channels of this session, and returns their payloads.
     func notifications(within span: Duration) throws(PostgresError) -> [String] {
         guard let connection else { throw .unavailable("there is no connection") }
         var payloads = take(from: connection)
@@ -316,16 +320,17 @@ actor PostgresConnection {
         let descriptor = PQsocket(opened)
         socket.withLock { $0 = descriptor }
         process.store(PQbackendPID(opened), ordering: .releasing)
-        // Notices of the server go nowhere: the default writes them to standard error.
+        // Discards the server's notices: libpq would write them to standard error.
         PQsetNoticeReceiver(opened, { _, _ in }, nil)
         backOff.succeed()
         if let readLimit { try perform(readLimit) }
     }
 
-    /// Whether the server has ended a connection on which nothing is under way, as a restart does.
+    /// Checks whether the server has ended an idle connection, as a restart does.
     ///
-    /// Else the first statement after it would fail, although the server is back. Of a connection that writes it has
-    /// to: its failure tells that the server may be another one, or the node may have been taken for dead.
+    /// Otherwise the first statement after a restart would fail although the server is back. On a connection that
+    /// writes, it has to fail: the failure shows that the server may be another one, or that the node may have been
+    /// declared dead.
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
@@ -346,7 +351,7 @@ actor PostgresConnection {
         prepared.removeAll()
     }
 
-    /// Gives the connection up while a statement is under way.
+    /// Drops the connection while a statement is under way, and asks the server to end it unless it commits.
     private func abandon() {
         if !isCommitting, let connection, let cancel {
             (self.connection, self.cancel) = (nil, nil)
@@ -355,7 +360,7 @@ actor PostgresConnection {
         disconnect()
     }
 
-    /// Sends a statement, by its name where it is prepared.
+    /// Sends a statement, by name if it is prepared.
     private func send(
         _ statement: String,
         _ name: String?,
@@ -395,7 +400,7 @@ actor PostgresConnection {
         return name
     }
 
-    /// Reads the answers to what was sent, and gives the last one.
+    /// Reads the answers to everything that was sent, and returns the last one.
     private func finish(
         _ connection: OpaquePointer,
         within span: Duration? = nil
@@ -422,7 +427,7 @@ actor PostgresConnection {
         return last
     }
 
-    /// Reads the answers to a pipeline, and gives that of one of its statements.
+    /// Reads the answers to a pipeline, and returns the one of the statement at index `wanted`.
     private func finishPipeline(_ connection: OpaquePointer, wanted: Int) throws(PostgresError) -> OpaquePointer {
         let deadline = ContinuousClock.now + options.statementTimeout
         var place = 0
@@ -461,9 +466,9 @@ actor PostgresConnection {
         return found
     }
 
-    /// The next result; nil where those of a statement end.
+    /// Returns the next result; nil after the last one of a statement.
     ///
-    /// The connection is closed when none comes in time, or when it breaks.
+    /// Closes the connection when no result comes in time, or when it breaks.
     private func nextResult(
         _ connection: OpaquePointer,
         until deadline: ContinuousClock.Instant
@@ -488,7 +493,7 @@ actor PostgresConnection {
         return error
     }
 
-    /// Waits until a socket can be read; false when that takes too long.
+    /// Waits until a socket can be read; returns false at the deadline.
     private static func waits(for socket: Int32, until deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
     {
         while true {
@@ -501,7 +506,7 @@ actor PostgresConnection {
         }
     }
 
-    /// The connection's own message, as an error; the connection is closed.
+    /// Closes the connection, and returns libpq's message as an error.
     private func lost(or text: String = "the connection broke") -> PostgresError {
         let message = connection.map { String(cString: PQerrorMessage($0)) } ?? ""
         abandon()

@@ -1,32 +1,32 @@
 internal import PushCore
 
-/// What went wrong between the store and its database.
+/// A failure between the store and its database.
 enum PostgresError: Error, Hashable, CustomStringConvertible {
-    /// The database cannot be reached; nothing was changed, since it comes before any commit was sent.
+    /// The database cannot be reached; nothing was changed, since no commit had been sent.
     case unavailable(String)
-    /// The connection broke while a commit was under way: whether it took place is not known.
+    /// The connection broke during a commit: it is unknown whether the commit took place.
     case broken(String)
     /// The server refused a statement, which changed nothing.
     case refused(code: String, String)
-    /// The server has no room.
+    /// The server has no disk space or memory left.
     case full(String)
-    /// The store says no, not the server; what was begun is taken back.
+    /// The store, not the server, refuses the call; the transaction is rolled back.
     case declined(StoreError)
-    /// A flow has no number yet: the transaction is to be done again once it has.
+    /// A flow has no number yet: the transaction is repeated once it has one.
     case lacks(Flow)
     /// The connection was closed for good.
     case closed
 
-    /// The server's code for a statement that took too long, or waited too long for a lock.
+    /// The server's code for a statement that exceeded its timeout.
     static let timeout = "57014"
-    /// The server's code for the end of a session that did nothing within a transaction.
+    /// The server's code for a session that it ended because it was idle in a transaction.
     private static let idle = "25P03"
-    /// The server's code for a change at a standby, or at a server that takes none.
+    /// The server's code for a change on a standby, or on a read-only server.
     static let readOnly = "25006"
     /// The server's code for missing rights.
     static let rights = "42501"
 
-    /// From an error of the server: its five-letter code (PostgreSQL's Appendix A) says which it is.
+    /// Classifies a server's error by its five-character code (PostgreSQL's Appendix A).
     init(code: String, message: String) {
         switch code.prefix(2) {
         case "08": self = .unavailable(message)
@@ -42,9 +42,9 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         }
     }
 
-    /// What to do about a connection that cannot be made, by libpq's message; nil when that is not known.
+    /// Returns the fix for a connection that cannot be opened, by libpq's message; nil for an unknown message.
     static func remedy(for message: String) -> String? {
-        // The second is what OpenSSL makes of an authority of the same name with another key.
+        // The second is OpenSSL's message for an authority of the same name with another key.
         if message.contains("certificate verify failed") || message.contains("SSL error: EVP lib") {
             return """
                 no trusted authority vouches for the server's certificate, or its time is over: name the file of the authority \
@@ -70,13 +70,13 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         return nil
     }
 
-    /// Whether the same transaction may succeed when it is done again: two of them met.
+    /// Whether the same transaction may succeed when it is repeated: it collided with another one.
     var isConflict: Bool {
         guard case .refused(let code, _) = self else { return false }
         return code == "40001" || code == "40P01" || code == "55P03"
     }
 
-    /// Whether a row has no partition to go into: no other condition of the tables is ever broken.
+    /// Whether no partition exists for a row: the store violates no other check constraint.
     var lacksPartition: Bool {
         guard case .refused(code: "23514", _) = self else { return false }
         return true
@@ -90,8 +90,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         )
     }
 
-    /// Whether what one of several requests asks for may be to blame, so that each is to be done alone: nothing was
-    /// changed.
+    /// Whether one of several requests may be the cause, so that each is repeated alone: nothing was changed.
     var isOfOneRequest: Bool {
         switch self {
         case .declined: true
@@ -100,10 +99,10 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Whether the server ended a statement that took too long.
+    /// Whether the server ended a statement that exceeded its timeout.
     var isTimeout: Bool { if case .refused(Self.timeout, _) = self { true } else { false } }
 
-    /// Whether the database is away or full, which passes.
+    /// Whether the database is away or full, which is temporary.
     var isOutage: Bool {
         switch self {
         case .unavailable, .broken, .full: true
@@ -111,24 +110,24 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         }
     }
 
-    /// As whoever opens a store gets it: with all that is known.
+    /// The error for a caller that opens a store, with all details.
     var openingError: StoreError {
         if case .unavailable = self { .full(reason: description, retryAfter: .seconds(5)) } else { storeError }
     }
 
-    /// As callers of a store get it.
+    /// The error for callers of a store.
     var storeError: StoreError {
         switch self {
         case .declined(let error): error
         case .closed: .closed
         case .full: .full(reason: description, retryAfter: .seconds(30))
-        // Where the database is, is for the log, not for callers of the API.
+        // The address of the database belongs in the log, not in answers of the API.
         case .unavailable: .full(reason: "the database cannot be reached", retryAfter: .seconds(5))
         case .broken, .refused, .lacks: .failed(description)
         }
     }
 
-    /// The sentence.
+    /// The error as a sentence.
     var description: String {
         switch self {
         case .unavailable(let message): "the database cannot be reached: \(message)"

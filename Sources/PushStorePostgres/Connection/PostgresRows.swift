@@ -1,6 +1,6 @@
 internal import CPostgres
 
-/// The rows that a statement gave; used where it was made, on the connection's thread.
+/// The rows that a statement returned; used only on the connection's thread.
 struct PostgresRows: ~Copyable {
     private let result: OpaquePointer
 
@@ -9,13 +9,13 @@ struct PostgresRows: ~Copyable {
 
     deinit { PQclear(result) }
 
-    /// How many rows there are.
+    /// The number of rows.
     var count: Int { Int(PQntuples(result)) }
 
-    /// How many rows the statement changed.
+    /// The number of rows that the statement changed.
     var changed: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
 
-    /// An integer of two, four or eight bytes; nil for null.
+    /// Returns an integer of two, four or eight bytes; nil for null.
     func integer(_ row: Int, _ column: Int) -> Int64? {
         with(row, column) { bytes in
             switch bytes.count {
@@ -31,7 +31,7 @@ struct PostgresRows: ~Copyable {
     func text(_ row: Int, _ column: Int) -> String? { with(row, column) { String(decoding: $0, as: UTF8.self) } }
     func bytes(_ row: Int, _ column: Int) -> [UInt8]? { with(row, column) { Array($0) } }
 
-    /// An array of byte strings without nulls; empty for null.
+    /// Returns an array of byte strings without nulls; empty for null.
     func byteArrays(_ row: Int, _ column: Int) -> [[UInt8]] {
         with(row, column) { bytes in
             func number(_ place: Int) -> Int {

@@ -2,9 +2,9 @@ internal import Dispatch
 internal import Foundation
 internal import Synchronization
 
-/// A thread of its own for an actor whose calls block.
+/// The executor of an actor whose calls block: one thread of its own.
 ///
-/// libpq's calls wait for the network; on the threads of Swift's pool they would hold up everything else.
+/// libpq's calls block on the network; on Swift's thread pool they would hold up everything else.
 final class PostgresThread: SerialExecutor {
     private struct State {
         var jobs: [UnownedJob] = []
@@ -15,7 +15,7 @@ final class PostgresThread: SerialExecutor {
     private let signal = DispatchSemaphore(value: 0)
 
     init(name: String) {
-        // It holds the executor until ``end()``.
+        // The thread retains the executor until ``end()``.
         let thread = Thread { self.run() }
         thread.name = name
         thread.start()
@@ -27,7 +27,7 @@ final class PostgresThread: SerialExecutor {
         signal.signal()
     }
 
-    /// Lets the thread end when it has done what it was handed.
+    /// Ends the thread after the jobs that it has.
     func end() {
         state.withLock { $0.isEnded = true }
         signal.signal()

@@ -1,4 +1,4 @@
-/// A parameter of a statement, which goes to the server in PostgreSQL's binary form.
+/// A parameter of a statement, sent to the server in PostgreSQL's binary form.
 enum PostgresValue: Sendable {
     case integer(Int64?)
     case bool(Bool)
@@ -25,7 +25,7 @@ enum PostgresValue: Sendable {
         }
     }
 
-    /// Encodes parameters one behind the other; the pointers (nil for null) and lengths are good within `body`.
+    /// Encodes parameters one after the other; the pointers (nil for null) and lengths are valid within `body`.
     static func encode<Result>(
         _ values: [PostgresValue],
         _ body: ([UnsafePointer<CChar>?], [Int32]) -> Result
@@ -44,12 +44,12 @@ enum PostgresValue: Sendable {
         }
     }
 
-    /// Strings for C, the list ended by nil.
+    /// Calls `body` with strings for C, in a list that ends with nil.
     static func withCStrings<Result>(_ texts: [String], _ body: ([UnsafePointer<CChar>?]) -> Result) -> Result {
         encode(texts.map { .text($0 + "\0") }) { pointers, _ in body(pointers + [nil]) }
     }
 
-    /// False for null, which has no bytes.
+    /// Appends the value's bytes; returns false for null, which has none.
     private func append(to block: inout [UInt8]) -> Bool {
         switch self {
         case .integer(let number?): Self.append(number, to: &block)
@@ -88,8 +88,8 @@ enum PostgresValue: Sendable {
         withUnsafeBytes(of: number.bigEndian) { block.append(contentsOf: $0) }
     }
 
-    /// An array of one dimension: its header (dimensions, whether there are nulls, the type, the length, the first
-    /// index), then each element behind its length, which is -1 for null.
+    /// Appends an array of one dimension: its header (dimensions, whether there are nulls, the type, the length, the
+    /// first index), then each element after its length, which is -1 for null.
     private static func append<Element>(
         _ elements: [Element],
         _ type: PostgresType,
@@ -114,7 +114,7 @@ enum PostgresValue: Sendable {
     }
 }
 
-/// The types that the store's statements use, by their number in `pg_type`.
+/// The types in the store's statements, by their number in `pg_type`.
 enum PostgresType: UInt32, Sendable {
     case bool = 16
     case bytes = 17

@@ -1,14 +1,14 @@
 internal import PushQueue
 
-/// Where the records of a kind are in this store, and how they get there.
+/// The SQL that reads and writes the records of one kind.
 struct PostgresCopyForm {
-    /// The table.
+    /// The table, with the alias `d`.
     let source: String
-    /// Which rows are meant.
+    /// The condition for the rows to copy.
     var filter = "true"
-    /// What gives each field, in order; the keys are plain columns.
+    /// The expression for each field, in order; the keys are plain columns.
     var columns: [String]
-    /// The rows that come of records, which are the table `n` with the fields as columns.
+    /// The statement that inserts records, which it has as the table `n` with the fields as columns.
     var insertion: String
 
     init(_ kind: CopyKind) {
@@ -22,7 +22,7 @@ struct PostgresCopyForm {
         case .flows:
             columns[2] = "urgent::int"
             values[2] = "n.urgent <> 0"
-            // One of those with the same name takes what is new.
+            // Of several flows with the same name one gets new deliveries; the others are merged into it.
             added.append("merged")
             values.append(
                 """
@@ -52,7 +52,7 @@ struct PostgresCopyForm {
         case .changes: table = "outbox_changes"
         case .entries:
             table = "outbox_entries"
-            // A lease ends with the gateways.
+            // Leases are not copied: they end with the gateways.
             columns[9] = "CASE WHEN owner IS NOT NULL THEN at ELSE due END"
         case .moves, .notifications, .results, .devices: break
         }
@@ -80,7 +80,7 @@ struct PostgresCopyForm {
         }.joined(separator: ", ")
     }
 
-    /// Records as the parameters of ``insertion``, a field each.
+    /// Returns records as the parameters of ``insertion``, one array for each field.
     static func parameters(_ kind: CopyKind, _ records: [CopyRecord]) -> [PostgresValue] {
         kind.fields.enumerated().map { place, field in
             switch field.type {

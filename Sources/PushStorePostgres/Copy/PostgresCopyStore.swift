@@ -2,7 +2,7 @@ internal import Foundation
 package import PushCore
 package import PushQueue
 
-/// A PostgreSQL store as the source or the target of a copy; it is no node, and refuses while there are nodes.
+/// A PostgreSQL store as the source or the target of a copy; it is no node, and refuses while nodes use the store.
 package final class PostgresCopyStore: CopyStore {
     package let name: String
     private let connection: PostgresConnection
@@ -11,8 +11,8 @@ package final class PostgresCopyStore: CopyStore {
     /// The number of commits whose events make a page.
     private static let eventBlocksOfPage = 100
 
-    /// Opens a store and brings its tables up to date; tables that are not there are made only for a target, else it is
-    /// a `CopyRefusal`.
+    /// Opens a store and migrates its tables; missing tables are created for a target, and are a `CopyRefusal` for a
+    /// source.
     package static func open(_ options: PostgresOptions, isTarget: Bool) async throws -> PostgresCopyStore {
         let store = PostgresCopyStore(options)
         do {
@@ -23,7 +23,7 @@ package final class PostgresCopyStore: CopyStore {
                 if isMissing { throw CopyRefusal("there is no store in \(store.name)") }
             }
             try await Schema.migrate(store.connection, options)
-            // What was committed last has no numbers yet.
+            // The events of the last commits have no numbers yet.
             _ = try await EventLog.number(on: store.connection)
             return store
         } catch {
@@ -35,7 +35,7 @@ package final class PostgresCopyStore: CopyStore {
     private init(_ options: PostgresOptions) {
         name = "\(options), schema \(options.schema)"
         var options = options
-        // Counting looks at whole tables.
+        // Counting scans whole tables.
         options.statementTimeout = max(options.statementTimeout, .seconds(3_600))
         connection = PostgresConnection(options, name: "copy", walksIndexes: true)
     }
@@ -91,7 +91,7 @@ package final class PostgresCopyStore: CopyStore {
             default: .text(value.text)
             }
         }
-        // In a transaction, which plans no scan of a whole table for a page.
+        // In a transaction, whose settings rule out a sequential scan for a page.
         let records = try await transaction { (db) throws(PostgresError) in
             let rows = try db.run(statement, parameters)
             var records: [CopyRecord] = []
@@ -165,7 +165,7 @@ package final class PostgresCopyStore: CopyStore {
         }
     }
 
-    /// The bounds of the days of results, where these ended on a later day.
+    /// Returns the bounds for ``LateEnds``, by day, of results that ended on a later day than their own.
     private static func lateEnds(_ results: [CopyRecord]) -> [Int64: Int64] {
         var bounds: [Int64: Int64] = [:]
         for record in results {
@@ -176,7 +176,7 @@ package final class PostgresCopyStore: CopyStore {
         return bounds
     }
 
-    /// The days whose partitions the records go into.
+    /// Returns the days whose partitions the records go into.
     private static func days(_ kind: CopyKind, _ records: [CopyRecord]) -> Set<Int64> {
         switch kind {
         case .notifications, .results: Set(records.map { Partitions.day(ofNumber: $0[0].integer ?? 0) })
@@ -195,7 +195,8 @@ package final class PostgresCopyStore: CopyStore {
             }
             try db.run("UPDATE chapar.event_head SET last = $1", [.integer(header.lastEvent)])
             try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(header.ahead)])
-            // What was held back behind a claimed delivery waits for the same one, which was recovered.
+            // A delivery that was held back behind a claimed one of its collapse ID is held back again: the claimed one
+            // is among those that wait now.
             try db.run(
                 """
                 UPDATE chapar.waiting w SET owner = 0 FROM chapar.flows f
@@ -206,7 +207,7 @@ package final class PostgresCopyStore: CopyStore {
                 """
             )
             try db.saveState(CopyMark.name, mark.stored)
-            // What a gateway asks next is planned by what is there now.
+            // Statistics for the plans of the first gateway's statements.
             try db.perform(
                 "ANALYZE chapar.notifications, chapar.waiting, chapar.results, chapar.awaited, chapar.devices, chapar.device_tokens"
             )

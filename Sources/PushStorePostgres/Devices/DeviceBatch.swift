@@ -1,10 +1,10 @@
 internal import PushCore
 internal import PushQueue
 
-/// The devices that the calls of a transaction may change, in memory: what becomes of them is decided here, and written
-/// by ``DeviceWriter``.
+/// The devices that the calls of a transaction may change, in memory: changes are decided here, and written by
+/// ``DeviceWriter``.
 ///
-/// It is filled under locks (``RegistryLocks``) with all devices that the calls name or that have a token which they
+/// It is filled under locks (``RegistryLocks``) with each device that the calls name, and each that has a token they
 /// name. The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`).
 struct DeviceBatch {
     /// A device before and after.
@@ -23,16 +23,16 @@ struct DeviceBatch {
     private var devices: [Change] = []
     private var places: [String: Int] = [:]
     private var owners: [Ownership: Int] = [:]
-    /// The places of devices that were changed, in the order in which they were.
+    /// The places of changed devices, in the order of their first change.
     private var touched: [Int] = []
     private var isTouched: Set<Int> = []
-    /// How devices were that the call at hand has changed, in the order in which it did.
+    /// The devices that the current call has changed, as they were before it, in the order of their first change.
     private var before: [(place: Int, device: Device?)] = []
     private var isBefore: Set<Int> = []
-    /// The tokens that are locked: others may be at devices that are not here.
+    /// The locked tokens: any other may belong to a device that is not in the batch.
     private let tokens: Set<DeviceToken>
 
-    /// Begins with devices as they are stored, and the tokens that are locked.
+    /// Makes a batch of stored devices and the tokens that are locked.
     init(_ stored: [StoredDevice], tokens: Set<DeviceToken> = []) {
         self.tokens = tokens
         for (place, found) in stored.enumerated() {
@@ -44,10 +44,10 @@ struct DeviceBatch {
         }
     }
 
-    /// What differs, in the order in which it was changed first.
+    /// The devices that differ from their stored form, in the order of their first change.
     var changes: [Change] { touched.map { devices[$0] }.filter { $0.old != $0.new } }
 
-    /// What the call at hand has changed, as the outbox keeps it, and begins the next one; a device that loses a token
+    /// Returns what the current call has changed, for the outbox, and begins the next call; a device that loses a token
     /// comes before the one that gets it.
     mutating func takeContents() -> [OutboxChange.Content] {
         defer {
@@ -57,7 +57,7 @@ struct DeviceBatch {
         return before.compactMap { OutboxChange.Content(from: $0.device, to: devices[$0.place].new) }
     }
 
-    /// A device as it is now; nil when there is none.
+    /// Returns a device as it is now; nil when there is none.
     func device(_ id: String) -> Device? { places[id].flatMap { devices[$0].new } }
 
     // MARK: Devices
@@ -79,11 +79,11 @@ struct DeviceBatch {
         return results
     }
 
-    /// What came of a patch.
+    /// The result of a patch.
     enum Patched: Sendable {
         /// The device as it is now; nil when there is none.
         case done(Device?)
-        /// Nothing was changed: the device would get tokens that are not locked.
+        /// Nothing was changed: the device would get these tokens, which are not locked.
         case lacks(Set<DeviceToken>)
     }
 
@@ -107,7 +107,7 @@ struct DeviceBatch {
         return true
     }
 
-    /// Puts a device in its place, or in a new one, with the tokens that it may have.
+    /// Stores a device at its place, or at a new one, without tokens that another device has registered later.
     private mutating func register(_ device: Device, at place: Int?) -> Device {
         var new = device
         let held = place.flatMap { devices[$0].new?.tokens } ?? []
@@ -159,7 +159,7 @@ struct DeviceBatch {
 
     // MARK: Tokens
 
-    /// Takes tokens away from their devices.
+    /// Removes tokens from their devices.
     mutating func remove(_ tokens: [DeviceToken], in app: AppName) {
         for token in tokens {
             guard let (place, known) = owner(of: token, in: app) else { continue }
@@ -184,7 +184,7 @@ struct DeviceBatch {
         return exhausted
     }
 
-    /// Puts tombstones on tokens, quarantined or not; returns those that are new.
+    /// Marks tokens invalid, or quarantines them; returns those that are new.
     mutating func refuse(_ refusals: [TokenRefusal], isHeld: Bool) -> [InvalidatedToken] {
         var invalidated: [InvalidatedToken] = []
         for refusal in refusals {

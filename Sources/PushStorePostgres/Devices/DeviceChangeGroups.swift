@@ -2,17 +2,18 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// A change of devices that somebody waits for.
+/// A change of devices whose caller waits for the commit.
 struct DeviceChangeRequest: GroupRequest {
     /// The devices that it names.
     var ids: [String] = []
-    /// The tokens that it names: their devices are changed, or they go to one of ``ids``.
+    /// The tokens that it names: their devices are changed, or the tokens move to one of ``ids``.
     var tokens: [DeviceToken] = []
-    /// The time under which what changes goes into the outbox; nil when it does not.
+    /// The time of the changes in the outbox; nil when they do not go there.
     var outbox: Date?
-    /// Whether it is refused when the outbox is full.
+    /// Whether the request is refused when the outbox is full.
     var mayRefuse = false
-    /// Makes the change, and gives what answers the caller once it is committed; may be called more than once.
+    /// Makes the change, and returns the closure that answers the caller after the commit; may be called more than
+    /// once.
     var body: @Sendable (inout DeviceBatch) -> @Sendable () -> Void
     /// Answers the caller when nothing was changed.
     var fail: @Sendable (StoreError) -> Void
@@ -27,14 +28,14 @@ struct DeviceChangeGroups: Sendable {
     let core: StoreCore
     let connection: PostgresConnection
 
-    /// Changes devices, and answers who waits for it.
+    /// Changes devices, and answers the callers.
     func change(_ requests: [DeviceChangeRequest]) async throws(PostgresError) {
         let (answers, isNoted) = try await commit(requests)
         core.outboxSignals.raise(changes: isNoted)
         for answer in answers { answer() }
     }
 
-    /// Gives the callers' answers, and whether something went into the outbox.
+    /// Commits the changes; returns the callers' answers, and whether anything went into the outbox.
     private func commit(
         _ requests: [DeviceChangeRequest]
     ) async throws(PostgresError) -> (answers: [@Sendable () -> Void], isNoted: Bool) {

@@ -8,23 +8,23 @@ struct StoredDevice: Sendable {
     var device: Device
 }
 
-/// Reads devices from rows: a device has a row for each of its tokens, so that one statement, which sees one moment,
-/// gives them whole.
+/// Reads devices from rows: one row for each token of a device, so that one statement, with one snapshot, returns whole
+/// devices.
 enum DeviceRows {
-    /// What ``read(_:)`` wants first, of a table `d` with the columns of `devices`.
+    /// The first columns that ``read(_:)`` expects, of a table `d` with the columns of `devices`.
     static let deviceColumns = """
         d.number, d.id, d.user_key, d.platform, d.tags, d.locale, d.version, d.zone, d.created, d.updated, d.seen, d.attributes
         """
-    /// How many these are.
+    /// The number of ``deviceColumns``.
     static let deviceColumnCount = 12
-    /// What ``token(_:_:from:)`` wants, of a table `t`.
+    /// The columns that ``token(_:_:from:)`` expects, of a table `t`.
     static let tokenColumns = """
         t.slot, t.token, t.registered, t.as_of, t.invalidated, t.backend, t.reason, t.held, t.environment, t.refusals
         """
-    /// How many these are.
+    /// The number of ``tokenColumns``.
     static let tokenColumnCount = 10
 
-    /// A statement that gives the devices of a table `d`, in an order.
+    /// Returns a statement that selects the devices of a table `d`, in an order.
     static func select(from devices: String, order: String = "d.number + 0") -> String {
         """
         SELECT \(deviceColumns), \(tokenColumns) FROM \(devices)
@@ -32,7 +32,7 @@ enum DeviceRows {
         """
     }
 
-    /// The devices of rows with ``deviceColumns`` and ``tokenColumns``; rows without a device are passed over.
+    /// Reads the devices of rows with ``deviceColumns`` and ``tokenColumns``; skips rows without a device.
     static func read(_ rows: borrowing PostgresRows) -> [StoredDevice] {
         var found: [StoredDevice] = []
         for row in 0..<rows.count {
@@ -66,7 +66,7 @@ enum DeviceRows {
         return device
     }
 
-    /// The token in a row, from a column on; nil when there is none.
+    /// Reads the token in a row, from a column on; nil when there is none.
     static func token(_ rows: borrowing PostgresRows, _ row: Int, from column: Int) -> RegisteredToken? {
         guard let text = rows.text(row, column) else { return nil }
         func date(_ offset: Int, _ rows: borrowing PostgresRows) -> Date? {

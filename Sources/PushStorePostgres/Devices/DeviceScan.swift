@@ -2,14 +2,14 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// A search for the devices that fit a query, in steps of which each looks at a bounded number of rows.
+/// A search for the devices that match a query, in steps that each read a bounded number of rows.
 ///
-/// A user or a tag is found by an index; what else the query asks for is looked for along the way.
+/// A user or a tag is found by an index; the other conditions are checked on each row.
 struct DeviceScan: Sendable {
-    /// What one step found.
+    /// The result of one step.
     struct Step: Sendable {
         var found: [StoredDevice]
-        /// The place of the last row that was looked at.
+        /// The number of the last row that was read: the next step begins after it.
         var last: Int64
         /// Whether no row is left.
         var isOver: Bool
@@ -18,12 +18,12 @@ struct DeviceScan: Sendable {
     /// The statement of a step.
     let sql: String
     private let rowsPerStep: Int
-    /// The values of the query, behind those of a step.
+    /// The query's values, whose parameters follow those of a step.
     private let values: [PostgresValue]
 
     init(_ query: DeviceQuery, rowsPerStep: Int) {
         self.rowsPerStep = rowsPerStep
-        // $1: the place, $2: the rows to look at, $3: the devices that are wanted.
+        // $1: the number to begin after, $2: the rows to read, $3: the most devices.
         var values: [PostgresValue] = []
         func bind(_ value: PostgresValue) -> String {
             values.append(value)
@@ -48,8 +48,8 @@ struct DeviceScan: Sendable {
         case let app?: fits.append("starts_with(d.id, \(bind(.text(app.key("")))))")
         }
         if let platform = query.platform {
-            // `Device.effectivePlatform` as a condition: what was given, else what all tokens of known services agree
-            // on.
+            // `Device.effectivePlatform` as a condition: the given platform, else the one that all tokens of known
+            // services share.
             let name = bind(.text(platform))
             let known = bind(.texts(TokenService.known.map(\.rawValue)))
             fits.append(
@@ -69,8 +69,8 @@ struct DeviceScan: Sendable {
                 """
             )
         }
-        // Each row of the page is looked up (`OFFSET 0` keeps it so): whatever else the query asks for, a step looks at
-        // no other device.
+        // `OFFSET 0` makes the server look up each row of the page: whatever the conditions are, a step reads no other
+        // device.
         let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
         sql = """
             WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (
@@ -85,12 +85,12 @@ struct DeviceScan: Sendable {
         self.values = values
     }
 
-    /// What ``sql`` gets.
+    /// Returns the parameters of ``sql``.
     func parameters(after position: Int64, wanted: Int) -> [PostgresValue] {
         [.integer(position), .integer(rowsPerStep), .integer(wanted)] + values
     }
 
-    /// Looks at the rows after a place, until it has found as many devices as are wanted.
+    /// Reads the next rows after a place; stops at the wanted number of devices.
     func step(
         after position: Int64,
         wanted: Int,
@@ -107,9 +107,9 @@ struct DeviceScan: Sendable {
     }
 }
 
-/// A part of the tokens that are quarantined, counted.
+/// The counts of a part of the quarantined tokens.
 struct QuarantineCount: Sendable {
-    /// Where a part ends: the token's place in the index.
+    /// The end of a part: the token's place in the index.
     struct Place: Sendable {
         var backend = ""
         var device: Int64 = 0
@@ -118,10 +118,10 @@ struct QuarantineCount: Sendable {
 
     /// One entry for each backend and reason.
     var parts: [QuarantinedTokens] = []
-    /// Where the next part begins; nil after the last one.
+    /// The place after which the next part begins; nil after the last part.
     var next: Place?
 
-    /// Counts so many tokens after a place.
+    /// Counts up to `count` tokens after a place.
     init(after place: Place, rows count: Int, _ db: isolated PostgresConnection) throws(PostgresError) {
         let rows = try db.run(
             """

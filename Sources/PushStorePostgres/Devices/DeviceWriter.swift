@@ -1,7 +1,7 @@
 internal import PushCore
 internal import PushQueue
 
-/// Writes what a ``DeviceBatch`` has changed: a statement for each kind of change, however many devices there are.
+/// Writes the changes of a ``DeviceBatch``: one statement for each kind of change, however many devices there are.
 struct DeviceWriter {
     private var inserted: [Device] = []
     private var updated: [(number: Int64, device: Device)] = []
@@ -42,7 +42,7 @@ struct DeviceWriter {
     }
 
     private mutating func write(_ db: isolated PostgresConnection) throws(PostgresError) {
-        // First: a device that was deleted may be there again, as a new one.
+        // Deletions come first: a deleted device may have been registered again, as a new one.
         if !deleted.isEmpty {
             try db.run("DELETE FROM chapar.device_tokens WHERE device = ANY ($1)", [.integers(deleted)])
             try db.run("DELETE FROM chapar.devices WHERE number = ANY ($1)", [.integers(deleted)])
@@ -79,7 +79,7 @@ struct DeviceWriter {
         }
     }
 
-    /// The columns of devices but for the first, as arrays from the second parameter on.
+    /// The columns of devices after the first, as arrays from the second parameter on.
     private static let arrays = """
         $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[]
         """
@@ -99,7 +99,7 @@ struct DeviceWriter {
     }
 
     private mutating func insert(_ db: isolated PostgresConnection) throws(PostgresError) {
-        // In the order of the call, by which they are numbered.
+        // Devices are inserted, and so numbered, in the order of the call.
         let rows = try db.run(
             """
             INSERT INTO chapar.devices (id, \(Self.columns))
@@ -153,7 +153,7 @@ struct DeviceWriter {
                 .texts(tokens.map { BackendRefusal.stored($0.refusals) }),
                 .integers(tombstones.map { $0?.asOf.millisecondsSince1970 }),
                 .integers(tombstones.map { $0?.at.millisecondsSince1970 }), .texts(tombstones.map { $0?.backend }),
-                // A platform's own text, which may hold what PostgreSQL's texts cannot.
+                // A platform's own text may contain NUL, which PostgreSQL's texts cannot.
                 .texts(tombstones.map { $0?.reason.replacing("\0", with: "") }),
                 .bools(tombstones.map { $0?.isHeld ?? false }),
             ]

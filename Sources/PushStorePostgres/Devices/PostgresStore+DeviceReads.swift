@@ -2,9 +2,9 @@ internal import Foundation
 public import PushCore
 public import PushQueue
 
-/// What is looked up in the registry, over a connection of its own: a reading waits for no change, and none for it.
+/// Reads of the registry, over a connection of their own: reads and changes do not wait for each other.
 extension PostgresStore {
-    /// The devices with these ids.
+    /// Returns the devices with these ids.
     public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         guard !ids.isEmpty else { return [:] }
         let found = try await session(on: registryReader) { (db) throws(PostgresError) in
@@ -13,7 +13,7 @@ extension PostgresStore {
         return Dictionary(found.map { ($0.device.id, $0.device) }) { first, _ in first }
     }
 
-    /// The devices of these users.
+    /// Returns the devices of these users.
     public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
         var seen: Set<ExactText> = []
         let names = users.filter { seen.insert(ExactText($0)).inserted }
@@ -23,7 +23,7 @@ extension PostgresStore {
         }
     }
 
-    /// The devices of an app that have a token of a kind.
+    /// Returns the devices of an app that have a token of a kind.
     public func devices(
         withTokenOf kind: TokenKind,
         in app: AppName,
@@ -39,7 +39,7 @@ extension PostgresStore {
         }
     }
 
-    /// A page of the devices that fit a query, found in as many short reads as it takes.
+    /// Returns a page of the devices that match a query, in as many short reads as it takes.
     public func list(
         _ query: DeviceQuery,
         after cursor: DeviceCursor?,
@@ -71,7 +71,7 @@ extension PostgresStore {
         }
     }
 
-    /// Who of an app has a token.
+    /// Returns the device of an app that has a token.
     public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
         let found = try await session(on: registryReader) { (db) throws(PostgresError) in
             DeviceRows.read(try db.run(DeviceSelect.havingToken, [.integer(TokenHash.of(token)), .text(token.value)]))
@@ -81,7 +81,7 @@ extension PostgresStore {
 
     // MARK: What is quarantined
 
-    /// What is quarantined, counted by the server in short reads.
+    /// Counts the quarantined tokens of each backend, in short reads on the server.
     public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
         var found: [String: QuarantinedTokens] = [:]
         var place: QuarantineCount.Place? = QuarantineCount.Place()
@@ -105,7 +105,7 @@ extension PostgresStore {
         return found.values.sorted { $0.backend < $1.backend }
     }
 
-    /// The tokens that are quarantined for a backend.
+    /// Returns a page of the tokens that are quarantined for a backend.
     public func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
@@ -149,7 +149,7 @@ extension PostgresStore {
     }
 }
 
-/// The statements that look devices up.
+/// The statements that read devices.
 enum DeviceSelect {
     /// $1: the ids.
     static let byID = DeviceRows.select(from: "(SELECT * FROM chapar.devices WHERE id = ANY ($1)) d")
@@ -164,8 +164,8 @@ enum DeviceSelect {
         order: "d.place, d.number"
     )
 
-    /// $1: the kind, as it stands in a slot; $2: the most devices; $3: what the ids of the app begin with, empty for
-    /// the default app.
+    /// $1: the kind, as it stands in a slot; $2: the most devices; $3: the prefix of the app's ids, empty for the
+    /// default app.
     static let ofKind = DeviceRows.select(
         from: """
             (SELECT f.* FROM (

@@ -4,7 +4,7 @@ public import PushQueue
 
 /// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
-    /// The most reads of a device that other nodes keep changing first.
+    /// The most attempts at a change that other nodes keep making first.
     private static let mostLooks = 100
 
     /// Creates or replaces devices.
@@ -22,8 +22,8 @@ extension PostgresStore: DeviceStore {
 
     /// Changes a device; `change` may be called more than once.
     ///
-    /// Which tokens the device gets is known only when it was changed: when it gets some, it is done once more under
-    /// their locks.
+    /// The device's new tokens are known only after `change` has run: if there are any, it runs once more under their
+    /// locks.
     public func patch(
         _ id: String,
         outbox: Date?,
@@ -67,7 +67,7 @@ extension PostgresStore: DeviceStore {
 
     // MARK: Tokens
 
-    /// Takes tokens away from their devices.
+    /// Removes tokens from their devices.
     public func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
         guard !tokens.isEmpty else { return }
         try await change(having: tokens) { $0.remove(tokens, in: app) }
@@ -79,19 +79,19 @@ extension PostgresStore: DeviceStore {
         return try await change(having: refusals.map(\.token)) { $0.record(refusals) }
     }
 
-    /// Puts tombstones.
+    /// Marks refused tokens invalid.
     public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         guard !refusals.isEmpty else { return [] }
         return try await change(having: refusals.map(\.token), outbox: outbox) { $0.refuse(refusals, isHeld: false) }
     }
 
-    /// Puts quarantined tombstones.
+    /// Quarantines refused tokens.
     public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         guard !refusals.isEmpty else { return 0 }
         return try await change(having: refusals.map(\.token)) { $0.refuse(refusals, isHeld: true).count }
     }
 
-    /// Forgets refusals of single backends.
+    /// Removes the refusals of single backends from up to `limit` tokens.
     public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         guard limit > 0 else { return 0 }
         for _ in 0..<Self.mostLooks {
@@ -115,14 +115,14 @@ extension PostgresStore: DeviceStore {
                 ).changed
                 return (rows.count, changed)
             }
-            // None of those that were found: another node has forgotten the same ones, and there may be more. They are
-            // looked for in a new transaction, since locks are taken in order.
+            // Nothing changed: another node has removed the same ones, and there may be more. The search is repeated in
+            // a new transaction, since locks are taken in order.
             if found == 0 || changed > 0 { return changed }
         }
         return 0
     }
 
-    /// Quarantines tombstones that are there.
+    /// Quarantines tokens that a backend has marked invalid since a moment.
     public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         let since = moment.millisecondsSince1970
         return try await transaction(on: registry) { (db) throws(PostgresError) in
@@ -146,7 +146,7 @@ extension PostgresStore: DeviceStore {
         }
     }
 
-    /// Makes quarantined tombstones real.
+    /// Marks up to `limit` quarantined tokens of a backend invalid.
     public func invalidate(
         quarantinedOf backend: String,
         limit: Int,
@@ -163,7 +163,7 @@ extension PostgresStore: DeviceStore {
         }
     }
 
-    /// Forgets quarantined tombstones.
+    /// Discards up to `limit` quarantined invalidations of a backend.
     public func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try await change(quarantinedOf: backend, limit: limit, outbox: nil, \.discarded).count
     }
@@ -200,8 +200,8 @@ extension PostgresStore: DeviceStore {
 
     /// Changes devices: those with these ids, and those that have one of these tokens.
     ///
-    /// With an `outbox` time what changes is kept there in the same commit, and what `mayRefuse` is refused when the
-    /// outbox is full.
+    /// With an `outbox` time the changes go into the outbox in the same commit. With `mayRefuse` the call is refused
+    /// when the outbox is full.
     private func change<Value: Sendable>(
         _ ids: [String] = [],
         having tokens: [DeviceToken] = [],
@@ -221,7 +221,7 @@ extension PostgresStore: DeviceStore {
         return try result.get()
     }
 
-    /// Writes what has changed; whether something of it went into the outbox.
+    /// Writes the changes; returns whether any went into the outbox.
     private static func write(
         _ batch: inout DeviceBatch,
         outbox moment: Date?,

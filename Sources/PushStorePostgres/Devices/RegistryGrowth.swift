@@ -2,12 +2,11 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Sees to it that the server knows the size of a registry that is being filled.
+/// Decides when the server gathers statistics of a registry that is being filled.
 ///
-/// The server plans a statement by its statistics and keeps the plan. It gathers them about once in a minute; until
-/// then an import into an empty registry would go through whole tables for each device. So whoever adds devices has
-/// them gathered each time that as many have come as there were, up to a size from which on every plan is the right
-/// one.
+/// The server plans a statement by its statistics and keeps the plan. It gathers them about once a minute; until then
+/// an import into an empty registry would scan whole tables for each device. So a node gathers them each time that the
+/// number of devices it has added doubles, up to a size from which every plan is the right one.
 final class RegistryGrowth: Sendable {
     private static let largest = 1_000_000
 
@@ -18,7 +17,7 @@ final class RegistryGrowth: Sendable {
 
     private let state = Mutex(State())
 
-    /// Adds devices; whether statistics are to be gathered now.
+    /// Counts added devices; returns whether statistics are due.
     func add(_ count: Int) -> Bool {
         state.withLock { state in
             state.added += count
@@ -30,7 +29,7 @@ final class RegistryGrowth: Sendable {
 }
 
 extension PostgresStore {
-    /// Has the server look at the registry's tables; it passes over one at which it is looking already.
+    /// Gathers statistics of the registry's tables; skips tables that are being analyzed already.
     func gatherStatistics() async {
         do throws(StoreError) {
             try await session(on: registryReader) { (db) throws(PostgresError) in

@@ -1,42 +1,43 @@
 internal import PushCore
 internal import PushQueue
 
-/// The locks of the registry and the outbox, which every change takes in the same order, so that no two wait for each
-/// other.
+/// The locks of the registry and the outbox, which every change takes in the same order, so that there is no deadlock.
 ///
-/// 1. Advisory locks of the transaction, for ids and tokens that may not be in the tables yet: whoever gives a device a
-///    token, creates a device or puts an entry into a device's line has them. There are ``buckets`` of them, however
-///    many ids and tokens a call names: the server keeps locks in a table of fixed size, and many nodes share it.
-/// 2. The rows of devices, in the order of their numbers: whoever changes a device, its tokens or its tags has its row.
+/// 1. Advisory locks of the transaction, for ids and tokens that may not be in the tables yet. A transaction takes them
+///    before it gives a device a token, creates a device or puts an entry into a device's line. There are ``buckets``
+///    of them, however many ids and tokens a call names: the server keeps locks in a table of fixed size, and many
+///    nodes share it.
+/// 2. The rows of devices, in the order of their numbers: a transaction locks a device's row before it changes the
+///    device, its tokens or its tags.
 /// 3. Rows of `outbox_changes`, in the order of their numbers; then those of `outbox_entries`.
 ///
-/// Claims take rows of entries alone, and wait for nobody.
+/// Claims lock rows of entries only, and skip locked ones instead of waiting.
 struct RegistryLocks {
     private static let buckets: UInt64 = 1_024
 
     private let schema: String
     private var keys: Set<Int64> = []
 
-    /// Locks of a schema, none yet.
+    /// Makes an empty set of locks for a schema.
     init(_ options: PostgresOptions) { schema = options.schema }
 
-    /// Adds those of devices.
+    /// Adds the locks of devices.
     mutating func add(devices ids: some Sequence<String>) {
         for id in ids { add(StableHash.of(id)) }
     }
 
-    /// Adds those of tokens, whichever app they are of.
+    /// Adds the locks of tokens, of whatever app.
     mutating func add(tokens: some Sequence<DeviceToken>) {
         for token in tokens { add(UInt64(bitPattern: TokenHash.of(token))) }
     }
 
     private mutating func add(_ hash: UInt64) {
         let space = StableHash.of("registry of \(schema)") & ~0xFFFF_FFFF
-        // The upper half of the hash as well: FNV mixes the lower bits of a text's last byte least.
+        // Mixes in the upper half of the hash: FNV mixes the lower bits of a text's last byte least.
         keys.insert(Int64(bitPattern: space | (hash ^ hash >> 32) % Self.buckets))
     }
 
-    /// Waits for all of them; they end with the transaction.
+    /// Takes all locks and waits for them; they end with the transaction.
     func take(_ db: isolated PostgresConnection) throws(PostgresError) {
         guard !keys.isEmpty else { return }
         try db.run("SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k", [.integers(keys.sorted())])
@@ -44,7 +45,7 @@ struct RegistryLocks {
 
     /// Locks the rows of devices and reads them: those with these ids, and those that have one of these tokens.
     ///
-    /// A row that is read was not changed since it was locked; one that went meanwhile is missing.
+    /// No returned row has changed since it was locked; rows that were deleted meanwhile are missing.
     static func devices(
         _ ids: [String],
         having tokens: [DeviceToken],
@@ -74,7 +75,8 @@ struct RegistryLocks {
         return try read(Self.integers(rows), db)
     }
 
-    /// Reads in a statement of its own: one that waits for a lock still sees other tables as they were before.
+    /// Reads locked devices in a separate statement: one that waits for a lock still sees other tables as they were
+    /// before.
     private static func read(
         _ numbers: [Int64],
         _ db: isolated PostgresConnection
@@ -84,7 +86,7 @@ struct RegistryLocks {
         return DeviceRows.read(try db.run(select, [.integers(numbers)]))
     }
 
-    /// The integers of a column of rows.
+    /// Returns the integers of a column of rows.
     static func integers(_ rows: borrowing PostgresRows, _ column: Int = 0) -> [Int64] {
         var found: [Int64] = []
         for row in 0..<rows.count { if let number = rows.integer(row, column) { found.append(number) } }

@@ -1,11 +1,10 @@
 internal import PushCore
 internal import PushQueue
 
-/// The events, in blocks of one commit each.
+/// The event log: rows that each hold the events of one commit, a block.
 ///
-/// A block gets the number of its first event only after its commit, by whoever reads next: so numbers have no gaps,
-/// and a block whose transaction took long comes after those that were read before it, whatever its place in the
-/// sequence.
+/// A block gets the number of its first event only after its commit, from the next reader. So numbers have no gaps, and
+/// a block whose transaction took long comes after those that were read before it, whatever its place in the sequence.
 enum EventLog {
     /// The most blocks of events that one transaction numbers.
     private static let blocksAtOnce = 1_000
@@ -19,7 +18,7 @@ enum EventLog {
         )
     }
 
-    /// Numbers what was committed since, behind the mark where it is given, and gives the highest number.
+    /// Numbers the blocks that were committed since, behind the mark, and returns the highest event number.
     static func number(
         on connection: PostgresConnection,
         _ mark: NumberingMark = NumberingMark()
@@ -42,7 +41,8 @@ enum EventLog {
         }
         while true {
             let (last, count) = try await connection.transaction { (db) throws(PostgresError) in
-                // The lock first, by a statement of its own: the next one sees what its former holder has numbered.
+                // Takes the lock in a separate statement, so that the next one sees what the former holder has
+                // numbered.
                 let last = try db.run("SELECT last FROM chapar.event_head FOR UPDATE").integer(0, 0) ?? 0
                 let rows = try db.run(
                     Self.numbering,
@@ -59,8 +59,7 @@ enum EventLog {
         }
     }
 
-    /// Gives numbers to blocks that have none, in the order of their commits' batches; all that it looks at is in a
-    /// small index.
+    /// The statement that numbers blocks in the order of their batches; it reads only a small index.
     static let numbering = """
         WITH new AS MATERIALIZED (
             SELECT batch, at, count, sum(count) OVER (ORDER BY batch) AS upto FROM (
@@ -73,9 +72,9 @@ enum EventLog {
         SELECT count(*), coalesce(sum(count), 0)::bigint FROM numbered
         """
 
-    /// The blocks that are kept and hold so many events ($2) from a number ($1) on, or what there is of them.
+    /// The statement that reads the kept blocks with $2 events from number $1 on, or as many as there are.
     ///
-    /// A block may hold thousands of events: no more are given than begin before so many are together, and the texts of
+    /// A block may hold thousands of events: only blocks that begin within the first $2 are returned, and the texts of
     /// others are not fetched. The first block may hold events before the number.
     static let reading = """
         SELECT first, texts FROM (
@@ -89,7 +88,7 @@ enum EventLog {
         ) AS sized WHERE earlier < $2 ORDER BY first
         """
 
-    /// Events above a number that are kept, oldest first.
+    /// Returns kept events above a number, oldest first.
     static func read(
         after: Int64,
         limit: Int,
@@ -110,18 +109,18 @@ enum EventLog {
     }
 }
 
-/// From when on finished things count as kept: what is older is not shown any more, and goes with the partition of its
-/// day.
+/// The times from which finished notifications and events are kept: older ones are not shown any more, and are removed
+/// with the partition of their day.
 enum Marks: String {
     case notifications = "kept_notifications"
     case events = "kept_events"
 
-    /// The mark, as an expression.
+    /// Returns a mark as an SQL expression.
     static func value(of mark: Marks) -> String {
         "coalesce((SELECT value FROM chapar.marks WHERE name = '\(mark.rawValue)'), -1)"
     }
 
-    /// Moves marks on.
+    /// Moves the marks forward.
     static func save(_ retention: Retention, _ db: isolated PostgresConnection) throws(PostgresError) {
         try db.run(
             """

@@ -1,11 +1,11 @@
 internal import PushCore
 internal import Synchronization
 
-/// Behind which batch a node looks for events without a number.
+/// The batch behind which a node searches for blocks without a number.
 ///
-/// What was numbered stays in the small index of what was not for as long as some session holds a snapshot. So most
-/// looks begin behind what was there a turn ago; a transaction that takes longer than that is found by a look from the
-/// beginning, of which there is one each interval, or less often where it takes long.
+/// A numbered block stays in the index of unnumbered ones while any session holds an older snapshot. So most searches
+/// begin behind the batches of the turn before. Blocks of a transaction that takes longer than that are found by a
+/// search from the beginning. There is one each interval, or fewer where it takes long.
 final class NumberingMark: Sendable {
     private static let mostOfTheTime = 19
 
@@ -13,7 +13,7 @@ final class NumberingMark: Sendable {
     private let interval: Duration
 
     private struct State {
-        /// The highest batch that there was at the turn before the last, at the last one, and now.
+        /// The highest batch at the turn before the last, at the last one, and now.
         var (former, last, highest): (Int64, Int64, Int64) = (0, 0, 0)
         var nextTurn = ContinuousClock.now
         var nextWhole = ContinuousClock.now
@@ -25,7 +25,7 @@ final class NumberingMark: Sendable {
         (self.turn, self.interval) = (turn, interval)
     }
 
-    /// The batch behind which to look now.
+    /// Returns the batch behind which to search now.
     func begin() -> (after: Int64, ContinuousClock.Instant) {
         let now = ContinuousClock.now
         return state.withLock { state in
@@ -37,7 +37,7 @@ final class NumberingMark: Sendable {
         }
     }
 
-    /// Notes that all that was committed up to a batch has numbers.
+    /// Records that all blocks that were committed up to a batch have numbers.
     func end(_ begin: ContinuousClock.Instant, _ after: Int64, highest: Int64) {
         state.withLock { state in
             state.highest = max(state.highest, highest)

@@ -2,32 +2,32 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The changes of devices that are not planned yet, as rows of `outbox_changes`.
+/// The unplanned changes of devices, as rows of `outbox_changes`.
 ///
-/// The number of a change is given while its device is locked, so the changes of one device are numbered as they are
-/// committed.
+/// A change gets its number while its device is locked, so the changes of one device are numbered in the order of their
+/// commits.
 enum OutboxChangeTable {
     /// The most bytes that one read returns, beyond the first change.
     private static let largestRead = 4 << 20
 
-    /// From the first change to the last, by the two ends of an index: they are planned in order, so this is about how
-    /// many there are, and never less.
+    /// The distance from the first change to the last, by the two ends of an index: changes are planned in order, so it
+    /// is about their number, and never less.
     static let span = """
         SELECT coalesce((SELECT max(number) FROM chapar.outbox_changes) - (SELECT min(number) FROM chapar.outbox_changes) + 1, 0)
         """
 
-    /// About how many changes wait.
+    /// Returns about how many changes wait.
     static func backlog(_ db: isolated PostgresConnection) throws(PostgresError) -> Int {
         Int(count: try db.run(span).integer(0, 0) ?? 0)
     }
 
-    /// What a caller gets who would add to a full outbox.
+    /// The error for a caller that would add to a full outbox.
     static let refusal = StoreError.full(
         reason: "devices change faster than platforms can be told of it",
         retryAfter: .seconds(5)
     )
 
-    /// Keeps changes behind those that wait.
+    /// Adds changes behind those that wait.
     static func add(
         _ contents: [OutboxChange.Content],
         at moment: Date,
@@ -36,7 +36,7 @@ enum OutboxChangeTable {
         try add(contents.map { ($0, moment) }, db)
     }
 
-    /// Keeps changes of several times behind those that wait.
+    /// Adds changes of several times behind those that wait.
     static func add(
         _ changes: [(content: OutboxChange.Content, at: Date)],
         _ db: isolated PostgresConnection
@@ -69,7 +69,7 @@ enum OutboxChangeTable {
         )
     }
 
-    /// The oldest changes, in order; only some of them when they are large.
+    /// Returns the oldest changes, in order; fewer than `limit` when they are large.
     static func oldest(
         _ limit: Int,
         on connection: PostgresConnection
@@ -90,8 +90,8 @@ enum OutboxChangeTable {
                     OutboxChange(
                         number: rows.integer(row, 0) ?? 0,
                         at: Date(millisecondsSince1970: rows.integer(row, 1) ?? 0),
-                        // One that cannot be read, because somebody edited the table, changes nothing: it must not stop
-                        // the others.
+                        // An unreadable change, as in a table edited by hand, changes nothing: it must not stop the
+                        // others.
                         content: content(rows, row) ?? .device(old: nil, new: nil)
                     )
                 )
@@ -112,7 +112,7 @@ enum OutboxChangeTable {
         return new.map { .introduction($0, backend: backend) }
     }
 
-    /// The devices of changes, by the changes' numbers; those that are planned by now are missing.
+    /// Returns the devices of changes, by the changes' numbers; changes that were planned meanwhile are left out.
     static func devices(
         of numbers: [Int64],
         _ db: isolated PostgresConnection
@@ -126,7 +126,7 @@ enum OutboxChangeTable {
         return found
     }
 
-    /// Which of these devices have changes.
+    /// Returns which of these devices have unplanned changes.
     static func holding(
         _ devices: [String],
         _ db: isolated PostgresConnection
@@ -143,9 +143,9 @@ enum OutboxChangeTable {
         return found
     }
 
-    /// Removes changes that were planned.
+    /// Removes planned changes.
     ///
-    /// Returns by number the backends that must not hear of them; changes that are not there any more are missing.
+    /// Returns, by number, the backends that must not get the change; changes that are gone are left out.
     static func take(
         _ numbers: [Int64],
         _ db: isolated PostgresConnection
@@ -164,7 +164,7 @@ enum OutboxChangeTable {
         return found
     }
 
-    /// Sees to it that a backend hears of nothing that waits now, of one device or of all.
+    /// Excludes a backend from the changes that wait now, of one device or of all.
     static func skip(
         _ backend: String,
         device: String?,

@@ -4,8 +4,8 @@ internal import PushQueue
 
 /// The entries of the outbox, as rows of `outbox_entries`.
 ///
-/// A line is what waits for one device at one backend. Whoever changes a line has the lock of its device
-/// (``RegistryLocks``); a claim changes rows alone, and passes over those that somebody else has.
+/// A line is the entries that wait for one device at one backend. A transaction that changes a line holds the lock of
+/// its device (``RegistryLocks``). A claim locks rows only, and skips those that another transaction has locked.
 enum OutboxEntryTable {
     /// The most rows that one transaction removes or makes due.
     static let largestRemoval = 1_000
@@ -17,17 +17,17 @@ enum OutboxEntryTable {
         init(_ entry: OutboxEntry) { (device, backend) = (entry.device, entry.backend) }
     }
 
-    /// What stands last in a line.
+    /// The last entry of a line.
     private struct Last {
         var kind: String
         var user: String?
         var isLeased: Bool
     }
 
-    /// Keeps entries behind those of their lines, in order; a registration adds nothing when the last of its line says
-    /// the same.
+    /// Adds entries at the end of their lines, in order; skips a registration when the last entry of its line says the
+    /// same.
     ///
-    /// Returns how many of each backend were added.
+    /// Returns how many were added for each backend.
     @discardableResult
     static func add(
         _ entries: [OutboxEntry],
@@ -98,7 +98,7 @@ enum OutboxEntryTable {
 
     // MARK: Claims
 
-    /// Leases what is due to a node, with one round trip; no two nodes get the same.
+    /// Leases due entries to a node, with one round trip; no two nodes get the same entry.
     static func claim(
         of backend: String,
         by node: Int64,
@@ -130,7 +130,7 @@ enum OutboxEntryTable {
         }
     }
 
-    /// When the next entry of a backend is due, or the next lease ends.
+    /// Returns when the next entry of a backend is due, or the next lease ends.
     static func nextDue(
         of backend: String,
         on connection: PostgresConnection
@@ -143,11 +143,11 @@ enum OutboxEntryTable {
         ) { (rows) throws(PostgresError) in rows.integer(0, 0) }
     }
 
-    /// Writes what became of claimed entries, within a transaction that has locked their devices.
+    /// Records the results of claimed entries, within a transaction that has locked their devices.
     ///
-    /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release changes nothing unless the
-    /// claim's lease is in force, an end unless another claim's is. A failover may have forgotten the claim, and
-    /// another node's has the same number then: the owner must be the node's too, under one of its numbers.
+    /// The conditions are those of `OutboxEntryState.transitions`: a retry or a release counts only under the lease in
+    /// force, an end unless another claim's lease is in force. A failover may have lost the claim, and another node's
+    /// claim may have got the same number. So the owner must be the node too, under one of its numbers.
     static func record(
         _ results: [OutboxResult],
         of nodes: [Int64],
@@ -196,11 +196,12 @@ enum OutboxEntryTable {
         try promote(behind: gone, now: now, db)
     }
 
-    /// Gives back what nodes have that end or have died: it is due at once, and the tries count.
+    /// Releases the claims of nodes that end or have died: the entries are due at once, and their attempts count.
     ///
-    /// It waits for nobody. What somebody changes at this moment is passed over: it ends, or its lease does.
+    /// It never waits for a lock. Rows that another transaction is changing are skipped: their entries end, or their
+    /// leases expire.
     ///
-    /// Returns the backends of what was given back.
+    /// Returns the backends of the released entries.
     static func release(
         of nodes: [Int64],
         now: Int64,
@@ -221,10 +222,10 @@ enum OutboxEntryTable {
         return Set((0..<rows.count).compactMap { rows.text($0, 0) })
     }
 
-    /// Makes due some of what waits at a backend for another try; returns how many, ``largestRemoval`` when there may
-    /// be more.
+    /// Makes entries of a backend due that wait for a retry; returns how many, ``largestRemoval`` when there may be
+    /// more.
     ///
-    /// What waits for as long as the platform asked is left: the number of its last claim is negative.
+    /// Entries whose platform asked for the wait are left: the number of their last lease is negative.
     static func makeRetriesDue(
         of backend: String,
         now: Int64,
@@ -242,7 +243,7 @@ enum OutboxEntryTable {
 
     // MARK: Removal
 
-    /// Some of the oldest entries of a backend, up to a number: their numbers and devices.
+    /// Returns some of the oldest entries of a backend, up to a number: their numbers and devices.
     static func oldest(
         of backend: String,
         device: String?,
@@ -265,7 +266,7 @@ enum OutboxEntryTable {
         return found
     }
 
-    /// The number of the newest entry.
+    /// Returns the number of the newest entry.
     static func newestNumber(_ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
         try db.run("SELECT coalesce(max(number), 0) FROM chapar.outbox_entries").integer(0, 0) ?? 0
     }
@@ -284,7 +285,8 @@ enum OutboxEntryTable {
         return rows.count
     }
 
-    /// Makes the first of lines claimable from which entries are gone, by devices and backends.
+    /// Makes the first entry of each line claimable from which entries were removed; `rows` has their devices and
+    /// backends.
     private static func promote(
         behind rows: borrowing PostgresRows,
         now: Int64,
@@ -315,7 +317,7 @@ enum OutboxEntryTable {
     /// The number of rows of `outbox_depths` that are merged into one for each backend at once.
     private static let depthRows = 1_000
 
-    /// Adds to how many wait at backends.
+    /// Adds to the numbers of entries that wait at backends.
     private static func count(
         _ counts: [String: Int],
         _ db: isolated PostgresConnection
@@ -327,7 +329,7 @@ enum OutboxEntryTable {
             """,
             [.texts(backends), .integers(backends.map { Int64(counts[$0] ?? 0) })]
         )
-        // Whoever gets a round number replaces the rows that nobody else has by their sums.
+        // Each 128th row triggers a merge: the rows that no other transaction has locked are replaced by their sums.
         guard RegistryLocks.integers(rows).contains(where: { $0 % 128 == 0 }) else { return }
         try db.run(
             """
@@ -343,7 +345,7 @@ enum OutboxEntryTable {
         )
     }
 
-    /// How much waits at each backend.
+    /// Returns how much waits at each backend.
     static func depths(_ db: isolated PostgresConnection) throws(PostgresError) -> [String: OutboxDepth] {
         let rows = try db.run(
             """
@@ -363,12 +365,12 @@ enum OutboxEntryTable {
 
     // MARK: Rows
 
-    /// What ``waiting(_:_:)`` reads, of a table `e`.
+    /// The columns that ``waiting(_:_:)`` reads, of a table `e`.
     private static let columns =
         "e.number, e.id, e.backend, e.device, e.user_key, e.kind, e.body, e.at, e.attempts, e.due"
     private static let columnCount = 10
 
-    /// What waits for a device.
+    /// Returns the entries that wait for a device.
     static func waiting(
         for device: String,
         limit: Int,
@@ -387,7 +389,7 @@ enum OutboxEntryTable {
         let body = rows.bytes(row, 6).flatMap { try? JSONValue(parsing: $0) }
         return WaitingEntry(
             number: rows.integer(row, 0) ?? 0,
-            // What the table holds was written by this store: the fallbacks are for one that somebody edited.
+            // The table was written by this store: the fallbacks are for rows that were edited by hand.
             operation: OutboxEntry(
                 id: rows.text(row, 1).flatMap { UUID(uuidString: $0) } ?? UUID(),
                 backend: rows.text(row, 2) ?? "",

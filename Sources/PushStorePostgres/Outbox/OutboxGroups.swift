@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Entries that somebody adds.
+/// A caller's request to add entries.
 struct OutboxEntryRequest: GroupRequest {
     var entries: [OutboxEntry]
     var continuation: CheckedContinuation<Result<Void, StoreError>, Never>
@@ -11,7 +11,7 @@ struct OutboxEntryRequest: GroupRequest {
     var fail: @Sendable (StoreError) -> Void { { continuation.resume(returning: .failure($0)) } }
 }
 
-/// What an owner says became of its claims.
+/// An owner's request to record the results of its claims.
 struct OutboxResultRequest: GroupRequest {
     var results: [OutboxResult]
     var continuation: CheckedContinuation<Result<Void, StoreError>, Never>
@@ -25,8 +25,8 @@ struct OutboxGroups: Sendable {
     let core: StoreCore
     let connection: PostgresConnection
 
-    /// Keeps entries; those of a device with a change that is not planned go behind it, and are refused when there is
-    /// no room for them.
+    /// Adds entries; those of a device with an unplanned change go behind it, and are refused when there is no room for
+    /// them.
     func enqueue(_ requests: [OutboxEntryRequest]) async throws(PostgresError) {
         let (options, now) = (core.options, core.now)
         let (refused, added, isBehind) = try await connection.transaction { (db) throws(PostgresError) in
@@ -67,7 +67,7 @@ struct OutboxGroups: Sendable {
         }
     }
 
-    /// Writes what became of claimed entries, with their events.
+    /// Records the results of claimed entries, with their events.
     func record(_ requests: [OutboxResultRequest]) async throws(PostgresError) {
         let now = core.now
         let results = requests.flatMap(\.results)

@@ -1,21 +1,21 @@
 internal import PushCore
 internal import Synchronization
 
-/// Wakes the calls that wait for work in the outbox, when this node commits some, and tells other nodes.
+/// Wakes calls that wait for work in the outbox when this node commits some, and notifies other nodes.
 ///
-/// Waiting calls also look once in ``poll``: nothing is lost when nobody is told.
+/// Waiting calls also search once in ``poll``: a lost notification only delays work.
 final class OutboxSignals: Sendable {
-    /// How often a waiting call looks.
+    /// The interval at which a waiting call searches.
     static let poll = Duration.seconds(1)
 
-    /// Raised when changes were added.
+    /// The signal for new changes.
     let changes = AsyncSignal()
     private let backends = Mutex<[String: AsyncSignal]>([:])
     private let announcer: Announcer
 
     init(_ announcer: Announcer) { self.announcer = announcer }
 
-    /// Raised when entries of a backend may have become claimable.
+    /// Returns the signal for entries of a backend that may have become claimable.
     func entries(of backend: String) -> AsyncSignal {
         backends.withLock { backends in
             if let known = backends[backend] { return known }
@@ -25,7 +25,7 @@ final class OutboxSignals: Sendable {
         }
     }
 
-    /// There are changes, when there are some, and entries of backends.
+    /// Signals new changes, if `isChanged`, and claimable entries of backends.
     func raise(changes isChanged: Bool = false, entriesOf names: some Sequence<String> = []) {
         if isChanged {
             changes.signal()
@@ -37,7 +37,7 @@ final class OutboxSignals: Sendable {
         }
     }
 
-    /// Lets everybody on this node look: something may have been missed, or the store is closed.
+    /// Wakes all waiting calls of this node: a notification may have been missed, or the store is closed.
     func raiseAll() {
         changes.signal()
         for signal in backends.withLock({ Array($0.values) }) { signal.signal() }

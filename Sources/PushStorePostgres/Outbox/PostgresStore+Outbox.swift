@@ -2,11 +2,11 @@ internal import Foundation
 public import PushCore
 public import PushQueue
 
-/// The outbox: changes that are not planned yet, and entries that wait for their platforms, shared by all nodes.
+/// The outbox: unplanned changes, and entries that wait for their platforms, shared by all nodes.
 extension PostgresStore: OutboxStore {
     private var now: Int64 { core.now }
 
-    /// Keeps entries.
+    /// Adds entries.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
@@ -15,7 +15,7 @@ extension PostgresStore: OutboxStore {
         try result.get()
     }
 
-    /// Takes what is due, and waits for some when there is none.
+    /// Claims due entries, and waits for some when there are none.
     public func claimEntries(
         of backend: String,
         limit: Int,
@@ -40,7 +40,7 @@ extension PostgresStore: OutboxStore {
         }
     }
 
-    /// Writes what became of claimed entries.
+    /// Records the results of claimed entries.
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         let result: Result<Void, StoreError> = await withCheckedContinuation { continuation in
@@ -49,7 +49,7 @@ extension PostgresStore: OutboxStore {
         try result.get()
     }
 
-    /// What waits for a device.
+    /// Returns the entries that wait for a device.
     public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         guard limit > 0 else { return [] }
         return try await session(on: registryReader) { (db) throws(PostgresError) in
@@ -57,7 +57,7 @@ extension PostgresStore: OutboxStore {
         }
     }
 
-    /// Removes what waits for a backend now, in steps, between which other calls get their turn.
+    /// Removes the entries that wait for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await transaction(on: outbox) { (db) throws(PostgresError) in
             try OutboxChangeTable.skip(backend, device: device, db)
@@ -80,7 +80,7 @@ extension PostgresStore: OutboxStore {
         }
     }
 
-    /// Makes due what waits for another try, in steps, between which other calls get their turn.
+    /// Makes entries due that wait for a retry, in steps, between which other calls get their turn.
     public func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
         let now = now
         var (total, changed) = (0, 0)
@@ -94,14 +94,14 @@ extension PostgresStore: OutboxStore {
         return total
     }
 
-    /// How much waits at each backend, by sums that are kept along.
+    /// Returns how much waits at each backend, from sums that are kept up to date.
     public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await session(on: registryReader) { (db) throws(PostgresError) in try OutboxEntryTable.depths(db) }
     }
 
     // MARK: Changes
 
-    /// The oldest changes, in order; waits for one when there is none.
+    /// Returns the oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
         return try await look(core.outboxSignals.changes, within: wait) { () throws(PostgresError) in
@@ -109,7 +109,7 @@ extension PostgresStore: OutboxStore {
         }
     }
 
-    /// Puts the entries of plans in the place of their changes.
+    /// Replaces changes with the entries of their plans.
     public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let now = now
@@ -131,7 +131,7 @@ extension PostgresStore: OutboxStore {
         core.outboxSignals.raise(entriesOf: added.keys)
     }
 
-    /// How many changes wait, of one device or, about, of all.
+    /// Returns how many changes wait: exactly for one device, about for all.
     public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try await session(on: registryReader) { (db) throws(PostgresError) in
             let rows =
@@ -144,8 +144,8 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Looks until something is found, the wait is over or the task is cancelled; `look` may also say when there will
-    /// be more.
+    /// Calls `look` until it finds something, the wait is over or the task is cancelled; `look` may also return when
+    /// more will be due.
     private func look<Found: Sendable>(
         _ signal: AsyncSignal,
         within wait: Duration,

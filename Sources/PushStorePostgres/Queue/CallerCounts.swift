@@ -2,22 +2,22 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// How many deliveries of each caller have not ended, for the share of the queue that each may take.
+/// The number of deliveries of each caller that have not ended, for callers with a limited share of the queue.
 ///
-/// A look every few seconds counts what all gateways have accepted; where the count takes long it is used for longer
-/// (``DepthCount``). To that come those that this node has accepted since. Nothing is counted while all callers
-/// together have less than the smallest share.
+/// Every few seconds the deliveries of all gateways are counted; a count that takes long is used for longer
+/// (``DepthCount``). Deliveries that this node has accepted since are added to it. Nothing is counted while all callers
+/// together have less than the smallest bound.
 final class CallerCounts: Sendable {
     private struct State {
         /// The smallest bound that any caller has.
         var bound = Int.max
-        /// What the last look found.
+        /// The last count.
         var seen = DepthCount.OfCallers(waiting: [:], accepted: [:])
-        /// Whether that was counted; false when there was too little to be counted.
+        /// Whether ``seen`` was counted; false when there were too few deliveries to count.
         var isCounted = false
-        /// What this node has accepted of each caller with a share, since it started.
+        /// The deliveries of each caller with a share that this node has accepted since it started.
         var accepted: [String: Int] = [:]
-        /// Whether a look was asked for that has not ended.
+        /// Whether a count was requested and has not ended.
         var isAsked = false
         var pace = WaitingEstimate.Pace()
 
@@ -33,24 +33,25 @@ final class CallerCounts: Sendable {
     private let asked = AsyncSignal()
     private let looked = AsyncSignal()
 
-    /// What this node has accepted of each caller with a share, since it started.
+    /// The deliveries of each caller with a share that this node has accepted since it started.
     var accepted: [String: Int] { state.withLock { $0.accepted } }
 
-    /// Notes how much a caller may have.
+    /// Records the bound of a caller.
     func note(bound: Int) { state.withLock { if bound < $0.bound { $0.bound = bound } } }
 
-    /// Notes that deliveries of a caller with a share are stored.
+    /// Records that deliveries of a caller with a share are stored.
     func add(_ deliveries: Int, of caller: String) {
         state.withLock { $0.accepted[caller, default: 0] += deliveries }
     }
 
-    /// How much a caller can have when each other node has accepted as much since the last look as this one has.
+    /// Returns how many deliveries a caller may have, if each other node has accepted as many since the last count as
+    /// this one.
     func of(_ caller: String, nodes: Int = 1) -> Int { state.withLock { $0.of(caller, nodes) } }
 
-    /// Looks anew where a caller would have more than `bound` as far as is known, or where nothing was counted.
+    /// Requests a new count when a caller would exceed `bound` by the known count, or when nothing was counted.
     ///
-    /// What takes long is not waited for, since those of all callers wait meanwhile: what is known has to do then.
-    /// Between two looks is twenty times as long as the last one took.
+    /// The wait is short, since requests of all callers wait meanwhile: after it the known count has to do. The time
+    /// between two counts is twenty times as long as the last one took.
     func look(of caller: String, more: Int, bound: Int, nodes: Int) async {
         let mark = looked.mark
         let isDue = state.withLock { state in
@@ -91,7 +92,7 @@ final class CallerCounts: Sendable {
             let seen = try await DepthCount(core).ofCallers()
             state.withLock { ($0.seen, $0.isCounted) = (seen, true) }
         } catch {
-            // What was counted last holds until the next look. Those who store and claim tell of an outage.
+            // The last count is used until the next one. The loops that store and claim report an outage.
             return
         }
     }

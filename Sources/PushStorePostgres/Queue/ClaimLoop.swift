@@ -3,20 +3,19 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Looks for due deliveries for the calls that wait for some: one statement for those of ``ClaimWaiters/mostBackends``
-/// backends at most.
+/// Claims due deliveries for the calls that wait: one statement for up to ``ClaimWaiters/mostBackends`` backends.
 struct ClaimLoop {
-    /// In ten deliveries of a backend one of normal priority has its turn, while both wait.
+    /// The number of a backend's deliveries of which one is of normal priority, while both priorities wait.
     private static let normalShare = 10
 
     let core: StoreCore
-    /// What the normal priority of each backend has not had of its share, in tenths of deliveries.
+    /// The unused share of each backend's normal priority, in tenths of deliveries.
     private var credits: [String: Int] = [:]
     private var marks = ClaimMarks()
-    /// The steady time of the last look.
+    /// The steady time of the last search.
     private var latest = Int64.min
-    /// How each backend's work is looked for that is due before the marks: what was given back, by this node or
-    /// another, or was long in being committed.
+    /// The search, by backend, for work that is due before the marks: claims given back by this node or another, or
+    /// rows whose commit took long.
     private var older: [String: PortionedLooks] = [:]
     private let looks: PortionedLooks
     /// The longest time that a search from the marks may take before the marks move to the present.
@@ -46,7 +45,7 @@ struct ClaimLoop {
         }
     }
 
-    /// Gives back to the table what was kept for calls that did not come.
+    /// Gives claims back to the table that were kept for calls that did not come.
     private func giveBackReserves() async {
         do throws(PostgresError) {
             try await core.giveBackReserves()
@@ -55,7 +54,7 @@ struct ClaimLoop {
         }
     }
 
-    /// Looks for what the tickets of backends want; with `ahead` for that, at a backend without tickets.
+    /// Claims what the tickets of backends want; with `ahead` claims that portion, for a backend without tickets.
     private mutating func look(_ tickets: [String: [ClaimTicket]], ahead: ClaimWaiters.Portion? = nil) async {
         do throws(PostgresError) {
             try await core.followWallClock()
@@ -106,13 +105,13 @@ struct ClaimLoop {
                 marks.raise(found, empty: empty, now: now)
             }
         } catch {
-            // What was claimed before belongs to nobody else: it goes to the callers.
+            // Earlier claims of this loop go to the callers: no other node has them.
             guard orders.contains(where: { !$0.claimed.isEmpty }) else { throw error }
             core.noteFailure(error)
         }
     }
 
-    /// Moves the marks of flows to the present, since a look from them on takes too long; ``claimOlder(_:)`` finds what
+    /// Moves the marks of flows to the present, since a search from them takes too long; ``claimOlder(_:)`` finds what
     /// they pass over.
     private mutating func leave(_ asked: ClaimRequest, _ now: Int64) {
         patience = min(patience * 2, core.options.statementTimeout)
@@ -125,7 +124,7 @@ struct ClaimLoop {
         )
     }
 
-    /// Claims what is due before the marks, as far back as a look may go.
+    /// Claims what is due before the marks, as far back as a search may go.
     private mutating func claimOlder(_ orders: inout [ClaimOrder]) async throws(PostgresError) {
         let (begin, looks) = (ContinuousClock.now, looks)
         var asked = ClaimRequest()
@@ -160,9 +159,9 @@ struct ClaimLoop {
         }
     }
 
-    /// How many of an order may be of normal priority while urgent ones wait.
+    /// Returns how many deliveries of an order may be of normal priority while urgent ones wait.
     private mutating func share(of order: ClaimOrder) -> Int {
-        if order.isWithoutRivals { credits[order.backend] = 0 }  // What was not there to be taken is not owed.
+        if order.isWithoutRivals { credits[order.backend] = 0 }  // A share that could not be used is not owed.
         return min(credits[order.backend, default: 0] / Self.normalShare, order.normalLeft)
     }
 
@@ -191,8 +190,10 @@ struct ClaimLoop {
         )
     }
 
-    /// Takes the first of each flow, as many as its class may have in turns: `FOR UPDATE SKIP LOCKED` keeps two nodes
-    /// off the same rows, and `MATERIALIZED` keeps the search from being done twice.
+    /// The statement that claims the first deliveries of each flow, in turns, up to the total of its class.
+    ///
+    /// `FOR UPDATE SKIP LOCKED` keeps two nodes off the same rows, and `MATERIALIZED` keeps the search from running
+    /// twice.
     private static let statement = """
         WITH found AS MATERIALIZED (
             SELECT w.place, w.id, a.class, a.total, row_number() OVER (PARTITION BY a.flow ORDER BY w.due, w.id) AS turn
@@ -233,7 +234,8 @@ struct ClaimLoop {
                 core.claimWaiters.complete(ticket, .success(mine.sorted(by: Claim.isEarlier).map(\.delivery)))
             }
         }
-        // What fits into no call, since there is none or each takes so many of normal priority, is for those to come.
+        // Claims that fit into no call, since there is none or each has its limit of normal priority, are kept for
+        // later calls.
         let rest = (urgent + normal).sorted(by: Claim.isEarlier)
         if !rest.isEmpty { core.claimWaiters.keep(rest, of: order.backend) }
         if order.flows.isEmpty {

@@ -6,13 +6,13 @@ struct ClaimPlace: Comparable {
     var due: Int64
     var id: Int64
 
-    /// Before all that there can be.
+    /// The place before every other.
     static let first = ClaimPlace(due: .min, id: .min)
 
     static func < (one: Self, other: Self) -> Bool { (one.due, one.id) < (other.due, other.id) }
 }
 
-/// Where a statement looks for deliveries of a flow.
+/// The part of a flow in which a statement searches for deliveries.
 struct ClaimRange {
     var after: ClaimPlace
     /// The latest due time.
@@ -24,21 +24,21 @@ struct ClaimRange {
     }
 }
 
-/// Up to where each flow's deliveries have been claimed by this node, which looks for more only behind that.
+/// The place up to which this node has claimed each flow's deliveries; it searches for more only behind that.
 ///
-/// What was claimed stays in the index of what waits until the server removes it, and it may not while some session
-/// holds a snapshot: a look from the beginning would pass over all of it each time. Less than ``slack`` ago nothing
-/// counts as claimed, since what is accepted is committed a little later and other nodes' clocks may be a little
-/// behind. What comes to wait before a mark all the same is found by ``PortionedLooks``.
+/// A claimed row stays in the index of waiting ones until the server removes it, and the server may not while any
+/// session holds an older snapshot: a search from the beginning would pass over all such rows each time. A mark is
+/// never less than ``slack`` before the present, since a row is committed a little after it is accepted, and other
+/// nodes' clocks may be a little behind. Rows that appear before a mark all the same are found by ``PortionedLooks``.
 struct ClaimMarks {
-    /// In milliseconds.
+    /// The least distance of a mark from the present, in milliseconds.
     static let slack: Int64 = 2_000
 
     private var marks: [Int64: ClaimPlace] = [:]
 
     subscript(flow: Int64) -> ClaimPlace? { marks[flow] }
 
-    /// Moves marks behind what was claimed, and those of empty flows to the present.
+    /// Moves marks behind the claimed deliveries, and those of empty flows to ``slack`` before the present.
     mutating func raise(_ claimed: [Claim], empty: Set<Int64>, now: Int64) {
         let end = now.subtracting(clamping: Self.slack)
         for flow in empty { raise(flow, to: ClaimPlace(due: end, id: 0)) }
@@ -51,12 +51,12 @@ struct ClaimMarks {
         marks[flow] = max(marks[flow] ?? .first, place)
     }
 
-    /// Moves marks back to the present that a wrong time has brought beyond it.
+    /// Moves back marks that a wrong clock has moved beyond the present.
     mutating func goBack(to now: Int64) {
         marks = marks.mapValues { min($0, ClaimPlace(due: now.subtracting(clamping: Self.slack), id: 0)) }
     }
 
-    /// Moves marks back behind what was claimed before them, where there is more of it.
+    /// Moves marks back behind these claims, which were made before them, where there are more.
     mutating func lower(_ claimed: [Claim]) {
         var last: [Int64: ClaimPlace] = [:]
         for claim in claimed { last[claim.flow] = max(last[claim.flow] ?? .first, claim.place) }

@@ -15,7 +15,7 @@ struct Claim: Sendable {
     }
 }
 
-/// What the tickets of a backend want together, and what they got.
+/// The deliveries that the tickets of a backend want together, and those that were claimed for them.
 struct ClaimOrder {
     let backend: String
     let tickets: [ClaimTicket]
@@ -25,8 +25,8 @@ struct ClaimOrder {
     private(set) var normalFlows: [Int64]
     var claimed: [Claim] = []
 
-    /// Makes an order to the table; `kept` are in the reserve, of which the tickets get the rest, but for a quarter
-    /// that is the table's in any case.
+    /// Makes an order for tickets: `kept` deliveries come from the reserve, and at least a quarter of the order is
+    /// always claimed from the table.
     init(_ backend: String, _ tickets: [ClaimTicket], kept: Int, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         self.tickets = tickets.filter { $0.limit > 0 } + tickets.filter { $0.limit <= 0 }
@@ -36,7 +36,7 @@ struct ClaimOrder {
         (urgentFlows, normalFlows) = flows
     }
 
-    /// Makes an order for the calls to come.
+    /// Makes an order for later calls.
     init(_ backend: String, ahead portion: ClaimWaiters.Portion, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         tickets = []
@@ -46,10 +46,10 @@ struct ClaimOrder {
 
     var flows: [Int64] { urgentFlows + normalFlows }
 
-    /// Whether one of the two priorities has nothing that waits.
+    /// Whether at most one of the two priorities has deliveries that wait.
     var isWithoutRivals: Bool { urgentFlows.isEmpty || normalFlows.isEmpty }
 
-    /// Leaves out flows from now on, since nothing more waits in them.
+    /// Leaves out flows in which nothing more waits.
     mutating func leaveOut(_ empty: Set<Int64>) {
         urgentFlows.removeAll(where: empty.contains)
         normalFlows.removeAll(where: empty.contains)
@@ -60,8 +60,8 @@ struct ClaimOrder {
     var normalLeft: Int { min(left, normalLimit - claimed.count { !$0.isUrgent }) }
 }
 
-/// What one statement is asked for: flows, where to look in each, how many of it, and how many of all flows of a class
-/// together.
+/// The parameters of one claiming statement: flows, with the range and the limit of each, and the total of each class
+/// of flows.
 struct ClaimRequest {
     private(set) var flows: [Int64] = []
     private(set) var ranges: [ClaimRange] = []
@@ -72,8 +72,9 @@ struct ClaimRequest {
 
     func place(of flow: Int64) -> Int? { places[flow] }
 
-    /// Asks for what an order still wants: of normal priority a share, and more where nothing urgent waits; `range` is
-    /// where a flow is to be looked at, nil where it is not.
+    /// Adds what an order still wants: up to `share` of normal priority, and more where nothing urgent waits.
+    ///
+    /// `range` returns the part of a flow to search, nil to leave the flow out.
     mutating func add(_ order: ClaimOrder, at place: Int, share: Int, range: (Int64) -> ClaimRange?) {
         guard order.left > 0 else { return }
         let normal = order.normalFlows.isEmpty ? 0 : order.urgentFlows.isEmpty ? order.normalLeft : share
@@ -102,7 +103,8 @@ struct ClaimRequest {
         }
     }
 
-    /// The flows that gave less than they were asked for; but where a class was filled nothing is known.
+    /// Returns the flows that gave less than they were asked for, except those of a filled class, of which nothing is
+    /// known.
     func empty(_ found: [Claim]) -> Set<Int64> {
         var counts: [Int64: Int] = [:]
         for claim in found { counts[claim.flow, default: 0] += 1 }

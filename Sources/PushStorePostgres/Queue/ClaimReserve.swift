@@ -1,39 +1,40 @@
 internal import PushQueue
 
-/// Deliveries of a backend that were claimed for this node before a call of `claim` asked for them: by the statement
-/// that stored them, or by a look ahead.
+/// Deliveries of a backend that this node has claimed before a call of `claim` asked for them: by the statement that
+/// stored them, or ahead of the next call.
 ///
-/// Under load a worker comes back for more while the last transaction is hardly over, and finds in the table what it
-/// could have been given: a second statement, which writes each row once more. So what is accepted here is kept for the
-/// calls to come, as much as was taken in the last ``span``. And of what waits in the table as many as a call takes are
-/// claimed ahead of the next one (`ClaimWaiters.takeAhead`). Both only where a lot is taken: at a slow platform
-/// everything waits in the table, where other nodes find it, a cancellation ends it, and callers take turns.
+/// Under load a worker calls again right after the last transaction, and would claim from the table what it could have
+/// been given: by a second statement, which writes each row once more. So deliveries that are accepted here are kept
+/// for later calls, as many as were taken in the last ``span``. And of those that wait in the table, as many as a call
+/// takes are claimed ahead of the next call (`ClaimWaiters.takeAhead`). Both happen only where many are taken. At a
+/// slow platform everything waits in the table, where other nodes find it, a cancellation ends it, and callers take
+/// turns.
 struct ClaimReserve {
-    /// The most that are kept.
+    /// The most deliveries that are kept.
     static let largest = 8_000
-    /// A backend that takes less in ``span`` has no reserve.
+    /// The number of deliveries taken in a ``span`` below which a backend has no reserve.
     static let least = 500
-    /// For so long what is kept lasts at the pace at which it is taken.
+    /// The time for which a reserve lasts at the pace at which it is taken.
     static let span = Duration.milliseconds(250)
-    /// What was not taken for so long goes back to the table.
+    /// The longest time that a delivery is kept before it goes back to the table.
     static let longest = Duration.seconds(1)
 
     private var kept: [(claim: Claim, since: ContinuousClock.Instant)] = []
     private var urgent = 0
-    /// What was taken in the present span and in the one before it.
+    /// The numbers of deliveries that were taken in the present span and in the one before it.
     private var taken: (now: Int, before: Int) = (0, 0)
     private var began = ContinuousClock.now
 
     var count: Int { kept.count }
 
-    /// How many more may be kept.
+    /// Returns how many more may be kept.
     mutating func room(at now: ContinuousClock.Instant = .now) -> Int {
         turn(now)
         let pace = max(taken.now, taken.before)
         return pace < Self.least ? 0 : max(0, min(pace, Self.largest) - count)
     }
 
-    /// Notes that calls got so many, from here or from the table.
+    /// Counts deliveries that calls got, from here or from the table.
     mutating func noteTaken(_ count: Int, at now: ContinuousClock.Instant = .now) {
         turn(now)
         taken.now += count
@@ -51,7 +52,7 @@ struct ClaimReserve {
         urgent += claims.count(where: \.isUrgent)
     }
 
-    /// Takes so many, `normal` of them of normal priority at most: urgent ones first, else the oldest.
+    /// Takes up to `limit` deliveries, at most `normal` of them of normal priority: urgent ones first, else the oldest.
     mutating func take(_ limit: Int, normal: Int) -> [Claim] {
         guard limit > 0, count > 0 else { return [] }
         guard urgent > 0 else { return removeFirst(min(limit, normal)) }
@@ -63,7 +64,7 @@ struct ClaimReserve {
         return (mine + rest).map(\.element.claim)
     }
 
-    /// Takes all when the oldest was not taken for too long.
+    /// Takes all deliveries when the oldest was kept for too long.
     mutating func takeOverdue(at now: ContinuousClock.Instant = .now) -> [Claim] {
         guard let since = kept.first?.since, since.duration(to: now) >= Self.longest else { return [] }
         return takeAll()
@@ -82,10 +83,10 @@ struct ClaimReserve {
 }
 
 extension StoreCore {
-    /// Gives back to the table what was kept for too long for calls that did not come, or all of it.
+    /// Gives claims back to the table that were kept too long for calls that did not come, or all claims.
     ///
-    /// What was cancelled meanwhile stays: it ends with its attempt, like whatever is claimed. What another node has
-    /// taken over is forgotten.
+    /// Deliveries that were cancelled meanwhile are kept: they end with their attempt, like any claimed one. Those that
+    /// another node has taken over are forgotten.
     func giveBackReserves(all: Bool = false) async throws(PostgresError) {
         let overdue = claimWaiters.takeOverdue(all: all)
         guard !overdue.isEmpty else { return }
@@ -110,7 +111,7 @@ extension StoreCore {
                 return found
             }
         } catch {
-            // Whether it took place is not known: they are given to nobody here.
+            // It is unknown whether the update took place: no call of this node gets them.
             inHand.remove(claims)
             unknownClaims.note()
             throw error

@@ -9,61 +9,61 @@ struct ClaimTicket: Sendable {
     let number: UInt64
     let backend: String
     let limit: Int
-    /// How many of normal priority it may take.
+    /// The most deliveries of normal priority that it may take.
     let normal: Int
-    /// Until when it waits, in steady milliseconds.
+    /// The end of its wait, in steady milliseconds.
     let until: Int64
-    /// Whether it waits at all, as those of workers do.
+    /// Whether it waits at all, as the calls of workers do.
     let waits: Bool
     let continuation: Continuation
 }
 
-/// The calls of `claim` that wait on this node, and what is kept for those to come.
+/// The calls of `claim` that wait on this node, and the claims that are kept for later calls.
 ///
-/// A call gets what was claimed for this node before it came (``ClaimReserve``), unless there is news of something else
-/// that is due. Else it is looked for at once (`ClaimLoop`); when there was nothing, or a moment ago, it is parked, and
-/// then gets what is accepted on this node without another statement. While somebody looks or accepts for it, a ticket
-/// is in hand: not here, so that nobody else serves it.
+/// A call gets what this node has already claimed (``ClaimReserve``), unless something else may be due. Otherwise there
+/// is a search at once (`ClaimLoop`). When it finds nothing, or one found nothing a moment ago, the call is parked, and
+/// then gets what is accepted on this node without another statement. While a search or an acceptance serves a ticket,
+/// it is in hand: it is not in this list, so that nothing else serves it.
 final class ClaimWaiters: Sendable {
     private struct State {
         var waiting: [String: [ClaimTicket]] = [:]
-        /// What was claimed for the calls to come.
+        /// The claims that are kept for later calls.
         var reserves: [String: ClaimReserve] = [:]
-        /// Backends whose tickets are to be looked for, since something may be due that was not given to them.
+        /// The backends whose tickets need a search, since something may be due that they were not given.
         var stirred: Set<String> = []
-        /// When a look found nothing more at a backend.
+        /// The time of the last search at a backend that found nothing more.
         var emptied: [String: ContinuousClock.Instant] = [:]
-        /// What the last look took for workers at a backend where more was due.
+        /// The portion that the last search claimed for workers at a backend where more was due.
         var filled: [String: Portion] = [:]
-        /// Until when nothing is claimed ahead at a backend, since it was not taken.
+        /// The time before which nothing is claimed ahead at a backend, since its workers did not come for it.
         var aheadAfter: [String: ContinuousClock.Instant] = [:]
-        /// The backend that is looked at for calls to come, whose tickets wait for that meanwhile.
+        /// The backend at which claims are made ahead; its tickets wait for them meanwhile.
         var lookedAhead: String?
-        /// Backends at which something may wait that was due long ago.
+        /// The backends where something may wait that was due long ago.
         var older: Set<String> = []
-        /// When something comes due that this node knows of, the earliest for each backend.
+        /// The earliest due time that this node knows of, by backend.
         var dueTimes: [String: Int64] = [:]
-        /// Numbers of tickets in hand, and those among them whose callers have gone.
+        /// The numbers of tickets in hand; ``gone`` has those whose callers have gone.
         var inHand: Set<UInt64> = []
         var gone: Set<UInt64> = []
         var nextNumber: UInt64 = 0
         var nextPoll: Int64 = .min
-        /// The backend that was the last one in the last look.
+        /// The last backend of the last search.
         var lastLooked = ""
         var isClosed = false
 
-        /// Whether there is no news of a backend since what is in its reserve was claimed.
+        /// Whether nothing has happened at a backend since its reserve was claimed.
         func isCalm(_ backend: String, now: Int64) -> Bool {
             !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
         }
 
-        /// Whether a call at a backend has nothing to look for itself: a look found nothing more a moment ago, or is
-        /// under way.
+        /// Whether a call at a backend needs no search of its own: one found nothing more a moment ago, or is under
+        /// way.
         func isLookedFor(_ backend: String) -> Bool {
             lookedAhead == backend || emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
         }
 
-        /// Takes what is kept for a ticket.
+        /// Takes claims from the reserve for a ticket.
         mutating func take(for ticket: ClaimTicket) -> [Claim] {
             guard let claims = reserves[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty
             else {
@@ -73,7 +73,7 @@ final class ClaimWaiters: Sendable {
             return claims
         }
 
-        /// Serves parked tickets of a backend with what is kept.
+        /// Serves parked tickets of a backend from its reserve.
         mutating func serve(_ backend: String) -> [(ClaimTicket, [Claim])] {
             guard !stirred.contains(backend), let tickets = waiting[backend] else { return [] }
             var served: [(ClaimTicket, [Claim])] = []
@@ -99,7 +99,7 @@ final class ClaimWaiters: Sendable {
     fileprivate static let moment = Duration.milliseconds(100)
     /// The pause in claiming ahead for a backend whose workers did not come for what was claimed.
     private static let aheadPause = Duration.seconds(10)
-    /// The number of backends that one look is made at.
+    /// The most backends that one search covers.
     static let mostBackends = 32
     /// The interval, in milliseconds, at which reserves that no worker takes from are inspected.
     private static let reserveInterval: Int64 = 250
@@ -114,7 +114,7 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Takes a ticket, or answers it: from what is kept, or because it is closed.
+    /// Adds a ticket, or answers it: from the reserve, or because the store is closed.
     func add(_ ticket: ClaimTicket, now: Int64) {
         typealias Answer = Result<[ClaimedDelivery], StoreError>
         let (answer, isNews): (Answer?, Bool) = state.withLock { state in
@@ -135,13 +135,13 @@ final class ClaimWaiters: Sendable {
 
     // MARK: The reserve
 
-    /// How many deliveries of a backend may be claimed for calls to come.
+    /// Returns how many deliveries of a backend may be claimed for later calls.
     func room(_ backend: String) -> Int {
-        // During a look ahead what is accepted goes to the table: older ones are on their way into the reserve.
+        // During a claim ahead, accepted deliveries go to the table: older ones are on their way into the reserve.
         state.withLock { $0.isClosed || $0.lookedAhead == backend ? 0 : $0.reserves[backend]?.room() ?? 0 }
     }
 
-    /// Keeps what was claimed for calls to come.
+    /// Keeps claims for later calls, and serves parked ones.
     func keep(_ claims: [Claim], of backend: String) {
         let (served, isNews) = state.withLock { state in
             let isNews = state.reserves[backend]?.count ?? 0 == 0
@@ -151,18 +151,18 @@ final class ClaimWaiters: Sendable {
         for (ticket, claims) in served {
             ticket.continuation.resume(returning: .success(claims.map(\.delivery)))
         }
-        if isNews { signal.signal() }  // Somebody has to see to it that it does not stay.
+        if isNews { signal.signal() }  // The claim loop gives back what no call takes.
     }
 
-    /// How many are kept for a backend.
+    /// Returns how many claims are kept for a backend.
     func kept(_ backend: String) -> Int { state.withLock { $0.reserves[backend]?.count ?? 0 } }
 
-    /// Takes what is kept for a ticket that is in hand and got some already.
+    /// Takes claims from the reserve for a ticket that is in hand and got some already.
     func takeKept(_ ticket: ClaimTicket, limit: Int, normal: Int) -> [Claim] {
         state.withLock { $0.reserves[ticket.backend]?.take(limit, normal: normal) ?? [] }
     }
 
-    /// Takes what was kept for too long, or all of it.
+    /// Takes the claims that were kept too long, or all of them.
     func takeOverdue(all: Bool = false) -> [String: [Claim]] {
         state.withLock { state in
             var found: [String: [Claim]] = [:]
@@ -176,7 +176,7 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// A look at a backend took all that is due.
+    /// Records that a search at a backend claimed all that is due.
     func noteEmpty(_ backend: String) {
         state.withLock { state in
             state.emptied[backend] = .now
@@ -184,12 +184,12 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// A look at a backend took so many and left some that are due: the next call is looked for as well, unless this
-    /// look was for it.
+    /// Records that a search at a backend left some that are due: the next call gets a search as well, unless this one
+    /// was for it.
     ///
     /// - Parameters:
     ///   - backend: The backend.
-    ///   - portion: What it took for workers, who will come for more; nil when it was for others.
+    ///   - portion: The portion that it claimed for workers, which will call again; nil when it was for others.
     ///   - isAhead: Whether it was ahead of the next call.
     func noteFilled(_ backend: String, by portion: Portion?, isAhead: Bool) {
         state.withLock { state in
@@ -201,10 +201,10 @@ final class ClaimWaiters: Sendable {
 
     // MARK: Looks ahead
 
-    /// A backend to look at before its next call comes, and what for.
+    /// Returns a backend at which to claim ahead of its next call, and the portion to claim.
     ///
-    /// The last look took at least ``ClaimReserve/least`` and left some that are due, nothing is kept, and there is
-    /// room for as many. So a single worker's next portion is claimed while it ends the one before.
+    /// The last search claimed at least ``ClaimReserve/least`` and left some that are due, the reserve is empty, and it
+    /// has room for as many. So a single worker's next portion is claimed while it ends the one before.
     func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, portion: Portion)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
@@ -212,7 +212,7 @@ final class ClaimWaiters: Sendable {
                 guard state.waiting[backend]?.isEmpty ?? true, state.aheadAfter[backend] ?? now <= now,
                     state.reserves[backend]?.count == 0, state.reserves[backend]?.room(at: now) ?? 0 >= portion.count
                 else { continue }
-                state.filled[backend] = nil  // Not once more, unless this look is filled as well.
+                state.filled[backend] = nil  // Not again, unless this search is filled as well.
                 state.stirred.remove(backend)
                 state.lookedAhead = backend
                 return (backend, portion)
@@ -221,7 +221,7 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// A look ahead has ended: tickets that came meanwhile and got nothing are looked for.
+    /// Ends a claim ahead: tickets that came meanwhile and got nothing need a search.
     func endAhead(_ backend: String) {
         state.withLock { state in
             state.lookedAhead = nil
@@ -231,7 +231,7 @@ final class ClaimWaiters: Sendable {
 
     // MARK: Looks
 
-    /// Lets a caller go whose task was cancelled; what is in hand for it is given to it all the same.
+    /// Answers a caller whose task was cancelled; a ticket in hand still gets what is found for it.
     func cancel(_ number: UInt64) {
         let ticket = state.withLock { state -> ClaimTicket? in
             for (backend, tickets) in state.waiting {
@@ -244,10 +244,10 @@ final class ClaimWaiters: Sendable {
         ticket?.continuation.resume(returning: .success([]))
     }
 
-    /// Whether something may wait at a backend that was due long ago; asked once.
+    /// Checks, and resets, whether something may wait at a backend that was due long ago.
     func takeOlder(_ backend: String) -> Bool { state.withLock { $0.older.remove(backend) != nil } }
 
-    /// Something may be due at a backend, at once or at a time; `isOlder` when it may have been due for long.
+    /// Records that something may be due at a backend, now or at a time; `isOlder` when it may have been due for long.
     func stir(_ backend: String, due: Int64? = nil, isOlder: Bool = false) {
         let isNews = state.withLock { state in
             if isOlder { state.older.insert(backend) }
@@ -273,10 +273,10 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Takes the tickets of the backends that are to be looked at now, ``mostBackends`` at most.
+    /// Takes the tickets of the backends that need a search now, ``mostBackends`` at most.
     ///
-    /// A look at all of many backends would be one long statement, and one of them that is slow would hold up the
-    /// others. They take turns in the order of their names: a call begins behind the last backend of the one before.
+    /// A search at all of many backends would be one long statement, and a slow one of them would hold up the others.
+    /// They take turns in the order of their names: a call begins after the last backend of the one before.
     func takeStirred(now: Int64) -> [String: [ClaimTicket]] {
         state.withLock { state in
             for (backend, due) in state.dueTimes where due <= now {
@@ -284,7 +284,7 @@ final class ClaimWaiters: Sendable {
                 state.stirred.insert(backend)
             }
             let left = state.nextPoll.subtracting(clamping: now)
-            if left <= 0 || left > 2_000 {  // Or the time has gone back.
+            if left <= 0 || left > 2_000 {  // The second is for a clock that went back.
                 state.nextPoll = now.adding(clamping: .random(in: Self.pollIntervals))
                 state.stirred.formUnion(state.waiting.keys)
                 for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }
@@ -320,9 +320,9 @@ final class ClaimWaiters: Sendable {
         ticket.continuation.resume(returning: result)
     }
 
-    /// Puts back tickets that were in hand and got nothing; those whose time is over are answered.
+    /// Puts back tickets that were in hand and got nothing; answers those whose time is over.
     ///
-    /// They are parked where nothing was due for them.
+    /// With `isParked` they need no search, since nothing was due for them.
     func putBack(_ tickets: [ClaimTicket], isParked: Bool, now: Int64) {
         let (over, served, isClosed) = state.withLock { state in
             var over: [ClaimTicket] = []
@@ -335,7 +335,7 @@ final class ClaimWaiters: Sendable {
                     if !isParked { state.stirred.insert(ticket.backend) }
                 }
             }
-            // Some may have been kept since the look.
+            // Claims may have been kept since the search.
             let served = Set(tickets.map(\.backend)).flatMap { state.serve($0) }
             return (over, served, state.isClosed)
         }
@@ -346,7 +346,7 @@ final class ClaimWaiters: Sendable {
         if !isParked { signal.signal() }
     }
 
-    /// Answers those whose time is over, and gives how long nothing is to be done, in milliseconds.
+    /// Answers tickets whose time is over; returns the milliseconds until something is to be done.
     func expire(now: Int64) -> Int64 {
         let (over, span) = state.withLock { state in
             var over: [ClaimTicket] = []
@@ -355,7 +355,7 @@ final class ClaimWaiters: Sendable {
                 next = min(next, now.adding(clamping: Self.reserveInterval))
             }
             for (backend, tickets) in state.waiting {
-                // What came a moment ago is looked for once, however short it waits.
+                // A new ticket gets one search, however short its wait.
                 guard !state.stirred.contains(backend) else {
                     next = now
                     continue
@@ -372,7 +372,7 @@ final class ClaimWaiters: Sendable {
         return span
     }
 
-    /// Answers all who wait, and whoever comes later.
+    /// Answers all tickets, and every later one, with `StoreError.closed`.
     func close() {
         let tickets = state.withLock { state in
             state.isClosed = true

@@ -1,18 +1,18 @@
 internal import PushCore
 
-/// Claims of some nodes in a portion of the pages of `waiting`.
+/// The claims of some nodes in a portion of the pages of `waiting`.
 ///
-/// No index says whose a claim is, and the table may be long. A portion is so many pages, not so many rows: however
-/// many dead rows the server must keep, a portion of them is read in a bounded time.
+/// No index has the owners of claims, and the table may be long. A portion is a number of pages, not of rows: however
+/// many dead rows the server must keep, a portion is read in bounded time.
 struct ClaimedPortion: Sendable {
-    /// Whose claims are looked for.
+    /// The nodes whose claims are read.
     enum Owners: Sendable {
         /// Nodes with these numbers.
         case nodes([Int64])
-        /// Nodes that there are not any more.
+        /// Nodes that no longer exist.
         case gone
 
-        /// On a row of a table `w`, with the third parameter of the statement, which the second case does not use.
+        /// The condition on a row of a table `w`; the second case does not use the statement's third parameter.
         fileprivate var condition: String {
             switch self {
             case .nodes: "w.owner = ANY ($3)"
@@ -30,14 +30,14 @@ struct ClaimedPortion: Sendable {
 
     /// The leases of the claims, by delivery.
     let leases: [Int64: Int64]
-    /// The page at which the next portion begins; nil behind the last page.
+    /// The page at which the next portion begins; nil after the last page.
     let next: Int64?
 
     private let owners: Owners
-    /// The places of the table from which it was read, before the second.
+    /// The places of the table between which it was read, without the second.
     private let (from, to): (PostgresValue, PostgresValue)
 
-    /// Reads the portion of so many pages that begins at a page; `most` of its claims, all where it is nil.
+    /// Reads the portion of `pages` pages that begins at a page; `most` of its claims, all where it is nil.
     init(
         at page: Int64,
         pages: Int64,
@@ -61,20 +61,20 @@ struct ClaimedPortion: Sendable {
         next = isLast ? nil : end
     }
 
-    /// Reads from one place of the table up to another.
+    /// Returns the statement that reads from one place of the table up to another.
     static func statement(of owners: Owners) -> String {
         "SELECT w.id, w.lease FROM chapar.waiting w WHERE w.ctid >= $1::tid AND w.ctid < $2::tid AND \(owners.condition)"
     }
 
-    /// Lets anybody claim some of these deliveries, where they are claimed still as they were when they were read.
+    /// Makes some of these deliveries claimable, where their claims are still as they were read.
     ///
-    /// It waits for nobody: a row that somebody else changes at this moment is passed over.
+    /// It never waits for a lock: a row that another transaction is changing is skipped.
     ///
     /// - Parameters:
-    ///   - leases: Which, as leases by delivery.
-    ///   - flags: What is to be noted at them.
+    ///   - leases: The claims, as leases by delivery.
+    ///   - flags: The flags to set on them.
     ///   - db: Within a transaction or not.
-    /// - Returns: How many were freed.
+    /// - Returns: The number of freed claims.
     /// - Throws: ``PostgresError``.
     func free(
         _ leases: [Int64: Int64],
@@ -97,17 +97,17 @@ struct ClaimedPortion: Sendable {
         ).changed
     }
 
-    /// Gives some claims of nodes in a portion to another node, or to none, within a transaction.
+    /// Transfers some claims of nodes in a portion to another node, or to none, within a transaction.
     ///
-    /// It waits for those who change such a row at this moment. A row that they moved to a page that was read before is
-    /// left: ``StrayClaims`` frees it.
+    /// It waits for locks on these rows. A row that another transaction moved to a page that was read before is left:
+    /// ``StrayClaims`` frees it.
     ///
     /// - Parameters:
     ///   - page: The page at which the portion begins.
-    ///   - options: How many pages a portion has, and how many claims a transaction gives.
-    ///   - nodes: Whose claims are given.
-    ///   - node: Another node; nil for none.
-    ///   - flags: What is to be noted at them.
+    ///   - options: The pages of a portion, and the claims that a transaction transfers.
+    ///   - nodes: The nodes whose claims are transferred.
+    ///   - node: The new owner; nil for none.
+    ///   - flags: The flags to set on them.
     ///   - db: Within a transaction.
     /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last
     ///   page.
@@ -133,7 +133,7 @@ struct ClaimedPortion: Sendable {
                 .integer(node), .integer(flags.rawValue),
             ]
         )
-        // What was given is not found again.
+        // Transferred claims are not found again.
         return portion.leases.count < most ? portion.next : page
     }
 }

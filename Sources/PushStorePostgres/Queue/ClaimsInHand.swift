@@ -7,7 +7,7 @@ final class ClaimsInHand: Sendable {
     private struct Hand {
         var lease: Int64
         var hasCollapse: Bool
-        /// Makes the event of its end, when it was cancelled here while it was claimed.
+        /// Makes the event of its end, when it was cancelled on this node while it was claimed.
         var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     }
 
@@ -19,25 +19,25 @@ final class ClaimsInHand: Sendable {
         }
     }
 
-    /// Adds deliveries that are given out as they are accepted.
+    /// Adds deliveries that are claimed as they are accepted.
     func add(_ claims: [Claim]) {
         hands.withLock { hands in
-            // One that is there has this number already: the server refuses the new one, which must not take its place
-            // meanwhile.
+            // An entry that is there has this number already: the server refuses the new delivery, which must not
+            // replace it meanwhile.
             for claim in claims where hands[claim.delivery.id] == nil {
                 hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)
             }
         }
     }
 
-    /// Forgets claims that were given to nobody.
+    /// Forgets claims that no caller was given.
     func forget(_ claims: [DeliveryRow]) {
         hands.withLock { hands in
             for claim in claims where hands[claim.id]?.lease == claim.lease { hands[claim.id] = nil }
         }
     }
 
-    /// Takes back what was added and not accepted.
+    /// Removes claims that were given back, or whose deliveries were not accepted.
     func remove(_ claims: [Claim]) {
         hands.withLock { hands in
             // Another delivery of this number, which was stored before, stays claimed.
@@ -47,12 +47,12 @@ final class ClaimsInHand: Sendable {
         }
     }
 
-    /// Those of some claims, as leases by delivery, that this node knows nothing of.
+    /// Returns those of some claims, as leases by delivery, that this node does not have.
     func lacking(_ claims: [Int64: Int64]) -> [Int64: Int64] {
         hands.withLock { hands in claims.filter { hands[$0.key]?.lease != $0.value } }
     }
 
-    /// Whether a resolution only ends a claim of this node, and touches no other delivery.
+    /// Whether resolutions only end claims of this node, and touch no other deliveries.
     func areSimple(_ resolutions: [Resolution]) -> Bool {
         hands.withLock { hands in
             resolutions.allSatisfy { resolution in
@@ -62,7 +62,7 @@ final class ClaimsInHand: Sendable {
         }
     }
 
-    /// The lease that a resolution is under; 0 when this node has no claim on the delivery.
+    /// Returns the lease of each resolution; 0 when this node has no claim on the delivery.
     func leases(of resolutions: [Resolution]) -> [Int64] {
         hands.withLock { hands in resolutions.map { $0.lease ?? hands[$0.delivery]?.lease ?? 0 } }
     }

@@ -3,16 +3,16 @@ internal import PushComposition
 internal import PushCore
 internal import PushQueue
 
-/// New notifications of which no two may replace each other, so that they go in with one statement.
+/// New notifications of which none may replace another, so that one statement inserts them.
 ///
-/// Of one caller's deliveries to one recipient with the same collapse id one at most waits at a backend, and one at
-/// most is claimed. A new one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table
-/// is made without the caller: whose a rival is stands with its notification.
+/// Of a caller's deliveries to one recipient with the same collapse ID at most one waits at a backend, and at most one
+/// is claimed. A new one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table does
+/// not include the caller: a rival's caller is read from its notification.
 struct CollapseWave {
     private var notifications: [NewNotification] = []
     private var keys: Set<Int64> = []
 
-    /// Divides notifications into waves, in their order.
+    /// Divides notifications into waves, in order.
     static func waves(_ notifications: [NewNotification]) -> [CollapseWave] {
         var waves: [CollapseWave] = [CollapseWave()]
         for new in notifications {
@@ -24,7 +24,7 @@ struct CollapseWave {
         return waves
     }
 
-    /// Ends what is replaced, and adds the rows.
+    /// Ends the deliveries that are replaced, and inserts the rows.
     func insert(
         into rows: inout EnqueueRows,
         _ core: StoreCore,
@@ -49,7 +49,7 @@ struct CollapseWave {
                     $0.isRival(of: new.caller, collapseID) && $0.row.recipient == new.recipients[index]
                         && $0.backend == backend
                 }
-                // A recipient that is there twice gets one after the other.
+                // A recipient that is listed twice gets one after the other.
                 held.append(!seen.insert("\(key) \(backend)").inserted || mine.contains { $0.row.isClaimed })
                 for row in mine.map(\.row) where !row.isClaimed {
                     let state = row.withdrawnState
@@ -65,17 +65,20 @@ struct CollapseWave {
         try EndedDelivery.write(ended, now: core.now, db)
     }
 
-    /// Apart from other locks of the store, and from those of other schemas, which are stores of their own.
+    /// Returns a key space apart from other locks of the store, and from those of other schemas, which are other
+    /// stores.
     static func lockSpace(_ schema: String) -> Int64 {
-        // That of the usual schema is as old versions have it, which may run beside this one.
+        // The name for the default schema is the one of older versions, which may run beside this one.
         let name = schema == "chapar" ? "collapse ids" : "collapse ids of \(schema)"
         return Int64(bitPattern: StableHash.of(name)) & ~0xFFFF_FFFF
     }
 
-    /// Locks the keys of waves, all of them before the first one's rows and in one order, so that no two nodes wait for
-    /// each other: no other node adds one until the commit.
+    /// Locks the keys of waves until the commit, so that no other node adds deliveries with them.
     ///
-    /// So many locks at most, however many recipients there are: the server keeps them in a table of fixed size.
+    /// All are taken before the rows of the first wave, and in one order, so that there is no deadlock.
+    ///
+    /// There are at most 1,024 locks, however many recipients there are: the server keeps them in a table of fixed
+    /// size.
     static func lock(
         _ waves: [CollapseWave],
         of schema: String,
@@ -98,12 +101,13 @@ struct CollapseRival {
     var collapseID: String?
     var caller: String
 
-    /// Whether a caller's collapse id is its own.
+    /// Whether it has this caller and collapse ID.
     func isRival(of caller: String, _ collapseID: String?) -> Bool {
         self.collapseID == collapseID && self.caller == caller
     }
 
-    /// Reads what has the keys, by key; with `isLocked` nobody claims or changes any of it until the transaction ends.
+    /// Reads the deliveries with the keys, by key; with `isLocked` no other transaction claims or changes them until
+    /// this one ends.
     static func all(
         having keys: Set<Int64>,
         isLocked: Bool = false,
@@ -142,14 +146,14 @@ extension NewNotification {
     }
 }
 
-/// A delivery that ends by a decision of the store, or by an owner in the longer way.
+/// A delivery that the store ends, or that an owner ends through ``SlowRecord``.
 struct EndedDelivery: Sendable {
     var id: Int64
     var state: DeliveryState
     /// The attempt that is added to its log.
     var attempt: [UInt8]?
     var receipt: ReceiptAddress?
-    /// Whether others may wait for it, and at which key.
+    /// The collapse key at which others may wait for it; nil without one.
     var collapse: Int64?
 
     init(_ row: DeliveryRow, _ state: DeliveryState, attempt: [UInt8]? = nil, receipt: ReceiptAddress? = nil) {
@@ -160,7 +164,7 @@ struct EndedDelivery: Sendable {
         collapse = row.collapse
     }
 
-    /// Moves deliveries, whose rows are locked, from what waits to the results.
+    /// Moves deliveries, whose rows are locked, from `waiting` to `results`.
     static func write(_ ended: [EndedDelivery], now: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !ended.isEmpty else { return }
         try LateEnds.write(ended.lazy.map(\.id), now: now, db)
@@ -188,14 +192,14 @@ struct EndedDelivery: Sendable {
         try letGo(Set(ended.compactMap(\.collapse)), db)
     }
 
-    /// The attempt log with the attempt behind it.
+    /// The expression for the attempt log with the attempt appended.
     static let joinedLog = """
         CASE WHEN attempt IS NULL THEN attempt_log WHEN attempt_log IS NULL THEN attempt \
         ELSE attempt_log || ','::bytea || attempt END
         """
 
-    /// Lets those go that waited for another delivery of their caller with their collapse key, where there is none any
-    /// more.
+    /// Makes deliveries claimable that waited for another one of their caller with their collapse key, where there is
+    /// none any more.
     static func letGo(_ keys: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !keys.isEmpty else { return }
         try db.run(

@@ -11,13 +11,13 @@ struct DeliveryRow: Sendable {
         let rawValue: Int64
         /// An attempt may have been delivered.
         static let replay = Flags(rawValue: 1)
-        /// It was cancelled while it was claimed, so it is not to be tried again.
+        /// It was cancelled while it was claimed, so it is not retried.
         static let cancelled = Flags(rawValue: 2)
-        /// Its last owner died with it.
+        /// Its last owner died while it had the claim.
         static let recovered = Flags(rawValue: 4)
     }
 
-    /// What ``init(_:_:)`` reads, of a table called `w`.
+    /// The columns that ``init(_:_:)`` reads, of a table called `w`.
     static let columns = """
         w.id, w.notification, w.flow, w.due, w.owner, w.lease, w.collapse, w.attempts, w.step, w.plan, w.flags, w.recipient, \
         w.attempt_log
@@ -27,7 +27,7 @@ struct DeliveryRow: Sendable {
     var notification: Int64
     var flow: Int64
     var due: Int64
-    /// Who has claimed it; nil when nobody has, 0 when it waits for another one.
+    /// The node that has claimed it; nil for none, 0 while it waits for another delivery.
     var owner: Int64?
     var lease: Int64
     var collapse: Int64?
@@ -40,10 +40,10 @@ struct DeliveryRow: Sendable {
 
     var isClaimed: Bool { owner ?? 0 > 0 }
 
-    /// How it ends when it is withdrawn while it waits: what may have been sent is not known to be cancelled.
+    /// The state in which it ends when it is withdrawn while it waits: `unknown` when it may have been sent.
     var withdrawnState: DeliveryState { flags.isDisjoint(with: [.replay, .recovered]) ? .cancelled : .unknown }
 
-    /// All rows that can be read.
+    /// Reads all rows that can be read.
     static func all(_ rows: borrowing PostgresRows) -> [DeliveryRow] {
         var found: [DeliveryRow] = []
         for row in 0..<rows.count {
@@ -70,7 +70,7 @@ struct DeliveryRow: Sendable {
         attemptLog = rows.bytes(row, 12) ?? []
     }
 
-    /// What an owner gets to see.
+    /// Returns the delivery as its owner gets it.
     func claimed(_ head: NotificationHead) -> ClaimedDelivery {
         let shared = head.heads[min(plan, head.heads.count - 1)]
         return ClaimedDelivery(
@@ -89,15 +89,15 @@ struct DeliveryRow: Sendable {
     }
 }
 
-/// What the deliveries of a notification share, once for each of its plans; never empty.
+/// The parts that a notification's deliveries share, as a head for each of its plans; never empty.
 struct NotificationHead: Sendable {
     var heads: [DeliveryHead]
     var caller: String
     var collapseID: String?
-    /// About how much memory it takes.
+    /// About how many bytes of memory it takes.
     var bytes: Int
 
-    /// Of a new notification, whose content need not be read again.
+    /// Makes the head of a new notification, whose content need not be read again.
     init(_ new: NewNotification) {
         heads = ([new.plan] + new.otherPlans).map { plan in
             DeliveryHead(
@@ -113,7 +113,7 @@ struct NotificationHead: Sendable {
         bytes = 512 + 2 * new.content.count
     }
 
-    /// What ``init(_:_:)`` reads, of a table called `n`.
+    /// The columns that ``init(_:_:)`` reads, of a table called `n`.
     static let columns = "n.id, n.accepted, n.expires, n.caller, n.collapse_id, n.plans, n.content"
 
     init(_ rows: borrowing PostgresRows, _ row: Int) {
@@ -136,11 +136,11 @@ struct NotificationHead: Sendable {
     }
 }
 
-/// The heads of the newest notifications, so that a claim need not read again what was accepted here a moment ago.
+/// The heads of the newest notifications, so that a claim need not read again what was just accepted here.
 final class HeadCache: Sendable {
     private struct State {
         var heads: [Int64: NotificationHead] = [:]
-        /// The order in which they came, the oldest first, from `first` on.
+        /// The numbers in the order in which they were added, the oldest first, from index `first` on.
         var order: [Int64] = []
         var first = 0
         var bytes = 0
@@ -149,7 +149,7 @@ final class HeadCache: Sendable {
     private let state = Mutex(State())
     private let capacity: Int
 
-    /// Makes a cache that holds about so many bytes.
+    /// Makes a cache of about `capacity` bytes.
     init(capacity: Int) { self.capacity = capacity }
 
     func add(_ head: NotificationHead, _ id: Int64) {
@@ -168,7 +168,7 @@ final class HeadCache: Sendable {
         }
     }
 
-    /// The heads of notifications: from memory, else by one statement of a transaction.
+    /// Returns the heads of notifications: from memory, else by one statement of a transaction.
     func heads(of ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: NotificationHead]
     {
         var found = known(ids)
@@ -182,7 +182,7 @@ final class HeadCache: Sendable {
         return found
     }
 
-    /// The heads of notifications: from memory, else by a transaction of its own.
+    /// Returns the heads of notifications: from memory, else by a transaction of its own.
     func heads(
         of ids: Set<Int64>,
         on connection: PostgresConnection
@@ -206,7 +206,7 @@ final class HeadCache: Sendable {
         }
     }
 
-    /// The bounds let the server look into the partitions of these days only.
+    /// The statement that reads heads, whose bounds limit it to the partitions of these days.
     private static let statement = """
         SELECT \(NotificationHead.columns) FROM chapar.notifications n WHERE n.id = ANY ($1) AND n.id >= $2 AND n.id <= $3
         """

@@ -3,34 +3,34 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Counts what waits and what is claimed: in one snapshot, and in portions, so that no statement takes long, however
-/// much waits.
+/// Counts waiting and claimed deliveries: in one snapshot, and in portions, so that no statement takes long, however
+/// many there are.
 ///
 /// It has a connection of its own, so that no other read waits for it. A count that took long is used for ten times as
-/// long, ten minutes at most; who asks while the next is under way gets the one before. After one that met a server too
-/// slow for a portion no other is begun for a minute, and calls fail.
+/// long as it took, ten minutes at most; a caller that asks during the next count gets the one before. After a count
+/// that met a server too slow for a portion, no count begins for a minute, and calls fail.
 struct DepthCount {
-    /// What a count found.
+    /// The result of a count.
     fileprivate struct Found {
-        /// By flow.
+        /// The counts by flow.
         var depths: [Int64: QueueDepth]
-        /// ``CallerCounts/accepted`` when it began.
+        /// The value of ``CallerCounts/accepted`` when the count began.
         var accepted: [String: Int]
     }
 
-    /// What callers have waiting.
+    /// The deliveries of callers that have not ended.
     struct OfCallers {
-        /// Deliveries that have not ended.
+        /// The number of deliveries that have not ended, by caller.
         var waiting: [String: Int]
-        /// ``CallerCounts/accepted`` when the count began: what is more came since.
+        /// The value of ``CallerCounts/accepted`` when the count began: any more were accepted since.
         var accepted: [String: Int]
     }
 
-    /// What was counted last.
+    /// The last count, and until when it is used.
     struct Counts {
         fileprivate typealias Result = Swift.Result<Found, PostgresError>
 
-        /// Nil when it did not take long.
+        /// The result of the last count; nil when it did not take long.
         fileprivate var last: Result?
         fileprivate var until = ContinuousClock.now
         fileprivate var isUnderWay = false
@@ -50,14 +50,14 @@ struct DepthCount {
             (last, until) = (result, .now + span)
         }
 
-        /// Lets nobody count any more.
+        /// Makes every later count fail with ``PostgresError/closed``.
         mutating func close() { isClosed = true }
 
-        /// Forgets what was counted.
+        /// Forgets the last count.
         mutating func forget() { last = nil }
     }
 
-    /// A count that took less is not kept.
+    /// The longest time of a count that is not kept.
     private static let quick = Duration.milliseconds(100)
     private static let longestUse = Duration.seconds(600)
     private static let pause = Duration.seconds(60)
@@ -66,17 +66,17 @@ struct DepthCount {
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// What waits at each backend.
+    /// Returns how much waits at each backend.
     func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(newest(), by: \.backend) }
 
-    /// What callers have waiting.
+    /// Returns how much callers have waiting.
     func ofCallers() async throws(PostgresError) -> OfCallers {
         let found = try await newest()
         let depths = try await sums(found, by: \.caller)
         return OfCallers(waiting: depths.mapValues { $0.waiting + $0.claimed }, accepted: found.accepted)
     }
 
-    /// The number of deliveries that wait at a backend or are claimed of it, counted anew.
+    /// Counts anew the deliveries that wait at a backend or are claimed from it.
     func depth(of backend: String) async throws(PostgresError) -> QueueDepth {
         try await core.counter.transaction { (db) throws(PostgresError) -> QueueDepth in
             let counts = try count(db)

@@ -4,7 +4,7 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Takes in new notifications: one transaction for all that came while the one before was under way.
+/// Stores new notifications: one transaction for all that arrived during the one before.
 struct EnqueueLoop {
     /// The number of leases that are taken from the database at once.
     private static let leaseBlock: Int64 = 1_000
@@ -13,7 +13,7 @@ struct EnqueueLoop {
 
     let core: StoreCore
     let inbox: Inbox<EnqueueRequest>
-    /// Leases for what is given out as it comes; whoever claims it later has a higher one.
+    /// The lease numbers for deliveries that are claimed as they are stored; later claims have higher ones.
     private var leases: Range<Int64> = 0..<0
 
     init(_ core: StoreCore, _ inbox: Inbox<EnqueueRequest>) {
@@ -48,7 +48,8 @@ struct EnqueueLoop {
         answers.send()
     }
 
-    /// Those for which there is room beside what waits and beside each other; adds the answers of the others.
+    /// Returns the requests for which there is room beside what waits and beside each other; adds the answers of the
+    /// others.
     private func admitted(_ all: [EnqueueRequest], _ answers: inout EnqueueAnswers) async -> [EnqueueRequest] {
         let bound = core.options.maximumWaiting
         await lookForRoom(of: all.reduce(0) { $0 + $1.batch.deliveries })
@@ -73,7 +74,7 @@ struct EnqueueLoop {
                 answers.add(request, .failure(refusal))
             } else {
                 requests.append(request)
-                // Other nodes may take as much at this moment.
+                // Other nodes may accept as much at the same time.
                 waiting = waiting.adding(clamping: batch.deliveries.multiplied(clamping: nodes))
                 if let caller = batch.sharingCaller { ofCallers[caller, default: 0] += batch.deliveries }
             }
@@ -81,19 +82,19 @@ struct EnqueueLoop {
         return requests
     }
 
-    /// Looks anew how much waits, where more may be refused only because it is not known what the other nodes have
+    /// Counts again how much waits, where requests may be refused only because it is unknown what other nodes have
     /// accepted.
     private func lookForRoom(of more: Int) async {
         let bound = Int64(core.options.maximumWaiting)
         let (known, most) = core.waitingCount.withLock { ($0.known, $0.most) }
         guard most > known, known < bound, most.adding(clamping: Int64(more)) > bound else { return }
-        // After a new connection the look would take long. One that fails leaves the count as it is; the keeper tells
-        // of an outage.
+        // After a new connection the count would take long. One that fails leaves the known count in force; the keeper
+        // reports an outage.
         guard !core.keeper.isNew.load(ordering: .acquiring) else { return }
         try? await WaitingEstimate(core).look()
     }
 
-    /// Commits requests and adds their answers; the error when nothing was stored, or when that is not known.
+    /// Commits requests and adds their answers; returns the error when nothing was stored, or when that is unknown.
     private mutating func tryCommit(_ requests: [EnqueueRequest], _ answers: inout EnqueueAnswers) async
         -> PostgresError?
     {
@@ -118,10 +119,10 @@ struct EnqueueLoop {
         }
     }
 
-    /// Sees to flows, partitions and leases, which are there nearly always.
+    /// Makes the flows, partitions and leases that are missing, which is rare.
     private mutating func prepare(_ requests: [EnqueueRequest]) async throws(PostgresError) {
         try await core.followWallClock()
-        // Leases as well may be given out again by a standby that took over.
+        // A standby that took over may give out the same leases again.
         if try await core.refresh(core.writer) { leases = 0..<0 }
         var missing: Set<Flow> = []
         var days: Set<Int64> = [Partitions.day(core.now)]
@@ -167,7 +168,7 @@ struct EnqueueLoop {
                 var outcome = EnqueueOutcome()
                 outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
                 let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.map(\.0)
-                // One after the other where they may replace each other, which is where there are collapse ids.
+                // Waves go one after the other: with collapse IDs, notifications may replace each other.
                 let waves = CollapseWave.waves(accepted.flatMap(\.batch.notifications))
                 try CollapseWave.lock(waves, of: core.options.schema, db)
                 for wave in waves {
@@ -195,7 +196,7 @@ struct EnqueueLoop {
         var change = StoreChange()
     }
 
-    /// Gives out what was committed.
+    /// Hands out the committed deliveries.
     private func finish(_ rows: EnqueueRows, _ change: StoreChange) {
         for (id, head) in rows.heads { core.heads.add(head, id) }
         for assignment in rows.assignments {
@@ -210,7 +211,7 @@ struct EnqueueLoop {
         if !rows.events.isEmpty { core.noteEvents() }
     }
 
-    /// Gives out nothing of a transaction that did not take place, or of which that is not known.
+    /// Takes back the assignments of a transaction that did not take place, or of which that is unknown.
     private func giveBack(_ assignments: [EnqueueRows.Assignment], after error: PostgresError) {
         for assignment in assignments { core.inHand.remove(assignment.claims) }
         if case .broken = error, assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }
@@ -219,12 +220,12 @@ struct EnqueueLoop {
 }
 
 extension EnqueueBatch {
-    /// The caller whose deliveries are counted for its share of the queue; nil where it may have all of it.
+    /// The caller whose deliveries count towards its share of the queue; nil where it may have all of it.
     fileprivate var sharingCaller: String? { share < 1 ? notifications.first?.caller : nil }
 }
 
 extension StoreChange {
-    /// Acceptances alone.
+    /// Makes a change that has acceptances only.
     init(accepted: Int) {
         self.init()
         self.accepted = accepted
@@ -233,9 +234,9 @@ extension StoreChange {
 
 /// The idempotency keys of requests.
 enum IdempotencyKeys {
-    /// What each request is answered, and keeps the keys of those that are accepted.
+    /// Returns the result of each request, and stores the keys of those that are accepted.
     ///
-    /// A key that another node is storing at this moment is waited for: the database's unique index decides who was
+    /// It waits for a key that another node is storing at the same time: the database's unique index decides which was
     /// first.
     static func check(
         _ requests: [EnqueueRequest],
@@ -249,7 +250,7 @@ enum IdempotencyKeys {
             if places[Name(entry)] != nil { results[place] = .keyInUse } else { places[Name(entry)] = place }
         }
         guard !places.isEmpty else { return results }
-        // In one order, so that two nodes with the same keys do not wait for each other.
+        // In one order, so that two nodes with the same keys do not deadlock.
         let entries = places.values.compactMap { requests[$0].batch.idempotency }
             .sorted { ($0.caller, $0.key) < ($1.caller, $1.key) }
         let kept = try db.run(

@@ -1,7 +1,7 @@
 internal import PushCore
 internal import PushQueue
 
-/// A batch on its way into the database, and who waits for the answer.
+/// A batch to be stored, and the caller that waits for the answer.
 struct EnqueueRequest: Sendable {
     enum Reply: Sendable {
         case task(CheckedContinuation<Result<EnqueueResult, StoreError>, Never>)
@@ -11,11 +11,11 @@ struct EnqueueRequest: Sendable {
     var batch: EnqueueBatch
     var reply: Reply
 
-    /// Whether it can go in with one statement: without a key to look for and without others to replace.
+    /// Whether one statement can store it: it has no idempotency key, and replaces nothing.
     var isPlain: Bool { batch.idempotency == nil && batch.notifications.allSatisfy { $0.collapseID == nil } }
 }
 
-/// A way in for a caller that does not wait; answers of one transaction come in one call.
+/// A port for a caller that does not wait; it receives the answers of a transaction in one call.
 final class PostgresPort: EnqueuePort {
     private let inbox: Inbox<EnqueueRequest>
     let receive: @Sendable ([EnqueueAnswer]) -> Void
@@ -34,7 +34,7 @@ final class PostgresPort: EnqueuePort {
 }
 
 extension Inbox<EnqueueRequest> {
-    /// Adds a request; why it was not taken, nil when it was.
+    /// Adds a request; returns the reason when it was refused, nil when it was added.
     func refusal(of request: EnqueueRequest) -> StoreError? {
         switch add(request, weight: request.batch.deliveries) {
         case .admitted: nil
@@ -45,7 +45,7 @@ extension Inbox<EnqueueRequest> {
     }
 }
 
-/// Answers of one transaction, those of each port together.
+/// The answers of one transaction, those of each port together.
 struct EnqueueAnswers {
     private var ofPorts: [ObjectIdentifier: (port: PostgresPort, answers: [EnqueueAnswer])] = [:]
 

@@ -50,7 +50,7 @@ struct EnqueueRows: Sendable {
 
     private(set) var events: [[UInt8]?] = []
     private(set) var assignments: [Assignment] = []
-    /// Where something waits now, with the earliest due time.
+    /// The backends where something waits now, with the earliest due time.
     private(set) var stirred: [String: Int64] = [:]
     private(set) var heads: [(Int64, NotificationHead)] = []
     var count: Int { deliveries.count }
@@ -59,9 +59,9 @@ struct EnqueueRows: Sendable {
     private let core: StoreCore
     private let now: Int64
     private let node: (number: Int64, slot: Int64)
-    /// The number of the lease under which deliveries are given at once; nil when none may be.
+    /// The number of the lease under which deliveries are claimed at once; nil when none may be.
     private let lease: Int64?
-    /// The place of the assignment that each backend's deliveries go to.
+    /// The index of the assignment that each backend's deliveries go to.
     private var filling: [String: Int] = [:]
 
     init(_ core: StoreCore, lease: Int64?) {
@@ -80,7 +80,7 @@ struct EnqueueRows: Sendable {
         guard new.recipients.count <= NodeNumbers.largest else {
             throw .declined(.failed("the notification \(new.id) has more than \(NodeNumbers.largest) deliveries"))
         }
-        // From before this node was taken for dead: the slot may be another's by now.
+        // The number is from before this node was declared dead: its slot may be another node's by now.
         guard NodeNumbers.isNumber(new.id, of: node.slot) else {
             throw .declined(
                 .full(
@@ -158,8 +158,8 @@ struct EnqueueRows: Sendable {
         return (number, core.flows.target(of: backend))
     }
 
-    /// The place of the assignment that gets the next delivery of a backend: of a call that waits, else of the reserve
-    /// while that has room.
+    /// Returns the index of the assignment for the next delivery of a backend: of a parked call, else of the reserve
+    /// while it has room.
     private mutating func assignment(_ backend: String, _ isUrgent: Bool) -> Int? {
         guard lease != nil else { return nil }
         if let place = filling[backend] {
@@ -174,7 +174,7 @@ struct EnqueueRows: Sendable {
         return next.hasRoom(isUrgent: isUrgent) ? assignments.count - 1 : nil
     }
 
-    /// This node has no place any more: nothing was stored, and nothing can be until it has a new one.
+    /// The error of a node that has lost its place: nothing was stored, and nothing can be until it has a new one.
     static let lostPlace = PostgresError.declined(
         .full(
             reason: "the other gateways took this one for dead, and it has not begun anew yet",
@@ -182,8 +182,10 @@ struct EnqueueRows: Sendable {
         )
     )
 
-    /// Writes all rows with one statement; none when this node has no place any more, since it stood still for longer
-    /// than its lease: another may give out the same numbers by now.
+    /// The statement that writes all rows, or none when this node has lost its place.
+    ///
+    /// A node loses its place when it stood still for longer than its lease: another may give out the same numbers by
+    /// now.
     private static let insertion = """
         WITH place AS MATERIALIZED (
             SELECT FROM chapar.nodes WHERE number = $22 AND slot = $23
@@ -204,7 +206,7 @@ struct EnqueueRows: Sendable {
         WHERE EXISTS (SELECT FROM place)
         """
 
-    /// What ``insertion`` takes.
+    /// The parameters of ``insertion``.
     private var parameters: [PostgresValue] {
         [
             .integers(ids), .integers(counts), .texts(callers), .integers(accepted), .integers(scheduled),
@@ -215,7 +217,7 @@ struct EnqueueRows: Sendable {
         ]
     }
 
-    /// Writes all rows as a transaction of their own.
+    /// Writes all rows in a transaction of their own.
     func insert(on connection: PostgresConnection) async throws(PostgresError) {
         guard !isEmpty else { return }
         let changed = try await connection.single(Self.insertion, parameters) { (rows) throws(PostgresError) in

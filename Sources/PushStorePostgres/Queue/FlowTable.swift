@@ -1,16 +1,16 @@
 internal import PushCore
 internal import Synchronization
 
-/// What waits for one backend from one caller at one priority, by a number.
+/// The backend, priority and caller of a flow, which has a number in the tables.
 struct Flow: Sendable, Hashable {
     var backend: String
     var isUrgent: Bool
     var caller: String
 }
 
-/// The flows that there are, as the node last read them.
+/// The known flows, as this node last read them.
 ///
-/// Rows of `flows` are never removed, and a number always stands for the same deliveries, so that an older copy is no
+/// Rows of `flows` are never removed, and a number always stands for the same deliveries, so an older copy does no
 /// harm.
 final class FlowTable: Sendable {
     private struct State {
@@ -18,19 +18,19 @@ final class FlowTable: Sendable {
         var flows: [Int64: Flow] = [:]
         var ofBackend: [String: [Int64]] = [:]
         var moves: [String: String] = [:]
-        /// Which reading it comes of.
+        /// The number of the reading that it comes from.
         var turn = 0
     }
 
     private let turns = Atomic(0)
     private let state = Mutex(State())
 
-    /// The backend that takes what a plan gives to one.
+    /// Returns the backend that takes what a plan gives to `backend`.
     func target(of backend: String) -> String { state.withLock { $0.moves[backend] ?? backend } }
 
     func isMoved(_ backend: String) -> Bool { state.withLock { $0.moves[backend] != nil } }
 
-    /// The number of a flow, after moves; nil when it is not known here.
+    /// Returns the number of a flow, after moves; nil when it is unknown here.
     func number(of flow: Flow) -> Int64? {
         state.withLock { state in
             var flow = flow
@@ -41,10 +41,10 @@ final class FlowTable: Sendable {
 
     func flow(_ number: Int64) -> Flow? { state.withLock { $0.flows[number] } }
 
-    /// All backends that anything ever went to.
+    /// All backends that ever had deliveries.
     var backends: [String] { state.withLock { Array($0.ofBackend.keys) } }
 
-    /// The numbers of a backend's flows, those of high priority first.
+    /// Returns the numbers of a backend's flows, those of high priority first.
     func numbers(of backend: String) -> (urgent: [Int64], normal: [Int64]) {
         state.withLock { state in
             let all = state.ofBackend[backend] ?? []
@@ -52,7 +52,7 @@ final class FlowTable: Sendable {
         }
     }
 
-    /// Makes flows where they are missing, in the order of their names so that two nodes do not wait for each other.
+    /// Creates missing flows, in the order of their names so that two nodes do not deadlock.
     func make(_ wanted: Set<Flow>, on connection: PostgresConnection) async throws(PostgresError) {
         let flows = Set(wanted.map { Flow(backend: target(of: $0.backend), isUrgent: $0.isUrgent, caller: $0.caller) })
             .sorted { ($0.backend, $0.isUrgent ? 1 : 0, $0.caller) < ($1.backend, $1.isUrgent ? 1 : 0, $1.caller) }
@@ -71,7 +71,7 @@ final class FlowTable: Sendable {
         }
     }
 
-    /// Reads all flows and moves; what a later reading has found stays, since it knows more.
+    /// Reads all flows and moves; the result of a later reading stays, since it is newer.
     func read(_ db: isolated PostgresConnection) throws(PostgresError) {
         var new = State()
         new.turn = turns.wrappingAdd(1, ordering: .relaxed).newValue

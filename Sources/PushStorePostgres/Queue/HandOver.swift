@@ -1,15 +1,15 @@
-/// Gives what a node had claimed under its former numbers to its present one, in portions of the table.
+/// Moves the claims under a node's former numbers to its present one, in portions of the table.
 ///
-/// A node that was taken for dead still sends what others had not freed when it took a new place. Under a number that
-/// is gone others would free it at their second look (``StrayClaims``), and it would be sent twice. Each portion is a
-/// transaction of its own, and may be done again: ``Keeper`` goes on with it after a failure.
+/// A node that was declared dead still sends the claims that others had not freed when it took a new place. Under a
+/// number that is gone others would free them in their second sweep (``StrayClaims``), and they would be sent twice.
+/// Each portion is a transaction of its own, and may be repeated: ``Keeper`` goes on with it after a failure.
 struct HandOver {
-    /// The number that gets the claims.
+    /// The number that the claims move to.
     private var number: Int64?
     /// The page at which the next portion begins; nil when there is nothing to be done.
     private var page: Int64?
 
-    /// Gives portions until nothing is left, or the span is over.
+    /// Moves portions until nothing is left, or the span is over.
     ///
     /// - Returns: Whether something is left.
     mutating func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Bool {

@@ -2,11 +2,11 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Gives out numbers of notifications that no other node gives out.
+/// The numbers of notifications that only one node gives out.
 ///
-/// All numbers of a millisecond (``PushQueue/NotificationID``) are one node's, and each node has every 64th
-/// millisecond, by its slot: so 64 nodes share a database, and a notification with many deliveries has room. A node
-/// that needs more numbers than its last millisecond has takes from its next one.
+/// All numbers of a millisecond (``PushQueue/NotificationID``) belong to one node, and each node has every 64th
+/// millisecond, by its slot. So 64 nodes share a database, and a notification with many deliveries has room. A node
+/// that needs more numbers than its last millisecond has takes them from its next one.
 struct NodeNumbers: Sendable {
     /// The most nodes that may share a database.
     static let slots: Int64 = 64
@@ -22,14 +22,14 @@ struct NodeNumbers: Sendable {
     /// The highest number that it has given out, or may have.
     var last: Int64 { moment << Self.bits | min(used, Int64(Self.largest).subtracting(clamping: 1)) }
 
-    /// Begins above the highest number in the database.
+    /// Starts above the highest number in the database.
     init(slot: Int64, above highest: Int64) {
         self.slot = slot
         moment = 0
         skip(to: max(0, highest))
     }
 
-    /// The highest number in the database; what is beyond those of ids is none.
+    /// Returns the highest number in the database, without those beyond the highest id.
     static func highest(_ db: isolated PostgresConnection) throws(PostgresError) -> Int64 {
         try db.run(
             """
@@ -59,14 +59,14 @@ struct NodeNumbers: Sendable {
         return NotificationID(rawValue: moment << Self.bits | used)
     }
 
-    /// Gives out only numbers above this one from now on.
+    /// Skips all numbers up to this one.
     mutating func skip(to highest: Int64) {
         let first = own(upTo: min(highest, NotificationID.highest) >> Self.bits).adding(clamping: Self.slots)
         guard first > moment else { return }
         (moment, used) = (first, 0)
     }
 
-    /// The node's last millisecond up to one.
+    /// Returns the node's last millisecond up to this one.
     private func own(upTo moment: Int64) -> Int64 {
         let past = moment.subtracting(clamping: slot) % Self.slots
         return moment.subtracting(clamping: past < 0 ? past.adding(clamping: Self.slots) : past)

@@ -1,17 +1,17 @@
 public import PushCore
 public import PushQueue
 
-/// Cancelling what a caller has waiting: searched in short reads, and ended in short transactions.
+/// Cancellation of a caller's waiting deliveries: searched in short reads, ended in short transactions.
 extension PostgresStore {
     /// The most rows that one statement reads.
     private static let rowsPerLook: Int64 = 20_000
     /// The most deliveries that one transaction changes.
     private static let changesAtOnce: Int64 = 1_000
 
-    /// Cancels a part of what a caller has waiting.
+    /// Cancels a part of a caller's waiting deliveries.
     ///
-    /// It goes over what waits by number, which a delivery keeps: so what another node claims, or puts back to be tried
-    /// again, between two parts is met where it stands. A claim stays its node's own, and is only marked.
+    /// It goes through the deliveries by number, which never changes: so it does not miss those that another node
+    /// claims, or puts back for a retry, between two parts. A claimed delivery stays with its node and is only marked.
     public func cancel(
         caller: String,
         from place: CallerCancellation.Place?,
@@ -32,7 +32,7 @@ extension PostgresStore {
                     [.integers(found)]
                 )
             )
-            // Those that were marked before are not news.
+            // Those that were marked before are not counted again.
             let news = rows.filter { !$0.isClaimed || !$0.flags.contains(.cancelled) }
             return try Withdrawal(of: news, event: event, core, db)
         }
@@ -41,7 +41,7 @@ extension PostgresStore {
         return result
     }
 
-    /// The next deliveries of a caller, and the number up to which was looked; nil when there is nothing behind.
+    /// Returns the next deliveries of a caller, and the number up to which rows were read; nil when none are left.
     private func look(
         for caller: String,
         _ place: CallerCancellation.Place

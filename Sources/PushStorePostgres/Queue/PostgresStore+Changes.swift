@@ -4,7 +4,7 @@ public import PushQueue
 internal import Synchronization
 
 extension PostgresStore {
-    /// Cancels what is not final.
+    /// Cancels the deliveries of a notification that are not final.
     public func cancel(
         _ id: NotificationID,
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
@@ -28,7 +28,7 @@ extension PostgresStore {
         )
     }
 
-    /// Takes waiting deliveries whose time to live has ended.
+    /// Claims waiting deliveries whose time to live is over.
     public func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery] {
         do throws(PostgresError) {
             try await core.followWallClock()
@@ -65,10 +65,9 @@ extension PostgresStore {
         WHERE w.ctid = ANY (ARRAY(SELECT place FROM found)) RETURNING \(DeliveryRow.columns)
         """
 
-    /// Hands what waits for a backend to another one: a change of names alone, however much waits.
+    /// Moves the waiting deliveries of a backend to another one, by a change of names only, however many wait.
     ///
-    /// What waits is counted before, on the connection of ``DepthCount``: no outcome waits for the count to be
-    /// recorded.
+    /// They are counted before, on the connection of ``DepthCount``: no outcome waits for the count to be recorded.
     public func move(backend: String, to other: String) async throws(StoreError) -> Int? {
         guard backend != other else { return 0 }
         let depth: QueueDepth
@@ -109,7 +108,7 @@ extension PostgresStore {
 
     // MARK: Receipts
 
-    /// Writes what platforms reported, in one commit.
+    /// Records the receipts that platforms reported, in one commit.
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         let now = core.now
@@ -125,8 +124,7 @@ extension PostgresStore {
 
     // MARK: Removal
 
-    /// Forgets what is over and old: at once in the sense that nobody sees it any more; its room is given back with the
-    /// partition of its day.
+    /// Removes what is over and old: it disappears at once, and its disk space is freed with the partition of its day.
     public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
         do throws(PostgresError) {
             return try await Removal(core).run(retention)
@@ -135,7 +133,7 @@ extension PostgresStore {
         }
     }
 
-    /// Sees to it that there is a partition for the events of a time.
+    /// Makes the partition for the events of a time, if it is missing.
     func prepareDay(_ now: Int64) async throws(StoreError) {
         do throws(PostgresError) {
             try await core.prepareDay(now, on: core.recorder)

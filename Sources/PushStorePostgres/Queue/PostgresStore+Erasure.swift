@@ -2,19 +2,19 @@ internal import Foundation
 public import PushCore
 public import PushQueue
 
-/// Removing what concerns one user: everything is searched in short reads, and changed in short transactions.
+/// Erasure of one user: everything is searched in short reads, and changed in short transactions.
 extension PostgresStore: TraceStore {
     /// The most rows that one statement reads.
     private static let rowsPerSearch: Int64 = 20_000
     /// The most deliveries that one transaction changes.
     private static let changesAtOnce = 500
-    /// How many blocks of events are read at a time, at most, and how many bytes of them as they are stored.
+    /// The most blocks of events, and of bytes as they are stored, that are read at a time.
     ///
-    /// A block may hold one event or hundreds: a small count of blocks would make tens of thousands of reads of small
-    /// ones.
+    /// A block may hold one event or hundreds: with a low limit of blocks, small ones would take tens of thousands of
+    /// reads.
     private static let (blocksPerRead, bytesPerRead): (Int64, Int64) = (4_096, 1 << 19)
 
-    /// The tables without partitions whose rows hold what is of a user; `state` has the record of each erasure.
+    /// The tables without partitions whose rows hold data of users; `state` has the record of each erasure.
     private static let tablesOfUsers = [
         "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
     ]
@@ -22,13 +22,13 @@ extension PostgresStore: TraceStore {
     /// The longest time that the vacuum of one table may take.
     private static let longestCleaning = Duration.seconds(3_600)
 
-    /// The newest delivery and the newest event.
+    /// Returns the numbers of the newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
         UserTraces.End(delivery: try await newestDelivery(), event: try await lastEvent())
     }
 
     func newestDelivery() async throws(StoreError) -> Int64 {
-        // Clocks of nodes differ, and what one gave out before the clock was set back may be far ahead.
+        // Clocks of nodes differ, and numbers that one gave out before the clock was set back may be far ahead.
         let stored = try await session(on: core.reader) { (db) throws(PostgresError) in try NodeNumbers.highest(db) }
         return core.newestDelivery(stored: stored)
     }
@@ -45,7 +45,7 @@ extension PostgresStore: TraceStore {
         let recipients = traces.recipients.sorted()
         try await prepareDay(core.now)
         var removed: Set<Int64> = []
-        // What waits first: where it ends meanwhile, the search among the results finds it.
+        // Waiting deliveries first: one that ends meanwhile is found among the results.
         for table in ["waiting", "results"] {
             var position = Int64.min
             while true {
@@ -94,10 +94,10 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// Redacts the events that there are, block by block.
+    /// Redacts the stored events, block by block.
     ///
-    /// They are searched outside of transactions and of the connection that records outcomes: only what is changed is
-    /// locked.
+    /// They are searched outside of transactions, and not on the connection that records outcomes: only changed rows
+    /// are locked.
     public func redactEvents(
         _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
     ) async throws(StoreError) -> Int {
@@ -117,7 +117,7 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// A row of the events: those with the numbers from `first` on.
+    /// A row of the events, with those from number `first` on.
     struct EventBlock: Sendable {
         var first: Int64
         var at: Int64?
@@ -127,7 +127,7 @@ extension PostgresStore: TraceStore {
             (first, at, texts) = (rows.integer(row, 0) ?? 0, rows.integer(row, 1), rows.byteArrays(row, 2))
         }
 
-        /// The events with others in the place of some, and how many these are.
+        /// Returns the events with some of them replaced, and how many those are.
         func redacted(_ redact: (Int64, [UInt8]) -> [UInt8]?) -> (texts: [[UInt8]], changed: Int) {
             var (texts, changed) = (texts, 0)
             for index in texts.indices {
@@ -139,7 +139,7 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// The next blocks, at least one, of about ``bytesPerRead`` bytes as they are stored.
+    /// Returns the next blocks, at least one, of about ``bytesPerRead`` bytes as they are stored.
     func eventBlocks(after start: Int64, upTo end: Int64) async throws(StoreError) -> [EventBlock] {
         try await session(on: core.reader) { (db) throws(PostgresError) in
             let rows = try db.run(
@@ -158,7 +158,7 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// Puts other events in the place of some in blocks, in one transaction; returns how many.
+    /// Redacts events in blocks, in one transaction; returns how many.
     private func redact(
         eventBlocks: [Int64],
         _ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?
@@ -183,7 +183,7 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// The names under which state is kept that begin with a prefix.
+    /// Returns the names of state that begin with a prefix.
     public func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String] {
         try await session(on: core.reader) { (db) throws(PostgresError) in
             let rows = try db.run(
@@ -194,9 +194,9 @@ extension PostgresStore: TraceStore {
         }
     }
 
-    /// Lets the server overwrite what removed rows held, table by table.
+    /// Makes the server overwrite what removed rows held, table by table.
     ///
-    /// What is in its write-ahead log and in backups goes with these.
+    /// Copies in its write-ahead log and in backups remain until those are removed.
     public func clearRemoved() async throws(StoreError) {
         let tables = try await session(on: core.reader) { (db) throws(PostgresError) in
             var tables = Self.tablesOfUsers
@@ -205,10 +205,10 @@ extension PostgresStore: TraceStore {
             }
             return tables
         }
-        // Over a connection of its own, for as long as each takes: everything else goes on meanwhile.
+        // Uses a connection of its own, since a table may take long: everything else goes on meanwhile.
         let cleaner = PostgresConnection(core.options, name: "cleaner")
         do throws(StoreError) {
-            // Open before the first table is cleaned: what is not open yet cannot be interrupted.
+            // Opened before the first table is cleaned: a connection that is not open yet cannot be interrupted.
             try await session(on: cleaner) { (_) throws(PostgresError) in }
             for table in tables {
                 try StoreError.checkCancellation()
@@ -221,7 +221,7 @@ extension PostgresStore: TraceStore {
         await cleaner.close()
     }
 
-    /// Cleans a table; a cancelled task breaks the connection, since this may take as long as the table is large.
+    /// Vacuums a table; cancelling the task breaks the connection, since a large table takes long.
     private func clean(_ table: String, on cleaner: PostgresConnection) async throws(StoreError) {
         let result = await withTaskCancellationHandler { () async -> Result<Void, StoreError> in
             do throws(StoreError) {
@@ -244,10 +244,10 @@ extension PostgresStore: TraceStore {
     }
 }
 
-/// A part of an erasure: deliveries that were found, in one transaction.
+/// A part of an erasure: one transaction for some of the deliveries that were found.
 struct ErasureStep: Sendable {
     private let core: StoreCore
-    /// In order: the first and the last let the server look into the partitions of their days only.
+    /// The deliveries in order: the first and the last limit statements to the partitions of their days.
     private let ids: [Int64]
     private let recipients: [String]
     private let removed: Set<Int64>
@@ -279,7 +279,7 @@ struct ErasureStep: Sendable {
         return (result, withdrawal)
     }
 
-    /// Ends what waits; what is claimed ends with its attempt.
+    /// Ends waiting deliveries; claimed ones end with their attempt.
     private func withdraw(_ db: isolated PostgresConnection) throws(PostgresError) -> Withdrawal {
         let rows = try db.run(
             """
@@ -291,7 +291,7 @@ struct ErasureStep: Sendable {
         return try Withdrawal(of: DeliveryRow.all(rows), event: event, core, db)
     }
 
-    /// Removes notifications that went to nobody else and are over.
+    /// Removes notifications that had no other recipients and are over.
     private func removeOwn(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
         let heads = try db.run(
             """
@@ -320,7 +320,7 @@ struct ErasureStep: Sendable {
         }
     }
 
-    /// Takes the recipient and the attempts out of what others got as well.
+    /// Removes the recipient and the attempts from deliveries of notifications with other recipients.
     private func anonymise(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
         result.anonymised += try db.run(
             """

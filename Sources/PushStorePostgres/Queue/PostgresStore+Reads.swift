@@ -4,7 +4,7 @@ public import PushQueue
 internal import Synchronization
 
 extension PostgresStore {
-    /// A notification with the counts of its deliveries' states.
+    /// Returns a notification with the counts of its deliveries' states.
     public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         let now = core.now
         return try await session(on: core.reader) { (db) throws(PostgresError) in
@@ -16,7 +16,7 @@ extension PostgresStore {
                 [.integer(id.rawValue)]
             )
             guard rows.count == 1, let count = rows.integer(0, 0) else { return nil }
-            // Both tables in one statement: a delivery that ends meanwhile is in one of them.
+            // One statement reads both tables: a delivery that ends meanwhile is in one of them.
             let states = try db.run(
                 """
                 SELECT 0::smallint, attempts > 0, due > $3, owner > 0, count(*), NULL::bigint FROM chapar.waiting
@@ -56,7 +56,7 @@ extension PostgresStore {
         }
     }
 
-    /// Deliveries of a notification in order.
+    /// Returns deliveries of a notification, in order.
     public func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError)
         -> [StoredDelivery]
     {
@@ -103,7 +103,7 @@ extension PostgresStore {
         }
     }
 
-    /// What waits and what is claimed, as ``DepthCount`` last counted it.
+    /// Returns how much waits and is claimed, as ``DepthCount`` last counted it.
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
         do throws(PostgresError) {
             return try await DepthCount(core).depths()
@@ -114,7 +114,7 @@ extension PostgresStore {
 
     // MARK: Events
 
-    /// Events above a number.
+    /// Returns events above a number, and waits for some when there are none.
     public func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
         let until = core.now.adding(clamping: wait.boundedMilliseconds)
@@ -137,7 +137,7 @@ extension PostgresStore {
     /// The interval, in milliseconds, at which commits of other nodes are searched for.
     private static let poll: Int64 = 1_000
 
-    /// The number of the newest event.
+    /// Returns the number of the newest event.
     public func lastEvent() async throws(StoreError) -> Int64 {
         do throws(PostgresError) {
             return try await EventLog.number(on: core.reader, core.numbering)
@@ -158,7 +158,7 @@ extension PostgresStore {
 
     // MARK: State
 
-    /// The value kept under a name.
+    /// Returns the value kept under a name.
     public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
         try await session(on: core.reader) { (db) throws(PostgresError) in
             try db.run("SELECT value FROM chapar.state WHERE name = $1", [.text(name)]).bytes(0, 0)

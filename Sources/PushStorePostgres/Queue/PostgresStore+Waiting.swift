@@ -3,12 +3,12 @@ internal import PushComposition
 public import PushCore
 public import PushQueue
 
-/// What waits, without claims: it is read on the connection for reading, and only what was decided is written.
+/// Waiting deliveries, without claims: they are read on the reader's connection, and only decisions are written.
 extension PostgresStore {
     /// The most deliveries that one transaction makes due.
     private static let dueAtOnce = 1_000
 
-    /// Looks at deliveries that are due.
+    /// Returns a page of a backend's due deliveries that are wanted.
     public func waitingDeliveries(
         _ look: WaitingLook,
         where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
@@ -38,7 +38,7 @@ extension PostgresStore {
         }
     }
 
-    /// Writes decisions about deliveries that still wait as they were seen.
+    /// Records decisions about deliveries that still wait as they were read; returns those that were changed.
     public func settle(
         _ resolutions: [Resolution],
         of backend: String,
@@ -75,7 +75,7 @@ extension PostgresStore {
         }
     }
 
-    /// Makes due what waits for another attempt, in steps.
+    /// Makes deliveries due that wait for a retry, in steps.
     public func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
         let now = core.now
         var total = 0
@@ -117,15 +117,14 @@ extension PostgresStore {
     }
 }
 
-/// Reads the deliveries of a backend that wait and are not claimed, flow by flow, by the index of what waits; at most
-/// so many rows.
+/// A scan of a backend's unclaimed deliveries, flow by flow, by the index of waiting ones, up to a limit of rows.
 private struct WaitingScan {
     private let flows: [Int64]
     private let from: Int64
     private let to: Int64
     private var left: Int
     private var place: WaitingPlace?
-    /// Where it ended; nil behind the last row.
+    /// The place where it ended; nil after the last row.
     private(set) var next: WaitingPlace?
 
     init(
@@ -171,7 +170,10 @@ private struct WaitingScan {
         }
     }
 
-    /// Also a row whose notification is lost is given: else a page would end before its last row, and the walk with it.
+    /// The statement of a scan.
+    ///
+    /// It also returns rows whose notification is lost: otherwise a page would end before its last row, and the scan
+    /// with it.
     private static let statement = """
         SELECT \(DeliveryRow.columns), n.plans FROM (
             SELECT * FROM chapar.waiting

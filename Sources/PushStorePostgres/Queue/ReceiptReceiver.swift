@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Finds the deliveries that receipts are about, and changes them; within one transaction, with a statement for each
-/// step.
+/// Finds the deliveries that receipts are about, and changes them, within one transaction and with one statement for
+/// each step.
 struct ReceiptReceiver {
-    /// The longest attempt log that news without a decision is still added to, in bytes.
+    /// The longest attempt log, in bytes, to which receipts without a new state are still added.
     private static let longestAttemptLog = 32 << 10
 
     private struct Found {
@@ -29,7 +29,7 @@ struct ReceiptReceiver {
         try write(db)
     }
 
-    /// The numbers of the deliveries that each address may mean.
+    /// Returns the numbers of the deliveries that each address may mean.
     private func candidates(
         _ addresses: [ReceiptAddress],
         _ db: isolated PostgresConnection
@@ -92,14 +92,14 @@ struct ReceiptReceiver {
         let address = receipt.address
         for id in ids {
             guard var found = deliveries[id], address.backend.isEmpty || found.backend == address.backend,
-                // Hashes may meet; the platform's id in the log does not lie.
+                // Hashes may collide; the platform's id in the log does not.
                 address.delivery != nil
                     || found.attemptLog.firstRange(of: JSONValue.string(address.platformID).bytes) != nil,
                 receipt.isFor(found.delivery)
             else { continue }
             if let state = receipt.state {
-                // A state never comes back, and two events of one moment may be told in the same words: the state alone
-                // decides.
+                // A delivery never returns to a state, and two events of one moment may have the same words: only the
+                // state decides.
                 guard found.delivery.state.canBecome(state) else { return .repeated(found.delivery) }
                 found.delivery.state = state
             } else if found.attemptLog.count > Self.longestAttemptLog

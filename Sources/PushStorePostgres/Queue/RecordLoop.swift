@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What an owner says became of its claims, and who waits for that to be written.
+/// An owner's request to record the results of its claims.
 struct RecordRequest: Sendable {
     typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
 
@@ -11,10 +11,10 @@ struct RecordRequest: Sendable {
     var continuation: CheckedContinuation<Result<Void, StoreError>, Never>
 }
 
-/// Writes what became of claimed deliveries: one transaction for all that came while the one before was under way.
+/// Records the results of claimed deliveries: one transaction for all that arrived during the one before.
 ///
-/// Plain ends, which nearly all are, take one statement. Everything else goes through ``SlowRecord``. While the
-/// database is away what was sent is not forgotten: it is written when the database is there again.
+/// Plain ends, which nearly all results are, take one statement. Everything else goes through ``SlowRecord``. While the
+/// database is away results are kept, and recorded once it is back.
 struct RecordLoop {
     private static let largestGroup = 5_000
     /// The pause before the next attempt when the database was away.
@@ -49,7 +49,7 @@ struct RecordLoop {
                 if case .lacks(let flow) = error, await hasMade(flow) { continue }
                 core.noteFailure(error)
                 if error.isOutage, !inbox.isClosed {
-                    try? await Task.sleep(for: Self.pause)  // Nobody cancels this task; it ends with the inbox.
+                    try? await Task.sleep(for: Self.pause)  // This task is never cancelled; it ends with the inbox.
                     continue
                 }
                 if requests.count > 1, error.isOfOneRequest {
@@ -62,13 +62,13 @@ struct RecordLoop {
         }
     }
 
-    /// Makes a flow for a backend that nothing went to before.
+    /// Makes a flow that is missing; returns whether recording may be tried again.
     private func hasMade(_ flow: Flow) async -> Bool {
         do throws(PostgresError) {
             try await core.flows.make([flow], on: core.recorder)
             return core.flows.number(of: flow) != nil
         } catch {
-            return error.isOutage  // The next try says so again.
+            return error.isOutage  // The next attempt reports it again.
         }
     }
 
@@ -91,7 +91,7 @@ struct RecordLoop {
             let done = try await simple.write(now: now, on: core.recorder)
             var first = RecordOutcome(simple, done)
             if done.count < all.count {
-                // Another node took these over, or they were said twice.
+                // The others were taken over by another node, or reported twice.
                 let rest = requests.lacking(done)
                 let more = try await core.recorder.transaction { (db) throws(PostgresError) in
                     var slow = SlowRecord(core)
@@ -115,7 +115,7 @@ struct RecordLoop {
 }
 
 extension [RecordRequest] {
-    /// Their resolutions in order, without those at certain places.
+    /// Returns their resolutions in order, without those at certain places.
     fileprivate func lacking(_ done: Set<Int>) -> [(Resolution, RecordRequest.EndEvent)] {
         var rest: [(Resolution, RecordRequest.EndEvent)] = []
         var place = 0
@@ -129,11 +129,11 @@ extension [RecordRequest] {
     }
 }
 
-/// What a transaction did, for those who want to know.
+/// The effects of a transaction, to be reported after its commit.
 struct RecordOutcome: Sendable {
     var change = StoreChange()
     var hasEvents = false
-    /// Where something waits now, and from when on.
+    /// The backends where something waits now, with the earliest due time.
     var stirred: [String: Int64] = [:]
 
     init() {}
@@ -153,11 +153,11 @@ struct RecordOutcome: Sendable {
     mutating func stir(_ backend: String, due: Int64) { stirred[backend] = Swift.min(stirred[backend] ?? .max, due) }
 }
 
-/// Plain ends of claims that are in force, column by column, as one statement takes them.
+/// Plain ends of claims in force, column by column, as one statement takes them.
 struct SimpleEnds: Sendable {
     private var ids: [Int64?] = []
     private let leases: [Int64?]
-    /// The numbers of the node that has claimed them: a standby that took over may have given a lease out again.
+    /// The numbers of the node that has claimed them: a standby that took over may have given out a lease again.
     private let owners: [Int64]
     private(set) var states: [DeliveryState] = []
     private var attempts: [[UInt8]?] = []
@@ -178,7 +178,7 @@ struct SimpleEnds: Sendable {
         }
     }
 
-    /// Ends the deliveries whose claims are in force; the places of these.
+    /// Ends the deliveries whose claims are in force; returns their places.
     func write(now: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Set<Int> {
         let parameters: [PostgresValue] = [
             .integers(ids), .integers(leases), .integers(states.map(\.code)), .byteArrays(attempts),

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Removes what is over and old: whole partitions, and idempotency keys in small portions.
+/// Removes data that is over and old: whole partitions, and idempotency keys in small portions.
 struct Removal {
     private static let keysAtOnce: Int64 = 5_000
 
@@ -10,7 +10,7 @@ struct Removal {
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// Moves the marks on and removes what can be removed in a short time.
+    /// Moves the marks forward, and removes what can be removed in a short time.
     ///
     /// - Returns: Whether there may be more to remove now.
     func run(_ retention: Retention) async throws(PostgresError) -> Bool {
@@ -36,14 +36,14 @@ struct Removal {
         return isMore || keys == Self.keysAtOnce
     }
 
-    /// Takes out the oldest day of notifications all of which ended before a time.
+    /// Detaches the oldest day of notifications all of which ended before a time.
     private func detachNotifications(_ before: Int64) async throws(PostgresError) -> Bool {
         let days = try await core.keeper.session { (db) throws(PostgresError) in
             try Partitions.days(of: .notifications, db)
         }
         for day in days where Partitions.end(of: day) <= before {
             let isOver = try await core.keeper.session { (db) throws(PostgresError) in
-                // What waits is asked first: until that has ended it may note a bound.
+                // Waiting deliveries are checked first: until they have ended they may note a bound.
                 let isDone = try db.run(
                     "SELECT NOT EXISTS (SELECT FROM chapar.waiting WHERE id >= $1 AND id < $2)",
                     [
@@ -63,7 +63,7 @@ struct Removal {
         return false
     }
 
-    /// Takes out the oldest day of events, but never the newest event.
+    /// Detaches the oldest day of events, but never that of the newest event.
     private func detachEvents(_ before: Int64) async throws(PostgresError) -> Bool {
         let newest = try await EventLog.number(on: core.keeper, core.numbering)
         let days = try await core.keeper.session { (db) throws(PostgresError) in try Partitions.days(of: .events, db) }
@@ -77,9 +77,9 @@ struct Removal {
         return false
     }
 
-    /// Whether a day has the newest event, or one without a number: by its indexes alone, however many events it has.
+    /// Whether a day has the newest event, or one without a number, by its indexes only, however many events it has.
     ///
-    /// So it counts as well when another node has dropped it meanwhile: there is nothing to take out.
+    /// True also when another node has dropped the day meanwhile: there is nothing to detach.
     static func hasNewest(of newest: Int64, in day: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
         -> Bool
     {

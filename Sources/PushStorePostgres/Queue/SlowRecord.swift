@@ -3,17 +3,17 @@ internal import PushComposition
 internal import PushCore
 internal import PushQueue
 
-/// Writes what one statement cannot decide: retries, releases, what comes under a lease that is not in force, and all
-/// that has a collapse key.
+/// Records results that one statement cannot decide: retries, releases, results under a lease that is not in force, and
+/// all results of deliveries with a collapse key.
 ///
-/// Locks the rows, decides in order, and writes the decisions with a statement for each kind.
+/// It locks the rows, decides in order, and writes the decisions with one statement for each kind.
 struct SlowRecord {
     private let core: StoreCore
     private let now: Int64
     private let ownNumbers: [Int64]
-    /// The backend of deliveries that nobody has claimed, when it is about these.
+    /// The backend whose unclaimed deliveries are settled; nil when claims are recorded.
     private let settles: String?
-    /// The deliveries that it changed.
+    /// The unclaimed deliveries that it settled.
     private(set) var settled: Set<Int64> = []
     private(set) var outcome = RecordOutcome()
     private var rows: [Int64: DeliveryRow] = [:]
@@ -26,7 +26,7 @@ struct SlowRecord {
     private var attempts: [Int64: [UInt8]] = [:]
     private var events: [[UInt8]?] = []
 
-    /// Makes one of claims, or of what waits for a backend without a claim.
+    /// Makes a record for claims, or for the unclaimed deliveries of a backend.
     init(_ core: StoreCore, settlingAt backend: String? = nil) {
         self.core = core
         settles = backend
@@ -55,8 +55,8 @@ struct SlowRecord {
         )
         for delivery in DeliveryRow.all(found) { rows[delivery.id] = delivery }
         heads = try core.heads.heads(of: Set(rows.values.map(\.notification)), db)
-        // After the rows are locked: whoever adds another delivery with a row's key waits for the row, or has
-        // committed.
+        // Read after the rows are locked: a transaction that adds another delivery with a row's key waits for the row,
+        // or has committed.
         rivals = try CollapseRival.all(having: Set(rows.values.compactMap(\.collapse)), db)
     }
 
@@ -76,7 +76,7 @@ struct SlowRecord {
         let isInForce =
             resolution.lease.map { $0 == row.lease && row.owner.map(ownNumbers.contains) == true } ?? row.isClaimed
         if !isInForce, settles == nil {
-            // Only that the platform has the message is true whoever says so.
+            // Only the platform's acceptance is believed under an expired lease: it is true no matter who reports it.
             guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
                 outcome.change.ignored += 1
                 return
@@ -128,7 +128,7 @@ struct SlowRecord {
         outcome.change.ended[state, default: 0] += 1
         rows[row.id] = nil
         gone.insert(row.id)
-        // Whoever waited for it can be claimed now, since whenever it was due.
+        // Deliveries that waited for it can be claimed now, whenever they became due.
         if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: .min) }
     }
 
@@ -141,7 +141,7 @@ struct SlowRecord {
         outcome.stir(backend, due: row.due)
     }
 
-    /// Ends a delivery that would wait again although it was cancelled while it was claimed; false for others.
+    /// Ends a delivery that was cancelled while it was claimed, instead of putting it back; returns false for others.
     private mutating func endWithdrawn(
         _ row: DeliveryRow,
         _ head: NotificationHead,
@@ -156,7 +156,8 @@ struct SlowRecord {
         return true
     }
 
-    /// Ends a delivery that would wait again although a newer one with its collapse key waits; false for others.
+    /// Ends a delivery for which a newer one with its collapse key waits, instead of putting it back; returns false for
+    /// others.
     private mutating func endReplaced(
         _ row: DeliveryRow,
         _ head: NotificationHead,
@@ -171,8 +172,8 @@ struct SlowRecord {
         return true
     }
 
-    /// The other deliveries of its caller at a backend to the same recipient with the same collapse id, that have not
-    /// ended in this transaction.
+    /// Returns its caller's other deliveries at a backend to the same recipient with the same collapse ID, except those
+    /// that have ended in this transaction.
     private func rivals(of row: DeliveryRow, _ head: NotificationHead, at backend: String) -> [Int64] {
         guard let key = row.collapse, let found = rivals[key] else { return [] }
         return found.filter {
@@ -197,7 +198,7 @@ struct SlowRecord {
                 .integers(changed.map(\.due)), .integers(changed.map { Int64($0.step) }),
                 .integers(changed.map(\.flags.rawValue)), .integers(changed.map { Int64($0.attempts) }),
                 .byteArrays(changed.map { attempts[$0.id] }),
-                // Whoever saw one without a claim knows by it that something became of it.
+                // A new lease tells a reader of an unclaimed row that it has changed.
                 .bool(settles != nil),
             ]
         )

@@ -1,24 +1,24 @@
 internal import Logging
 internal import PushCore
 
-/// Frees what is claimed in the name of a node that there is not any more.
+/// Frees claims under the numbers of nodes that no longer exist.
 ///
-/// Whoever takes a dead node's place frees what it had, and then its number is gone. But a statement of the dead node
-/// may be committed after that: one that waited for a standby, or that it sent before it noticed that it was taken for
-/// dead. And a row that was changed while its node's claims were freed may have moved to where they were freed already.
-/// Nobody would look for such claims again. So all that is claimed is looked at now and then, in portions.
+/// The node that takes over a dead node's place frees its claims, and then the number is gone. But a statement of the
+/// dead node may be committed after that: one that waited for a standby, or one sent before the node noticed that it
+/// was declared dead. And a row that was changed while claims were freed may have moved to pages that had been read
+/// already. Nothing else would find such claims. So sweeps read all claims from time to time, in portions.
 struct StrayClaims {
-    /// A look around begins no sooner after the one before.
+    /// The shortest time between the beginnings of two sweeps.
     static let interval = Duration.seconds(60)
 
-    /// The page at which the next portion begins; nil between two looks.
+    /// The page at which the next portion begins; nil between two sweeps.
     private var page: Int64?
     private var began = ContinuousClock.now
-    /// What the last look around found, as leases by delivery: it is freed when it is found twice.
+    /// The claims that the last sweep found, as leases by delivery: those that are found twice are freed.
     private var suspects: [Int64: Int64] = [:]
     private var found: [Int64: Int64] = [:]
 
-    /// Looks at the next portion, when it is time.
+    /// Reads the next portion of a sweep, when it is time, and frees claims that were found before.
     mutating func look(_ core: StoreCore, every interval: Duration = Self.interval) async throws(PostgresError) {
         if page == nil {
             guard began.duration(to: .now) >= interval else { return }

@@ -1,20 +1,21 @@
 internal import Foundation
 internal import PushCore
 
-/// Frees what dead nodes had, in portions of the table, and then their places.
+/// Frees the claims of dead nodes, in portions of the table, and then their places.
 ///
-/// A transaction reads so many pages and frees so many claims at most: a long one would hold up a node that comes back.
+/// A transaction reads and frees only so many pages and claims as ``PostgresOptions`` allow: a long one would hold up a
+/// node that comes back.
 ///
-/// How far it has come is kept in `marks`, for each node and the end of its lease: any node goes on with what another
-/// has begun, and a node that comes back and dies once more is begun anew. Those that have been dead for longest come
-/// first, so that it comes to an end also while others die. A row that somebody changes at that moment is passed over,
-/// and everything is looked at once more before the place is given up. What moves in the table meanwhile may be left:
-/// ``StrayClaims`` frees it.
+/// The progress is kept in `marks`, for each node and the end of its lease: any node continues what another has begun,
+/// and a node that comes back and dies again is begun anew. Nodes that have been dead for longest come first, so a
+/// takeover ends even while others die. A row that another transaction is changing is skipped, and then the whole table
+/// is read once more before the place is given up. Rows that move in the table meanwhile may be left: ``StrayClaims``
+/// frees them.
 struct TakeOver {
-    /// What was freed.
+    /// The result of a portion, or of several.
     struct Freed: Sendable {
         var deliveries = 0
-        /// Those whose entries of the outbox were freed.
+        /// The backends whose outbox entries were freed.
         var backends: Set<String> = []
         /// Whether something is left that can be freed at once.
         var isLeft = false
@@ -22,10 +23,10 @@ struct TakeOver {
         var hasPlaces = false
     }
 
-    /// How far it has come, as the value of a mark.
+    /// The progress of a takeover, as the value of a mark.
     private struct Progress {
         var page: Int64 = 0
-        /// Whether rows before that were passed over.
+        /// Whether rows before that page were skipped.
         var hasSkipped = false
 
         init() {}
@@ -33,22 +34,23 @@ struct TakeOver {
         var mark: Int64 { page.multiplied(clamping: 2).adding(clamping: hasSkipped ? 1 : 0) }
     }
 
-    /// Dead nodes that have been looked for equally far, by number, and the names of their marks.
+    /// Dead nodes with the same progress, by number, and the names of their marks.
     private let nodes: [Int64]
     private let marks: [String]
     private let progress: Progress
 
-    /// Reads what is to be done, within a transaction; nil when no node is dead, or another one is at it.
+    /// Reads the dead nodes to free next, within a transaction; nil when no node is dead, or another one is freeing
+    /// them.
     ///
-    /// A lease must be over by the database's clock, and at `time`, as this node knows that clock: so nobody is dead
-    /// because it was set a moment ago. Of those that have been looked for equally far `most` are taken.
+    /// A lease must be over by the database's clock, and at `time`, by this node's copy of that clock: so no node
+    /// counts as dead because the clock was just set. Of nodes with the same progress at most `most` are taken.
     private init?(
         at time: Date?,
         by node: Int64,
         most: Int = .max,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
-        // Nobody waits for another one: the lease of who waits would end meanwhile.
+        // Locked rows are skipped: the lease of a node that waits for them would end meanwhile.
         let rows = try db.run(
             """
             SELECT d.number, d.mark, coalesce(m.value, 0) FROM (
@@ -67,14 +69,14 @@ struct TakeOver {
         progress = Progress(mark: first)
     }
 
-    /// Frees portions of what dead nodes have, and gives up their places behind the last, until the span is over or
-    /// this node may not judge.
+    /// Frees portions of dead nodes' claims, and gives up their places after the last, until the span is over or this
+    /// node may not judge.
     static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
         let options = core.options
         var total = Freed()
         repeat {
-            // The time first: when the clock was set, this node may not judge before it goes by the new one.
+            // Reads the time first: after the clock was set, this node may not judge before it goes by the new time.
             let (now, time) = (core.now, core.databaseTime?.now)
             guard core.leaseHealth.mayJudge else { return total }
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
@@ -87,8 +89,9 @@ struct TakeOver {
         return total
     }
 
-    /// Gives up the place of the node that has been dead for longest, for a node that finds none: when gateways are
-    /// killed soon after each start, none lives long enough to judge another one.
+    /// Gives up the place of the node that has been dead for longest, for a node that finds no free place.
+    ///
+    /// When gateways are killed soon after each start, none lives long enough to judge another one.
     ///
     /// - Returns: False when no node is dead, or it takes too long; the next call goes on from there.
     static func makeRoom(_ core: StoreCore) async throws(PostgresError) -> Bool {
@@ -101,19 +104,19 @@ struct TakeOver {
             }
             if let freed {
                 if freed.hasPlaces { return true }
-                if freed.isLeft { continue }  // At once.
+                if freed.isLeft { continue }  // Without a pause.
             } else {
                 let (hasRoom, hasDead) = try await places(core)
                 if hasRoom { return true }
                 guard hasDead else { return false }
             }
-            // Another node is at it, or rows are locked.
+            // Another node is freeing the place, or rows are locked.
             do { try await Task.sleep(for: .milliseconds(100)) } catch { throw .closed }
         } while begin.duration(to: .now) < options.statementTimeout
         return false
     }
 
-    /// Whether a place is free, and whether a node is dead whose place could be.
+    /// Returns whether a place is free, and whether a node is dead whose place could be.
     private static func places(_ core: StoreCore) async throws(PostgresError) -> (hasRoom: Bool, hasDead: Bool) {
         try await core.keeper.session { (db) throws(PostgresError) in
             let rows = try db.run(
@@ -130,7 +133,7 @@ struct TakeOver {
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Freed {
         let most = options.claimsOfPortion
-        // First: what they hold locked is passed over below.
+        // Their sessions end first: rows that they have locked are skipped below.
         _ = try NodeSessions.end(of: nodes, db)
         let portion = try ClaimedPortion(
             at: progress.page,
@@ -144,7 +147,7 @@ struct TakeOver {
         var progress = progress
         if freed.deliveries < portion.leases.count { progress.hasSkipped = true }
         if portion.leases.count >= most, freed.deliveries > 0 {
-            // There may be more in these pages; what was freed is not found again.
+            // There may be more in these pages; freed claims are not found again.
             freed.isLeft = true
         } else if let next = portion.next {
             progress.page = next
@@ -153,7 +156,7 @@ struct TakeOver {
             progress = Progress()
         } else {
             freed.backends = try Self.giveUpPlaces(of: nodes, now: now, db)
-            // There may be others that are looked for less far.
+            // There may be other nodes with less progress.
             (freed.isLeft, freed.hasPlaces) = (true, true)
             return freed
         }
@@ -167,7 +170,7 @@ struct TakeOver {
         return freed
     }
 
-    /// Frees entries of the outbox, and takes nodes out of the table; the backends of the entries.
+    /// Frees the outbox entries of nodes, and removes the nodes from the table; returns the backends of the entries.
     static func giveUpPlaces(
         of nodes: [Int64],
         now: Int64,
@@ -175,7 +178,7 @@ struct TakeOver {
     ) throws(PostgresError) -> Set<String> {
         let backends = try OutboxEntryTable.release(of: nodes, now: now, db)
         try db.run("DELETE FROM chapar.nodes WHERE number = ANY ($1)", [.integers(nodes)])
-        // Those of former deaths of theirs too.
+        // The marks of their former deaths too.
         try db.run(
             "DELETE FROM chapar.marks WHERE starts_with(name, 'dead ') AND split_part(name, ' ', 2) = ANY ($1)",
             [.texts(nodes.map { "\($0)" })]

@@ -2,10 +2,9 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Frees what is claimed in this node's name and was never given to anybody, since the answer to its claim was lost.
+/// Frees claims of this node that no caller was given, since the answer to their statement was lost.
 ///
-/// It reads all that waits, in portions and on the reader's connection: nothing that accepts, claims or records waits
-/// for it.
+/// It reads the whole table, in portions and on the reader's connection: no acceptance, claim or record waits for it.
 final class UnknownClaims: Sendable {
     /// The longest time after a lost answer in which its commit may still appear: that of a connection that was given
     /// up while it waited for a standby.
@@ -15,20 +14,20 @@ final class UnknownClaims: Sendable {
 
     private struct State {
         var isWanted = false
-        /// When an answer was lost last.
+        /// The time when an answer was last lost.
         var last: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
     private let signal = AsyncSignal()
 
-    /// Notes that a claim may have been committed whose answer was lost.
+    /// Records that a claim may have been committed whose answer was lost.
     func note() {
         state.withLock { $0 = State(isWanted: true, last: .now) }
         signal.signal()
     }
 
-    /// Looks again for some time after an answer was lost.
+    /// Requests another search, within ``longestDoubt`` after an answer was lost.
     func lookAgain() {
         state.withLock { state in
             if let last = state.last, last.duration(to: .now) < Self.longestDoubt { state.isWanted = true }
@@ -67,8 +66,9 @@ final class UnknownClaims: Sendable {
             let portion = try await core.reader.session { (db) throws(PostgresError) in
                 try ClaimedPortion(at: start, pages: pages, of: .nodes(numbers), db)
             }
-            // A claim notes what it got before its connection does anything else, so what was read is noted behind this
-            // call. What has ended meanwhile is not noted any more, nor is it found by the statement below.
+            // A claim is in `inHand` before its connection does anything else, so each claim that was read is there
+            // after this call. Those that have ended meanwhile are not there any more, nor does the statement below
+            // find them.
             await core.claimer.pass()
             let unknown = core.inHand.lacking(portion.leases)
             if !unknown.isEmpty {

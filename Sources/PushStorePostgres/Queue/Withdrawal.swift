@@ -1,15 +1,14 @@
 internal import PushCore
 internal import PushQueue
 
-/// Ends deliveries that wait, and marks those that are claimed, which end with their attempt: what a cancellation and
-/// an erasure do.
+/// Ends waiting deliveries, and marks claimed ones, which end with their attempt: for a cancellation or an erasure.
 struct Withdrawal: Sendable {
-    /// How many waited and have ended.
+    /// The number of deliveries that waited and have ended.
     private(set) var cancelled = 0
-    /// How many are claimed.
+    /// The number of deliveries that are claimed.
     private(set) var inFlight = 0
     private var change = StoreChange()
-    /// Where others may have waited for those that have ended.
+    /// The backends where others may have waited for those that have ended.
     private var backends: Set<String> = []
 
     /// Withdraws deliveries, whose rows are locked, within the transaction of `db`.
@@ -40,7 +39,7 @@ struct Withdrawal: Sendable {
         (cancelled, inFlight) = (waiting.count, claimed.count)
     }
 
-    /// Says what was done, once it is committed.
+    /// Reports the change to observers and waiting calls, after its commit.
     func tell(_ core: StoreCore) {
         for backend in backends { core.stir(backend, due: .min) }
         core.tell(change)

@@ -1,12 +1,12 @@
 internal import PushCore
 internal import Synchronization
 
-/// Until when a day's deliveries are kept beyond that day: noted where one ends, or gets a receipt, on a later day than
-/// that of its number.
+/// The time until which a day's deliveries are kept beyond that day: noted when one ends, or gets a receipt, on a later
+/// day than that of its number.
 ///
-/// So a day can be dropped without a look at its rows. In `chapar.marks`, as `ended_d` and the day: the time before
-/// which all that is in it ended; none for a day in which everything ended on that day. A bound is good for the whole
-/// day on which something ends late, so it is written once, and looked up from then on.
+/// So a day can be dropped without reading its rows. In `chapar.marks`, as `ended_d` and the day: the time before which
+/// everything in the day ended; there is none for a day in which everything ended on that day. A bound covers the whole
+/// day on which something ends late, so it is written once and found from then on.
 final class LateEnds: Sendable {
     private struct Noted {
         var today = Int64.min
@@ -15,7 +15,7 @@ final class LateEnds: Sendable {
 
     private let noted = Mutex(Noted())
 
-    /// Notes, before deliveries end by a statement that does not, that they do so today.
+    /// Notes that deliveries end today, before a statement that ends them without noting it.
     func note(_ ids: some Sequence<Int64>, now: Int64, on connection: PostgresConnection) async throws(PostgresError) {
         let bounds = Self.bounds(ids, now: now)
         let days = Set(bounds.keys)
@@ -29,16 +29,16 @@ final class LateEnds: Sendable {
         }
     }
 
-    /// Makes the next note be written again: another server may have taken over, which lacks the last ones.
+    /// Makes the next note write again: another server may have taken over, which lacks the last ones.
     func forgetNoted() { noted.withLock { $0 = Noted() } }
 
-    /// Notes, within a transaction that ends deliveries or changes them, that it does so today.
+    /// Notes that deliveries end or change today, within the transaction that does it.
     static func write(_ ids: some Sequence<Int64>, now: Int64, _ db: isolated PostgresConnection) throws(PostgresError)
     {
         try write(bounds(ids, now: now), db)
     }
 
-    /// The days of those numbers that are of a former day, each with the end of today.
+    /// Returns the earlier days of these numbers, each with the end of today.
     private static func bounds(_ ids: some Sequence<Int64>, now: Int64) -> [Int64: Int64] {
         let today = Partitions.day(now)
         let start = Partitions.Table.results.start(of: today)
@@ -47,11 +47,11 @@ final class LateEnds: Sendable {
         return bounds
     }
 
-    /// Moves the bounds of days on.
+    /// Moves the bounds of days forward.
     static func write(_ bounds: [Int64: Int64], _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !bounds.isEmpty else { return }
         let days = bounds.keys.sorted()  // All nodes lock rows in this order.
-        // Where the bound is there already nothing is locked.
+        // Where the bound exists already nothing is locked.
         try db.run(
             """
             INSERT INTO chapar.marks AS m (name, value)
@@ -63,7 +63,7 @@ final class LateEnds: Sendable {
         )
     }
 
-    /// Whether everything in a day ended before a time; a day that is not over by then has to be left out before.
+    /// Whether everything in a day ended before a time; the caller leaves out days that are not over by then.
     static func allEnded(in day: Int64, before: Int64, _ db: isolated PostgresConnection) throws(PostgresError) -> Bool
     {
         try db.run(
@@ -72,7 +72,7 @@ final class LateEnds: Sendable {
         ).bool(0, 0)
     }
 
-    /// Forgets the bounds that say nothing any more, since they are older than what is kept.
+    /// Removes the bounds that are older than what is kept.
     static func forget(before: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
         try db.run("DELETE FROM chapar.marks WHERE starts_with(name, 'ended_d') AND value <= $1", [.integer(before)])
     }

@@ -3,17 +3,16 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// The days that have partitions: made before they are written to, dropped whole when nothing in them is wanted any
-/// more.
+/// The days that have partitions: created before they are written to, dropped whole when nothing in them is needed.
 ///
-/// Notifications, results and awaited receipts are divided by their numbers, which begin with the time
+/// Notifications, results and awaited receipts are partitioned by their numbers, which begin with the time
 /// (``PushQueue/NotificationID``), events by their time.
 final class Partitions: Sendable {
-    /// A table that is divided, and how the bounds of a day are written in its column.
+    /// A partitioned table, and the form of a day's bounds in its column.
     enum Table: String, CaseIterable {
         case notifications, results, awaited, events
 
-        /// The first value of a day.
+        /// Returns the first value of a day.
         func start(of day: Int64) -> Int64 {
             let moment = Date(millisecondsSince1970: day.multiplied(clamping: Partitions.milliseconds))
             return self == .events ? moment.millisecondsSince1970 : NotificationID(firstAt: moment).rawValue
@@ -26,29 +25,29 @@ final class Partitions: Sendable {
 
     private let known = Mutex<Set<Int64>>([])
 
-    /// The day that a time lies in, since 1970.
+    /// Returns the day of a time, counted from 1970.
     static func day(_ milliseconds: Int64) -> Int64 {
         let days = milliseconds / Self.milliseconds
         return milliseconds % Self.milliseconds < 0 ? days.subtracting(clamping: 1) : days
     }
 
-    /// The first millisecond after a day.
+    /// Returns the first millisecond after a day.
     static func end(of day: Int64) -> Int64 { day.adding(clamping: 1).multiplied(clamping: milliseconds) }
 
-    /// The day of a number.
+    /// Returns the day of a number.
     static func day(ofNumber number: Int64) -> Int64 {
         day(NotificationID(rawValue: number).time.millisecondsSince1970)
     }
 
-    /// Those of these days that may have no partitions.
+    /// Returns those of these days that may have no partitions.
     func missing(_ days: Set<Int64>) -> [Int64] { known.withLock { days.subtracting($0).sorted() } }
 
     /// Forgets which days have partitions: a standby that took over may lack those that were made last.
     func forget() { known.withLock { $0.removeAll() } }
 
-    /// Makes the partitions of days.
+    /// Creates the partitions of days.
     ///
-    /// Attaching takes a lock that hinders neither readers nor writers.
+    /// Attaching takes a lock that blocks neither readers nor writers.
     func make(_ days: [Int64], on connection: PostgresConnection) async throws(PostgresError) {
         for day in days {
             try await connection.transaction { (db) throws(PostgresError) in
@@ -68,7 +67,7 @@ final class Partitions: Sendable {
         }
     }
 
-    /// The days that a table has partitions for, the oldest first.
+    /// Returns the days that a table has partitions for, the oldest first.
     static func days(of table: Table, _ db: isolated PostgresConnection) throws(PostgresError) -> [Int64] {
         let rows = try db.run(
             """
@@ -80,13 +79,12 @@ final class Partitions: Sendable {
         return (0..<rows.count).compactMap { rows.integer($0, 0) }
     }
 
-    /// Takes a day's partition out of its table, unless another node has done it; ``dropDetached(before:on:)`` drops it
-    /// then.
+    /// Detaches a day's partition, unless another node has; ``dropDetached(before:on:)`` drops it then.
     ///
-    /// It takes a lock of the table for a moment and gives up rather than hold others up; while somebody reads the
-    /// partition in a long transaction, such as a backup, it does not even try.
+    /// It locks the table for a moment, and gives up rather than hold others up. While a long transaction, such as a
+    /// backup, reads the partition, it does not even try.
     ///
-    /// - Returns: False when somebody is reading; it is tried again later.
+    /// - Returns: False when a transaction is reading it; the caller tries again later.
     func detach(_ table: Table, _ day: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
         let isOut = try await Self.briefly(on: connection) { (db) throws(PostgresError) in
             guard try Self.isAttached(table, day, db) else { return true }
@@ -98,8 +96,7 @@ final class Partitions: Sendable {
         return isOut
     }
 
-    /// Drops the tables that were partitions and end before a time: also those of a node that died before it dropped
-    /// them.
+    /// Drops detached partitions that end before a time, including those of a node that died before it dropped them.
     func dropDetached(
         before mark: (Table) -> Int64,
         on connection: PostgresConnection
@@ -109,7 +106,7 @@ final class Partitions: Sendable {
                 try Self.detachedDays(of: table, db)
             }
             for day in days where Self.end(of: day) <= mark(table) {
-                // Whoever reads such a table by its own name delays it.
+                // A session that reads such a table by its own name delays it.
                 _ = try await Self.briefly(on: connection) { (db) throws(PostgresError) in
                     guard try !Self.isAttached(table, day, db) else { return false }
                     try db.perform("DROP TABLE IF EXISTS chapar.\(table.name(of: day))")
@@ -119,7 +116,7 @@ final class Partitions: Sendable {
         }
     }
 
-    /// Runs a transaction that no other node has at the same time; false when it would wait for longer than others can.
+    /// Runs a transaction that one node runs at a time; returns false when it would wait too long for a lock.
     private static func briefly(
         on connection: PostgresConnection,
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Bool
@@ -136,7 +133,7 @@ final class Partitions: Sendable {
         }
     }
 
-    /// Nodes that make or drop partitions take turns.
+    /// Takes the lock by which nodes that create or drop partitions take turns.
     private static func lock(_ db: isolated PostgresConnection) throws(PostgresError) {
         try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.partitions', 0))")
     }
@@ -152,13 +149,13 @@ final class Partitions: Sendable {
         ).bool(0, 0)
     }
 
-    /// Whether a transaction has read a partition that has been open for more than a second, as a gateway's seldom is.
+    /// Whether a transaction that is older than a second, as a gateway's seldom is, has read a partition.
     private static func isInUse(
         _ table: Table,
         _ day: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Bool {
-        // A session of another role, and a prepared transaction, does not say since when it has been open.
+        // The age of another role's session, or of a prepared transaction, is not visible: both count as older.
         try db.run(
             """
             SELECT EXISTS (

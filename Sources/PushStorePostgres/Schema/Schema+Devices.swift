@@ -1,7 +1,7 @@
 extension Schema {
     /// The device registry.
     ///
-    /// * `devices.number`: the order in which devices were registered first, by which lists are paged.
+    /// * `devices.number`: the order in which devices were first registered, by which lists are paged.
     /// * `devices.user_key`: the user's key (`AppName`).
     /// * `devices.tags`: the tags as lines; `device_tags` has them again, to find devices by one.
     /// * `devices.attributes`: a JSON object, null without any.
@@ -9,15 +9,14 @@ extension Schema {
     /// * `device_tokens.hash`: of service and token (`TokenHash`), since a token may be longer than what an index
     ///   takes.
     /// * `device_tokens.refusals`: as `BackendRefusal.stored(_:)` writes them, null without any.
-    /// * `device_tokens.as_of` and what follows: the tombstone, null without one.
+    /// * `device_tokens.as_of` and the columns after it: the tombstone, null without one.
     ///
-    /// Times are milliseconds since 1970. Texts that are looked for have the collation "C": they are equal when their
-    /// bytes are.
+    /// Times are milliseconds since 1970. Searched texts have the collation "C": they are equal when their bytes are.
     ///
-    /// Indexes, besides the keys: `device_users` for the devices of a user; `token_owners` for who has a token;
-    /// `quarantined_tokens` for what is quarantined, by backend and in pages; `invalidated_tokens` for what a backend
-    /// invalidated lately; `refused_tokens` for the tokens with refusals, which are few; `token_kinds` for who has a
-    /// token of a kind.
+    /// Indexes, besides the keys: `device_users` for the devices of a user; `token_owners` for the devices that have a
+    /// token; `quarantined_tokens` for quarantined tokens, by backend and in pages; `invalidated_tokens` for tokens
+    /// that a backend has recently invalidated; `refused_tokens` for the tokens with refusals, which are few;
+    /// `token_kinds` for the devices that have a token of a kind.
     static let devices = """
         CREATE TABLE chapar.devices (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE "C" NOT NULL UNIQUE,

@@ -1,6 +1,5 @@
 extension Schema {
-    /// Until when days are kept whose deliveries ended later (``LateEnds``), in place of the index by which they were
-    /// searched.
+    /// The bounds of days whose deliveries ended later (``LateEnds``), in place of the index by which they were found.
     static let lateEnds = """
         INSERT INTO chapar.marks (name, value)
         SELECT 'ended_d' || substr(c.relname, length('results_d') + 1), max(r.changed) + 1

@@ -1,27 +1,29 @@
 extension Schema {
-    /// Notifications, their deliveries, and what is told of them.
+    /// Notifications, their deliveries and their events.
     ///
-    /// The table in which rows come, change and go, `waiting`, is small: it holds what has not ended. What has ended
-    /// never changes but for receipts and erasures, and goes with the whole partition of its day (``Partitions``).
+    /// `waiting`, the table whose rows are inserted, changed and removed, is small: it holds deliveries that have not
+    /// ended. Ended ones change only by receipts and erasures, and are removed with the whole partition of their day
+    /// (``Partitions``).
     ///
-    /// * `nodes`: the gateways that are running. `slot` says which numbers are the node's (``NodeNumbers``);
-    ///   the node is alive until `lease_until`, by the database's clock.
-    /// * `notes`: what nodes tell each other (``Announcer``), for a minute.
-    /// * `locks`: who does alone what one of them at a time may do (`StateStore.exclusively`), by the database's clock.
-    /// * `clock.ahead`: how far the database's wall clock is ahead of the steady time that deadlines go by, in
+    /// * `nodes`: the running gateways. `slot` determines the node's numbers (``NodeNumbers``); the node is alive until
+    ///   `lease_until`, by the database's clock.
+    /// * `notes`: messages between nodes (``Announcer``), kept for a minute.
+    /// * `locks`: the holders of named locks, for work that one node does at a time (`StateStore.exclusively`), by the
+    ///   database's clock.
+    /// * `clock.ahead`: how far the database's wall clock is ahead of the steady time, which deadlines use, in
     ///   milliseconds.
-    /// * `flows`: what waits is divided by backend, priority and caller. `merged` flows were handed to a backend that
-    ///   has one for the same priority and caller already. `moves`: which backend takes what plans give to another that
-    ///   is gone.
-    /// * `notifications.plans`: the delivery plans as lines; `waiting.plan` is the place of a delivery's own.
+    /// * `flows`: the backend, priority and caller by which waiting deliveries are divided. `merged` flows were moved
+    ///   to a backend that already has one for the same priority and caller. `moves`: the backend that takes what plans
+    ///   give to another one that is gone.
+    /// * `notifications.plans`: the delivery plans as lines; `waiting.plan` is the index of a delivery's own.
     /// * `waiting.owner`: the node that has claimed it; null while it can be claimed, 0 while it must wait for another
     ///   delivery with its collapse key. `lease`: the number of its last claim, which only grows.
     /// * `waiting.flags`: the bits of ``DeliveryRow/Flags``.
-    /// * `results.state`: `DeliveryState.code`. `awaited`: for which deliveries a receipt is expected, by hashes.
-    /// * `events`: those of one commit, with the number of the first, which is given after the commit: so numbers have
-    ///   no gaps and no commit is skipped that took long. `event_head.last`: the highest number given.
+    /// * `results.state`: `DeliveryState.code`. `awaited`: the deliveries for which a receipt is expected, by hashes.
+    /// * `events`: the events of one commit, with the number of the first, which is given after the commit: so numbers
+    ///   have no gaps, and no commit that took long is skipped. `event_head.last`: the highest number given.
     ///
-    /// Times are milliseconds since 1970, steady but for `nodes`, `notes` and `locks`.
+    /// Times are milliseconds since 1970, on the steady clock except in `nodes`, `notes` and `locks`.
     static let queue = """
         CREATE TABLE chapar.nodes (
             number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot bigint NOT NULL UNIQUE, name text NOT NULL,
@@ -83,12 +85,12 @@ extension Schema {
         CREATE TABLE chapar.marks (name text PRIMARY KEY, value bigint NOT NULL);
         """
 
-    /// * `nodes.sessions`: the node's sessions, as ``NodeSessions`` writes them; null where a pooler stands between.
-    /// * `nodes.backends`: the backends of its configuration; null while it has said none, and of older versions.
+    /// * `nodes.sessions`: the node's sessions, as ``NodeSessions`` writes them; null behind a pooler.
+    /// * `nodes.backends`: the backends of its configuration; null before it has declared them, and for older versions.
     static let nodeSessions = "ALTER TABLE chapar.nodes ADD COLUMN sessions text[], ADD COLUMN backends text[]"
 
-    /// An index for the rows of `awaited` that an erasure removes: they come about in the order of their deliveries, so
-    /// it is small.
+    /// An index for the rows of `awaited` that an erasure removes: rows are inserted about in the order of their
+    /// deliveries, so it is small.
     static let awaitedDeliveries =
         "CREATE INDEX awaited_delivery ON chapar.awaited USING brin (delivery) WITH (autosummarize = on)"
 }

@@ -1,19 +1,20 @@
 internal import PushCore
 internal import PushQueue
 
-/// The tables, as numbered steps that only ever grow: a released step is never changed, a new one is added below it.
+/// The tables, as numbered steps: a released step is never changed, a new one is added below it.
 ///
-/// In the texts of statements the schema is called `chapar`; the connection puts the configured name in its place.
+/// Statements call the schema `chapar`; the connection puts the configured name in its place.
 enum Schema {
     /// A step, in its own transaction.
     struct Step: Sendable {
         let name: String
         let statements: String
-        /// The number of the step that a program must know to go on beside this one; nil when it must know this one.
+        /// The number of the step that a program must know to keep running beside this one; nil when it must know this
+        /// one.
         ///
-        /// So a change takes two releases: the first adds what is new, by a step that names the one before it, and uses
-        /// both; the second removes what is old, by a step that names the first one's, while programs of the first
-        /// release go on.
+        /// So a change takes two releases. The first adds the new form, in a step that names the one before it, and
+        /// uses both forms. The second removes the old form, in a step that names the first release's step, while
+        /// programs of the first release keep running.
         var oldestReader: Int?
     }
 
@@ -36,14 +37,14 @@ enum Schema {
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
     ]
 
-    /// Makes the schema, where ``isMissing`` says so.
+    /// The statement that creates the schema, for a database where ``isMissing`` is true.
     static let creation = "CREATE SCHEMA IF NOT EXISTS chapar"
     static let isMissing = "SELECT to_regnamespace(rtrim('chapar.', '.')) IS NULL"
 
-    /// Which steps the schema has.
+    /// The table of the steps that the schema has.
     ///
-    /// * `schema_steps.oldest_reader`: the number of the step that a program must know to go on beside this one, null
-    ///   for its own.
+    /// * `schema_steps.oldest_reader`: the number of the step that a program must know to keep running beside this one,
+    ///   null for its own.
     static let ledger = """
         CREATE TABLE IF NOT EXISTS chapar.schema_steps (
             number bigint PRIMARY KEY, name text NOT NULL, applied timestamptz NOT NULL DEFAULT now(),
@@ -51,19 +52,19 @@ enum Schema {
         )
         """
 
-    /// The oldest server that it may be, as libpq numbers them.
+    /// The oldest supported server, as libpq numbers them.
     static let oldestServer = PostgresLook.oldestVersion * 10_000
 
-    /// Makes the tables or brings them up to date; does nothing when they are.
+    /// Creates the tables or applies the steps that they lack.
     ///
     /// - Parameters:
-    ///   - connection: Where.
-    ///   - options: What it is called in messages.
-    ///   - steps: Every step that the program knows; fewer stand for an older program in tests.
-    ///   - oldestServer: The oldest server that it may be, as libpq numbers them.
-    ///   - report: Is told what is there and how long each step took; of a new schema nothing.
+    ///   - connection: The connection to the database.
+    ///   - options: The options, which messages name.
+    ///   - steps: Every step that the program knows; tests pass fewer for an older program.
+    ///   - oldestServer: The oldest supported server, as libpq numbers them.
+    ///   - report: Gets the number of rows and the time of each step; is not called for a new schema.
     /// - Throws: ``PostgresError/declined(_:)`` when the server is too old, rights are missing, or a newer program has
-    ///   been here whose steps are not compatible with this one: nothing is changed.
+    ///   applied steps that are not compatible with this one: nothing is changed.
     static func migrate(
         _ connection: PostgresConnection,
         _ options: PostgresOptions,
@@ -111,7 +112,7 @@ enum Schema {
         if isTold { report("the schema is up to date after \(MigrationStep.seconds(start.duration(to: .now)))") }
     }
 
-    /// Applies a step, unless somebody else has.
+    /// Applies a step, unless another node has.
     ///
     /// - Returns: False when it gave way to others, and is to be tried again.
     private static func apply(
@@ -124,7 +125,7 @@ enum Schema {
         let step = steps[place]
         do throws(PostgresError) {
             try await connection.transaction { (db) throws(PostgresError) in
-                // Another node may be at it, or has done it meanwhile.
+                // Another node may be applying it, or has done it meanwhile.
                 try db.perform("SET LOCAL statement_timeout = 0; \(turn)", within: longestStep)
                 guard try appliedSteps(db, options, steps) == place else { return }
                 if place > 0 { try refuseBesideOlder(step, place + 1, known, db, options) }
@@ -144,7 +145,7 @@ enum Schema {
         }
     }
 
-    /// About how many rows the large tables have, as the server's statistics say.
+    /// Returns about how many rows the large tables have, by the server's statistics.
     private static func estimateRows(_ db: isolated PostgresConnection) throws(PostgresError) -> String {
         let tables = [
             ("waiting", "deliveries that wait"), ("devices", "devices"), ("outbox_entries", "outbox entries"),
@@ -159,12 +160,12 @@ enum Schema {
         return parts.joined(separator: ", ")
     }
 
-    /// Nodes that start together take turns.
+    /// The lock by which nodes that start together take turns.
     private static let turn = "SELECT pg_advisory_xact_lock(hashtextextended('chapar.schema_steps', 0))"
 
     private static func lock(_ db: isolated PostgresConnection) throws(PostgresError) { try db.run(turn) }
 
-    /// Refuses a step that gateways of the version with `known` steps cannot go on beside, while some are running.
+    /// Refuses a step while gateways are running that know only `known` steps and cannot keep running beside it.
     private static func refuseBesideOlder(
         _ step: Step,
         _ number: Int,
@@ -206,11 +207,11 @@ enum Schema {
     }
 
     private static func prepare(_ db: isolated PostgresConnection, _ options: PostgresOptions) throws(PostgresError) {
-        // Looks first: who may not make a schema can still use one that somebody else has made.
+        // Checks first: a role that may not create a schema can still use one that exists.
         guard try db.run("SELECT to_regclass('chapar.schema_steps') IS NULL").bool(0, 0) else { return }
         try lock(db)
         do throws(PostgresError) {
-            // `IF NOT EXISTS` asks for the right to make schemas even where there is one.
+            // `IF NOT EXISTS` requires the right to create schemas even where the schema exists.
             if try db.run(isMissing).bool(0, 0) {
                 try refuseEncoding(db, options)
                 try db.perform(creation)
@@ -229,9 +230,9 @@ enum Schema {
         }
     }
 
-    /// How many of the program's steps are there.
+    /// Returns how many of the program's steps the schema has.
     ///
-    /// - Throws: ``PostgresError/declined(_:)`` when there are newer ones that the program cannot go on beside.
+    /// - Throws: ``PostgresError/declined(_:)`` when there are newer ones that the program cannot run beside.
     static func appliedSteps(
         _ db: isolated PostgresConnection,
         _ options: PostgresOptions,

@@ -3,9 +3,9 @@ package import PushQueue
 
 /// The steps that a database's tables lack.
 package enum StoreMigration {
-    /// What an opening would do; nothing is changed.
+    /// Returns the steps that an opening would apply; changes nothing.
     ///
-    /// - Throws: `StoreError.newer` when an incompatible newer version has been here.
+    /// - Throws: `StoreError.newer` when an incompatible newer version has changed the tables.
     package static func plan(_ options: PostgresOptions) async throws(StoreError) -> [MigrationStep] {
         try await PostgresConnection.use(options, name: "migration") { (connection) async throws(PostgresError) in
             let (missing, count) = try await connection.session { (db) throws(PostgresError) -> ([String], Int) in
@@ -28,7 +28,7 @@ package enum StoreMigration {
         }
     }
 
-    /// Brings the tables up to date, as an opening does, and tells `report` how it goes on.
+    /// Applies the missing steps, as an opening does, and reports the progress.
     package static func apply(
         _ options: PostgresOptions,
         report: @Sendable (String) -> Void = { _ in }

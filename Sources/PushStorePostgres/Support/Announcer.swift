@@ -4,14 +4,14 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Tells other nodes that there is something for them, and hears what they tell: so they need not wait for their next
-/// look.
+/// Notifies other nodes of work for them, and receives their notifications: so they need not wait for their next
+/// search.
 ///
-/// Nothing is lost without it, since each node looks each second as well. It is told outside of the transactions that
-/// it is about, at most every 50 ms, and not at all while there is one node: PostgreSQL takes a lock for the whole
-/// server at the commit of each notification.
+/// Nothing is lost without it, since each node searches each second as well. Notifications are sent outside of the
+/// transactions that they are about, at most every 50 ms, and not at all while there is one node: PostgreSQL takes a
+/// lock for the whole server at the commit of each notification.
 final class Announcer: Sendable {
-    /// What can be told.
+    /// The subject of a notification.
     enum Word: Hashable {
         /// Something waits at a backend.
         case work(backend: String)
@@ -55,14 +55,14 @@ final class Announcer: Sendable {
     }
 
     private static let interval = Duration.milliseconds(50)
-    /// PostgreSQL takes a little more for one notification, in bytes.
+    /// The most bytes in one notification; PostgreSQL accepts a little more.
     private static let longestMessage = 7_000
     /// The longest wait for a notification; the end of the store interrupts it.
     private static let longestWait = Duration.seconds(5)
 
     /// The most notes that wait to be sent; a newer note takes the place of the oldest.
     private static let mostNotes = 1_000
-    /// How far back notes are looked for, in seconds: longer than any of their transactions takes.
+    /// The greatest age of notes that are read, in seconds: longer than any of their transactions takes.
     private static let span = 30
 
     private struct State {
@@ -70,13 +70,13 @@ final class Announcer: Sendable {
         var notes: [NodeNote] = []
         var hasPeers = false
         var listeners: [@Sendable (NodeNote) -> Void] = []
-        /// The numbers of the notes that were heard, the newest ones.
+        /// The numbers of the notes that the last read returned.
         var heard: Set<Int64> = []
     }
 
     private let state = Mutex(State())
     private let signal = AsyncSignal()
-    /// Raised when there are notes of others.
+    /// Raised when there are notes of other nodes.
     private let noted = AsyncSignal()
 
     /// Whether there are other nodes.
@@ -85,13 +85,13 @@ final class Announcer: Sendable {
         set { state.withLock { $0.hasPeers = newValue } }
     }
 
-    /// Notes something to tell, where there is somebody to hear it.
+    /// Queues a notification, if there are other nodes.
     func announce(_ word: Word) {
         let isNews = state.withLock { $0.hasPeers && $0.words.insert(word.text).inserted }
         if isNews { signal.signal() }
     }
 
-    /// Takes a note to all other nodes, where there are any.
+    /// Queues a note to all other nodes, if there are any.
     func announce(_ note: NodeNote) {
         let isNews = state.withLock { state in
             guard state.hasPeers else { return false }
@@ -102,10 +102,10 @@ final class Announcer: Sendable {
         if isNews { signal.signal() }
     }
 
-    /// Adds somebody who gets what other nodes tell.
+    /// Adds a listener for notes of other nodes.
     func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { state.withLock { $0.listeners.append(listener) } }
 
-    /// Tells what was noted, until the task is cancelled.
+    /// Sends queued notifications and notes, until the task is cancelled.
     func tell(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
             let mark = signal.mark
@@ -138,14 +138,14 @@ final class Announcer: Sendable {
                     )
                 }
             } catch {
-                // The other nodes look by themselves; notes may be lost.
+                // The other nodes search by themselves; notes may be lost.
             }
             // It ends early when the task is cancelled, and the loop with it.
             try? await Task.sleep(for: Self.interval)
         }
     }
 
-    /// One notification of all words, or as few as they fit into.
+    /// Joins words into one notification, or into as few as they fit into.
     static func messages(_ words: [String]) -> [String] {
         var messages: [String] = []
         for word in words {
@@ -158,13 +158,13 @@ final class Announcer: Sendable {
         return messages
     }
 
-    /// Hears what others tell, until the task is cancelled.
+    /// Receives notifications of other nodes, until the task is cancelled.
     func listen(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
             do throws(PostgresError) {
                 let channel = core.options.channel
                 try await connection.session { (db) throws(PostgresError) in try db.perform("LISTEN \"\(channel)\"") }
-                // What was told while nobody listened.
+                // Notifications may have been missed before this.
                 for backend in core.flows.backends { core.claimWaiters.stir(backend, isOlder: true) }
                 core.events.signal()
                 noted.signal()
@@ -195,21 +195,21 @@ final class Announcer: Sendable {
         }
     }
 
-    /// Gives what other nodes have told to those who hear it, until the task is cancelled.
+    /// Passes notes of other nodes to the listeners, until the task is cancelled.
     func read(over connection: PostgresConnection, _ core: StoreCore) async {
         while !Task.isCancelled {
             let mark = noted.mark
             do throws(PostgresError) {
                 if hasPeers { try await readOnce(over: connection, core) }
             } catch {
-                // The next look is soon.
+                // The next read is soon.
             }
             await noted.wait(after: mark, atMost: .seconds(1), SystemTime())
         }
     }
 
     private func readOnce(over connection: PostgresConnection, _ core: StoreCore) async throws(PostgresError) {
-        // Those that it has told under a former number, too, are its own.
+        // Notes that it wrote under a former number are its own, too.
         let own = core.ownNumbers
         let found = try await connection.session { (db) throws(PostgresError) in
             let rows = try db.run(
@@ -234,7 +234,7 @@ final class Announcer: Sendable {
         for (_, note) in fresh { for listener in listeners { listener(note) } }
     }
 
-    /// Removes notes that nobody looks at any more.
+    /// Removes notes that are too old to be read.
     static func forgetOld(_ db: isolated PostgresConnection) throws(PostgresError) {
         try db.run("DELETE FROM chapar.notes WHERE at < clock_timestamp() - make_interval(secs => \(2 * span))")
     }

@@ -2,26 +2,26 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Moves what was asked to go out at a time of day when somebody has set the wall clock: in portions, so that nothing
-/// waits for it however much there is.
+/// Shifts deliveries that are scheduled for a time of day when the wall clock was set, in portions, so that nothing
+/// waits for it however many there are.
 ///
-/// How far it has come is kept in `marks`, by the transaction of each portion: any node goes on with what another has
-/// begun.
+/// The progress is kept in `marks`, by the transaction of each portion: any node continues what another has begun.
 struct ClockShift {
     /// The most deliveries that one transaction reads, besides the rest of the last one's notification.
     private static let rowsOfPortion = 5_000
 
-    /// The names in `marks`: by how much due times go down, behind which delivery and up to which.
+    /// The names in `marks`: by how much due times are reduced, in milliseconds, after which delivery to continue, and
+    /// the last one.
     private enum Mark {
         static let (by, after, upTo) = ("clock_shift_by", "clock_shift_after", "clock_shift_up_to")
         static let all = [by, after, upTo]
     }
 
-    /// SQL that says whether a move is not over.
+    /// The SQL condition for a shift under way.
     static let underWaySQL = "EXISTS (SELECT FROM chapar.marks WHERE name = '\(Mark.by)')"
 
-    /// SQL that says of a row of `chapar.nodes` whether the clock can have written its lease as it is now: none is
-    /// longer than `lease`.
+    /// Returns the SQL condition on a row of `chapar.nodes` that the clock, as it is now, can have written its lease:
+    /// none is longer than `lease`.
     static func canHaveWrittenSQL(_ lease: Duration) -> String {
         "lease_until <= clock_timestamp() + make_interval(secs => \(lease.inSeconds))"
     }
@@ -29,13 +29,13 @@ struct ClockShift {
     private let core: StoreCore
     private let rows: Int
 
-    /// Makes one that looks at so many deliveries at a time.
+    /// Makes a shift that reads up to `rows` deliveries at a time.
     init(_ core: StoreCore, rows: Int = Self.rowsOfPortion) { (self.core, self.rows) = (core, rows) }
 
-    /// Notes how far the wall clock is ahead from now on, and that what waits is to be moved by the difference, unless
-    /// another node has.
+    /// Records how far the wall clock is ahead from now on, and that waiting deliveries are shifted by the difference,
+    /// unless another node has.
     ///
-    /// - Returns: False when a former move is not over, which must be before.
+    /// - Returns: False when an earlier shift is not over, which must end before.
     @discardableResult
     func begin(to ahead: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
         let lease = core.options.nodeLease
@@ -45,7 +45,8 @@ struct ClockShift {
             let jump = ahead.subtracting(clamping: before)
             guard try !Self.isUnderWay(db) else { return nil }
             try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
-            // Of nodes that died before the clock was set back: else they would be dead only when it is there again.
+            // Shortens the leases of nodes that died before the clock was set back: otherwise they would count as dead
+            // only when it is there again.
             try db.run(
                 """
                 UPDATE chapar.nodes SET lease_until = lease_until + make_interval(secs => $1::float8)
@@ -70,7 +71,7 @@ struct ClockShift {
         return true
     }
 
-    /// Moves portions until nothing is left, or the span is over.
+    /// Shifts portions until nothing is left, or the span is over.
     ///
     /// - Returns: Whether something is left.
     @discardableResult
@@ -93,12 +94,12 @@ struct ClockShift {
         return isLeft
     }
 
-    /// Whether something is left to be moved.
+    /// Whether a shift is under way.
     static func isUnderWay(_ db: isolated PostgresConnection) throws(PostgresError) -> Bool {
         try db.run("SELECT \(underWaySQL)").bool(0, 0)
     }
 
-    /// Moves the next portion; how many deliveries were moved, nil when there is none left.
+    /// Shifts the next portion; returns how many deliveries were shifted, nil when there is none left.
     private static func movePortion(
         of rows: Int,
         now: Int64,
@@ -112,8 +113,8 @@ struct ClockShift {
         guard let jump = values[Mark.by], let after = values[Mark.after], let upTo = values[Mark.upTo] else {
             return nil
         }
-        // Up to the end of a notification: its own row is changed with its first delivery, and says no more what the
-        // others were due at.
+        // A portion ends with a notification: the row of a notification changes with its first delivery, and then no
+        // longer has the due time of the others.
         let end = try db.run(
             """
             SELECT greatest(n.id + n.count - 1, w.id) FROM (

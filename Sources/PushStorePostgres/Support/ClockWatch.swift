@@ -1,34 +1,34 @@
 internal import PushCore
 
-/// Judges whether the database's clock was set, by readings of it.
+/// Judges by readings of the database's clock whether it was set.
 ///
-/// One node alone says so and moves the time of day that all go by (``ClockShift``): a machine that stood still sees
-/// the same as when the database's clock was set. The others wait for that with the clock as they know it.
+/// One node decides this for all, and shifts the time of day (``ClockShift``): a machine that was suspended reads the
+/// same as after a step of the database's clock. Other nodes keep their known time until then.
 struct ClockWatch {
-    /// What to do about a reading.
+    /// The reaction to a reading.
     enum Verdict: Equatable {
-        /// Go by it.
+        /// Set this node's time by it.
         case follow
-        /// Go by what was known; another node is to move the time of day, or has not told yet.
+        /// Keep the known time; another node is to shift the time of day, or has not recorded it yet.
         case wait
-        /// Move the time of day: so far it is ahead of the steady time now, in milliseconds.
+        /// Shift the time of day, to this number of milliseconds ahead of the steady time.
         case shift(to: Int64)
     }
 
-    /// Since when readings have been apart from what this node knows.
+    /// The time since which readings differ from what this node knows.
     private var since: ContinuousClock.Instant?
 
     /// Judges a reading.
     ///
     /// - Parameters:
-    ///   - jump: By how much the steady time that follows from it is ahead of this node's, in milliseconds.
-    ///   - ahead: By how much the time of day is ahead of the steady time as all nodes know it, in milliseconds.
-    ///   - isFirst: Whether this node is the one that judges.
-    ///   - noted: By how much another node has moved the time of day since this one last followed, in milliseconds.
-    ///   - isMoving: Whether a former step is still being moved, before which there is no other.
-    ///   - patience: So long the others wait for it; then it must be their own machine's clock that has stood still.
-    ///   - now: When it was read.
-    /// - Returns: What to do.
+    ///   - jump: How far the steady time by the reading is ahead of this node's, in milliseconds.
+    ///   - ahead: How far the time of day is ahead of the steady time, as all nodes know it, in milliseconds.
+    ///   - isFirst: Whether this node is the one that decides.
+    ///   - noted: How far another node has shifted the time of day since this one last followed, in milliseconds.
+    ///   - isMoving: Whether an earlier shift is still under way, before which there is no other.
+    ///   - patience: The longest time that other nodes wait for it; then their own machine must have been suspended.
+    ///   - now: The time of the reading.
+    /// - Returns: The reaction.
     mutating func judge(
         jump: Int64,
         ahead: Int64,
@@ -42,7 +42,7 @@ struct ClockWatch {
         since = nil
         guard jump.magnitude >= StoreCore.smallestJump else { return .follow }
         if isFirst { return .shift(to: ahead.adding(clamping: jump)) }
-        // Who took a step for the time is apart by just that.
+        // A node that has taken a step for elapsed time differs by exactly that step.
         let tookStep = jump.adding(clamping: noted).magnitude < StoreCore.smallestJump
         guard !tookStep, begin.duration(to: now) < patience else { return .follow }
         since = begin

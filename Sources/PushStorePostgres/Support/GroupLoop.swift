@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// What somebody asks a ``GroupLoop`` for.
+/// A request to a ``GroupLoop``.
 protocol GroupRequest: Sendable {
     /// How much it adds to a transaction.
     var weight: Int { get }
@@ -8,10 +8,10 @@ protocol GroupRequest: Sendable {
     var fail: @Sendable (StoreError) -> Void { get }
 }
 
-/// Commits what callers ask for: one transaction for all that came while the one before was under way.
+/// Commits callers' requests: one transaction for all that arrived during the one before.
 ///
-/// A group that met another transaction, or lacks a partition, is committed once more. When the server refuses what one
-/// of several asks for, each is done alone; not after a timeout, which nobody's request alone is to blame for.
+/// A group that met another transaction, or lacks a partition, is committed again. When the server refuses one of
+/// several requests, each is committed alone; but not after a timeout, for which no single request is to blame.
 struct GroupLoop<Request: GroupRequest>: Sendable {
     private static var mostAttempts: Int { 8 }
 
@@ -52,7 +52,7 @@ struct GroupLoop<Request: GroupRequest>: Sendable {
 }
 
 extension Inbox where Item: GroupRequest {
-    /// Hands in a request, whose caller is answered at once when it cannot be taken.
+    /// Adds a request; answers its caller at once when it cannot be taken.
     func hand(in request: Item) {
         switch add(request, weight: request.weight) {
         case .admitted: break

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Collects what callers hand in, so that one transaction serves all that came while the one before was under way.
+/// The requests of callers, collected so that one transaction serves all that arrived during the one before.
 ///
 /// One task takes; any number add.
 final class Inbox<Item: Sendable>: Sendable {
@@ -18,12 +18,12 @@ final class Inbox<Item: Sendable>: Sendable {
     private let state = Mutex(State())
     private let capacity: Int
 
-    /// Makes an inbox that is full with more than so much weight in it.
+    /// Makes an inbox that is full when it holds this weight or more.
     init(capacity: Int = .max) { self.capacity = capacity }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Adds an item; what comes while the inbox is not full is taken whole.
+    /// Adds an item, of any weight while the inbox is not full.
     func add(_ item: Item, weight: Int = 1) -> Admission {
         let (admission, taker) = state.withLock { state -> (Admission, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (.closed, nil) }
@@ -37,7 +37,7 @@ final class Inbox<Item: Sendable>: Sendable {
         return admission
     }
 
-    /// Everything that is there, waiting until there is something; nil when it is closed and empty.
+    /// Returns all items, and waits until there are some; nil when it is closed and empty.
     func take() async -> [Item]? {
         while true {
             let (items, isClosed) = state.withLock { state in
@@ -60,7 +60,7 @@ final class Inbox<Item: Sendable>: Sendable {
         }
     }
 
-    /// Everything that is there, in groups of at most so much weight each, but for an item that weighs more.
+    /// Returns all items in groups of up to `limit` weight each, except for an item that weighs more.
     func take(groupsOfAtMost limit: Int, _ weight: (Item) -> Int) async -> [[Item]]? {
         guard let items = await take() else { return nil }
         var groups: [[Item]] = [[]]
@@ -77,7 +77,7 @@ final class Inbox<Item: Sendable>: Sendable {
         return groups
     }
 
-    /// Takes nothing more; what is there is still worked off.
+    /// Closes the inbox for new items; those that are there are still taken.
     func close() {
         let taker = state.withLock { state in
             state.isClosed = true

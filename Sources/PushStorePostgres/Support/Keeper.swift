@@ -4,20 +4,19 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Keeps the store going: the partitions of the days to come, the work of nodes that have died, what other nodes have
-/// made.
+/// The upkeep of the store: the partitions of the days to come, the claims of dead nodes, the changes by other nodes.
 struct Keeper {
-    /// Days ahead for which partitions are made.
+    /// The number of days ahead for which partitions are made.
     private static let daysAhead: Int64 = 2
-    /// How often claims are looked for whose answers were lost a while ago, and who holds snapshots.
+    /// The interval of searches for claims whose answers were lost a while ago, and for old snapshots.
     private static let lookInterval = Duration.seconds(60)
 
     let core: StoreCore
     private var strays = StrayClaims()
     private var handOver = HandOver()
-    /// When the first of the other nodes' leases ends, unless it is renewed before.
+    /// The end of the first of the other nodes' leases, unless it is renewed before.
     private var nextEnd: ContinuousClock.Instant?
-    /// A node that joins begins a round.
+    /// The pause between rounds, which ends early when a node joins.
     private let pace: RoundPace
 
     init(_ core: StoreCore) {
@@ -25,9 +24,9 @@ struct Keeper {
         pace = RoundPace(core.nodeJoined)
     }
 
-    /// Does what must be done before work is taken, by a node that has its place.
+    /// Does what must be done before work is taken, once the node has its place.
     ///
-    /// Others' work is left alone until the node has renewed its lease for a while, see ``run()``.
+    /// Claims of other nodes are left alone until the node has renewed its lease for a while, see ``run()``.
     mutating func begin() async throws(PostgresError) {
         try await core.followWallClock()
         try await ClockShift(core).run(within: core.options.nodeLease / 3)
@@ -35,18 +34,18 @@ struct Keeper {
         try await lookAround()
     }
 
-    /// How long it waits before it looks around: a third of the lease, or until another node's ends.
+    /// Returns the pause before the next round: a third of the lease, or until another node's lease ends.
     static func pause(
         _ third: Duration,
         until nextEnd: ContinuousClock.Instant?,
         at now: ContinuousClock.Instant = .now
     ) -> Duration {
         guard let left = nextEnd.map({ now.duration(to: $0) }) else { return third }
-        // A little later than that, by when it may have been renewed; one that has ended may not be judged yet.
+        // A little later, since it may be renewed by then; one that has ended may not be judged yet.
         return min(third, left > .zero ? left + .milliseconds(50) : .seconds(1))
     }
 
-    /// Reads what other nodes have made, and until when they have their leases.
+    /// Reads the flows that other nodes have made, and when their leases end.
     private mutating func lookAround() async throws(PostgresError) {
         try await WaitingEstimate(core).look()
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
@@ -80,7 +79,7 @@ struct Keeper {
             await pace.wait(atMost: isBusy ? .zero : span, SystemTime())
             if Task.isCancelled { return }
             do throws(PostgresError) {
-                // The others have their turn after a while, however much is to be moved.
+                // Other work gets its turn after a while, however much is to be shifted.
                 isBusy = try await ClockShift(core).run(within: pause)
                 if try await giveToPresentNumber(within: pause) { isBusy = true }
                 if looked.map({ $0.duration(to: .now) > Self.lookInterval }) ?? true {
@@ -105,10 +104,11 @@ struct Keeper {
         }
     }
 
-    /// Gives what this node has under former numbers to its present one; whether something is left after the span.
+    /// Moves the claims under this node's former numbers to its present one; returns whether some are left after the
+    /// span.
     ///
-    /// It waits for rows that others have locked. Where it fails the rest of the round is done all the same, and the
-    /// next one goes on with it.
+    /// It waits for rows that others have locked. After a failure the rest of the round goes on, and the next round
+    /// continues.
     private mutating func giveToPresentNumber(within span: Duration) async throws(PostgresError) -> Bool {
         do throws(PostgresError) {
             return try await handOver.run(within: span, core)
@@ -118,7 +118,7 @@ struct Keeper {
         }
     }
 
-    /// Looks for how long somebody has kept dead rows from being removed.
+    /// Reads for how long a snapshot has kept dead rows from being removed.
     func lookForSnapshots() async throws(PostgresError) {
         let snapshot = try await core.keeper.session { (db) throws(PostgresError) in
             try PostgresLook.oldestSnapshot(db, hasEvents: true)
@@ -126,7 +126,7 @@ struct Keeper {
         core.remains.withLock { $0.oldestSnapshot = snapshot?.age }
     }
 
-    /// Frees what dead nodes had; whether something is left after the span.
+    /// Frees the claims of dead nodes; returns whether some are left after the span.
     private func takeOver(within span: Duration) async throws(PostgresError) -> Bool {
         let freed = try await TakeOver.run(within: span, core)
         core.outboxSignals.raise(entriesOf: freed.backends)

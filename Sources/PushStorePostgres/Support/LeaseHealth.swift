@@ -1,15 +1,17 @@
 internal import Synchronization
 
-/// Since when a node has renewed its lease without a gap: what it was kept from by an outage of the database, others
-/// were kept from as well.
+/// The time since which a node has renewed its lease without a gap.
+///
+/// An outage of the database keeps all nodes from renewing, so a node judges no other one before it has renewed for a
+/// whole lease itself.
 final class LeaseHealth: Sendable {
-    /// The clock is read so often at least, however long the lease is.
+    /// The longest time between two readings of the clock, however long the lease is.
     private static let longestPause = Duration.seconds(5)
 
     private let lease: Duration
-    /// How long after a renewal the next one is due.
+    /// The time from a renewal to the next one.
     let pause: Duration
-    /// A renewal that comes later than this after the last one counts as a gap.
+    /// The longest time between two renewals that is no gap.
     private let longestGap: Duration
     private let state: Mutex<(since: ContinuousClock.Instant, renewed: ContinuousClock.Instant)>
 
@@ -21,7 +23,7 @@ final class LeaseHealth: Sendable {
         state = Mutex((now, now))
     }
 
-    /// The lease was renewed; one that should have been long before counts as a gap.
+    /// Records a renewal; one that comes too long after the last counts as a gap.
     func noteRenewal(at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             if state.renewed.duration(to: now) > longestGap { state.since = now }
@@ -29,17 +31,17 @@ final class LeaseHealth: Sendable {
         }
     }
 
-    /// The lease could not be renewed, or those of others say nothing before they are renewed.
+    /// Records a gap: the lease could not be renewed, or the leases of others are meaningless until they are renewed.
     func noteGap(at now: ContinuousClock.Instant = .now) { state.withLock { $0.since = now } }
 
-    /// Whether nobody can have taken this node for dead since a moment: it has renewed its lease without a gap, and a
-    /// moment ago.
+    /// Whether no node can have declared this one dead since a moment: it has renewed its lease without a gap, and
+    /// recently.
     func isUnbroken(since moment: ContinuousClock.Instant, at now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { $0.since <= moment && $0.renewed.duration(to: now) < longestGap }
     }
 
-    /// Whether this node may take others for dead: it has renewed its lease for a whole one without a gap, and a moment
-    /// ago.
+    /// Whether this node may declare others dead: it has renewed its lease without a gap for a whole lease, and
+    /// recently.
     var mayJudge: Bool { mayJudge(at: .now) }
 
     func mayJudge(at now: ContinuousClock.Instant) -> Bool {

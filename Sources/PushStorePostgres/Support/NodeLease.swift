@@ -3,25 +3,26 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Keeps a node's lease and its clock, with a connection and a task of their own, so that nothing holds them up.
+/// Keeps a node's lease and its clock, on a connection and a task of their own, so that nothing holds them up.
 ///
-/// A lease belongs to the node, one row, renewed three times before it ends; all times of it are the database's.
+/// A lease is one row for the node, renewed at least three times before it ends; all its times are the database's.
 struct NodeLease {
-    /// So soon a renewal is tried again that failed.
+    /// The pause before a failed renewal is tried again.
     private static let retryPause = Duration.seconds(1)
-    /// A reading of the clock that took longer says too little to judge by.
+    /// The longest reading of the clock that is precise enough to judge by.
     private static let longestReading = Duration.milliseconds(500)
     /// The number of lease periods that a node waits for another node to handle a step of the database's clock.
     private static let leasesOfPatience = 4
 
     let core: StoreCore
     private var clock = ClockWatch()
-    /// Under which number the clock was read last, if quickly: what is read next under the same is judged by it.
+    /// The number under which the clock was last read, if quickly: the next reading under the same number is judged by
+    /// it.
     private var readAs: Int64?
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// Takes up the node's place, before anything else is done.
+    /// Takes the node's place, before anything else is done.
     mutating func begin() async throws(PostgresError) {
         try await awaitNodes()
         try await readClock()
@@ -48,15 +49,15 @@ struct NodeLease {
         }
     }
 
-    /// Gives up the node's place: what it has claimed can be claimed again, as what may have been sent.
+    /// Gives up the node's place: its claims can be claimed again, as deliveries that may have been sent.
     ///
-    /// In portions under a lease that is renewed before each, and the place behind the last: where it stops between
-    /// two, other nodes free the rest when the lease is over.
+    /// Claims are freed in portions, each after a renewal of the lease, and the place after the last. If it stops in
+    /// between, other nodes free the rest when the lease is over.
     func end() async throws(PostgresError) {
         let (options, number, numbers, now) = (core.options, core.nodeNumber, core.ownNumbers, core.now)
         var page: Int64? = 0
         while let start = page {
-            // Where the place is lost already another node frees the same.
+            // If the place is lost already, another node frees the same claims.
             _ = try await core.pulse.session { (db) throws(PostgresError) in
                 try Self.prolong(number, options.nodeLease, db)
             }
@@ -69,9 +70,9 @@ struct NodeLease {
         }
     }
 
-    /// Takes a place, that of a dead node where no other is free.
+    /// Takes a free place, or that of a dead node when there is none.
     ///
-    /// What this node has under a former number is given to the new one by ``HandOver``.
+    /// ``HandOver`` moves the claims under a former number to the new one.
     private func register() async throws(PostgresError) {
         while try await !takePlace() {
             guard try await TakeOver.makeRoom(core) else {
@@ -80,7 +81,7 @@ struct NodeLease {
         }
     }
 
-    /// Takes a number that was never used and the lowest free slot; false when none is free.
+    /// Takes a new number and the lowest free slot; returns false when none is free.
     private func takePlace() async throws(PostgresError) -> Bool {
         let (options, core) = (core.options, core)
         return try await core.pulse.transaction { (db) throws(PostgresError) -> Bool in
@@ -99,13 +100,13 @@ struct NodeLease {
             if options.preparesStatements { try core.sessions.note(of: number, db) }
             core.become(node: number, slot: slot, above: highest)
             try core.noteBackends(db)
-            // Whether there is somebody to hear it is not known yet, and it is told once.
+            // Whether other nodes listen is not known yet, and this is sent once.
             try db.run("SELECT pg_notify('\(options.channel)', $1)", [.text(Announcer.Word.nodes.text)])
             return true
         }
     }
 
-    /// Renews the lease of a node; false when it has no place any more.
+    /// Renews the lease of a node; returns false when its place is lost.
     private static func prolong(
         _ number: Int64,
         _ lease: Duration,
@@ -134,15 +135,14 @@ struct NodeLease {
         core.nodeJoined.signal()
     }
 
-    /// Waits, where no node has a lease that the clock can have written as it is now, until each that lives has renewed
-    /// its own.
+    /// Waits for the renewals of other nodes, when no node has a lease that the clock, as it is now, can have written.
     ///
-    /// Either they are dead, or the clock was set a moment ago, and they know by how much. A wrong time would end what
-    /// waits as too old, and a lease of before would look like that of a dead node.
+    /// Either the nodes are dead, or the clock was just set, and they know by how much. A wrong time would expire
+    /// waiting deliveries, and a lease of the former time would look like that of a dead node.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
-        // So much of its lease who lives has left.
+        // The least time that is left of a living node's lease.
         let least = max(.zero, lease - pause * 2)
         let isDoubtful = try await core.pulse.session { (db) throws(PostgresError) in
             try db.run(
@@ -158,10 +158,9 @@ struct NodeLease {
         do { try await Task.sleep(for: pause + Self.retryPause) } catch { throw .closed }
     }
 
-    /// Reads the database's clock; when somebody has set it, what was asked to go out at a time of day follows.
+    /// Reads the database's clock; when it was set, deliveries scheduled for a time of day are shifted.
     ///
-    /// The node that judges is the one with the lowest number of those whose leases the clock can have written as it is
-    /// now.
+    /// The node that decides has the lowest number of those whose leases the clock, as it is now, can have written.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
             core.ahead = try await core.pulse.session { (db) throws(PostgresError) in
@@ -188,15 +187,14 @@ struct NodeLease {
             )
         }
         let isQuick = before.duration(to: after) < Self.longestReading
-        // Who has a new number knows no better: it has just started, or its own clock may have stood still while it was
-        // taken for dead.
+        // A node with a new number has no reading to judge by: it has just started, or its own clock may have stood
+        // still while it was declared dead.
         let isNew = readAs != number
         guard isQuick || isNew else { return }
         readAs = isQuick ? number : nil
         let instant = before + before.duration(to: after) / 2
         let known = time.steady(at: instant).millisecondsSince1970
-        // Leases were written by the clock as it was before: nobody's is to be judged until each was renewed by the new
-        // one.
+        // The clock wrote leases as it was before: none is judged until each was renewed by the new time.
         let apart = wall.subtracting(clamping: known)
         if apart.distance(clamping: core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
         let jump = apart.subtracting(clamping: ahead)

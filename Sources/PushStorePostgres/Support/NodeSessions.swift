@@ -1,20 +1,20 @@
 internal import PushCore
 internal import Synchronization
 
-/// The sessions of a node at the server, by which others end what it left when it is taken for dead.
+/// The server sessions of a node, so that other nodes can end them when it is declared dead.
 ///
-/// A process that stands still, or a cut network, leaves transactions that hold locks. The server ends those that wait
-/// for their next statement after a third of a lease (``PostgresConnection``); a statement that is under way goes on.
-/// Behind a pooler a session is not the node's own, so none is noted.
+/// A suspended process, or a cut network, leaves transactions that hold locks. The server ends those that wait for
+/// their next statement after a third of a lease (``PostgresConnection``), but not a statement under way. Behind a
+/// pooler a session is not the node's own, so none is noted.
 final class NodeSessions: Sendable {
     private let connections = Mutex<[PostgresConnection]>([])
 
     func add(_ new: [PostgresConnection]) { connections.withLock { $0 += new } }
 
-    /// The processes of the server that serve this node now.
+    /// The ids of the server processes that serve this node now.
     private var processes: [Int64] { connections.withLock { $0.compactMap(\.serverProcess) } }
 
-    /// How the sessions of `pg_stat_activity` read in `nodes.sessions`: a process's number alone comes again.
+    /// The SQL expression for a session in `nodes.sessions`: process ids are reused, so it has the start as well.
     private static let name = "a.pid || ' ' || (extract(epoch FROM a.backend_start) * 1000000)::bigint"
 
     /// Notes the sessions of a node.
@@ -29,9 +29,9 @@ final class NodeSessions: Sendable {
         )
     }
 
-    /// Ends the sessions of nodes; how many.
+    /// Ends the sessions of nodes; returns how many.
     ///
-    /// Of this user and database alone: a row of `nodes` gives nobody the right to end another's.
+    /// It ends only those of this user and database: a row of `nodes` gives no right to end others.
     static func end(of nodes: [Int64], _ db: isolated PostgresConnection) throws(PostgresError) -> Int {
         let rows = try db.run(
             """

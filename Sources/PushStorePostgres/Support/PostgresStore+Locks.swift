@@ -2,15 +2,16 @@ internal import Foundation
 internal import Logging
 public import PushCore
 
-/// What one node at a time may do, such as refreshing a token: a row with an end, which passes any pooler and outlives
-/// nobody for long.
+/// Named locks for work that one node does at a time, such as a token refresh.
+///
+/// A lock is a row with an expiry, so it works behind any pooler, and a dead owner does not block others for long.
 extension PostgresStore {
-    /// Whoever holds a name for longer, in seconds, counts as dead.
+    /// The time, in seconds, after which the holder of a lock counts as dead.
     static let longestHold = 60
     /// The pause before a lock that another node holds is tried again.
     private static let pause = Duration.milliseconds(100)
 
-    /// Waits until no other node holds the name, holds it while `body` runs, and lets it go.
+    /// Waits until no other node holds the name, holds it while `body` runs, and releases it.
     public func exclusively<Value: Sendable>(
         _ name: String,
         _ body: @Sendable () async -> Value
@@ -21,7 +22,7 @@ extension PostgresStore {
             guard ContinuousClock.now < end, !Task.isCancelled else {
                 throw .failed("another gateway holds \(name), which it should have let go by now")
             }
-            try? await Task.sleep(for: Self.pause)  // A cancelled task goes on to the look above.
+            try? await Task.sleep(for: Self.pause)  // A cancelled task goes on to the check above.
         }
         let value = await body()
         do throws(StoreError) {

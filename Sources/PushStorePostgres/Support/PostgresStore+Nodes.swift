@@ -4,7 +4,7 @@ public import PushQueue
 internal import Synchronization
 
 extension PostgresStore: NodeExchange {
-    /// The gateways that have a lease.
+    /// Returns the gateways that have a place, with the time left of their leases.
     public func nodes() async throws(StoreError) -> [StoreNode] {
         let own = core.nodeNumber
         return try await session(on: core.reader) { (db) throws(PostgresError) in
@@ -28,19 +28,19 @@ extension PostgresStore: NodeExchange {
         }
     }
 
-    /// False until the node has renewed its lease for a whole one without a gap.
+    /// Whether the node has renewed its lease without a gap for a whole lease.
     public var mayJudge: Bool { core.leaseHealth.mayJudge }
 
-    /// Writes it into the node's row, at each renewal of its lease where that fails.
+    /// Writes the backends into the node's row; a failed write is repeated at each renewal of the lease.
     public func declare(backends: Set<String>) async throws(StoreError) {
         let core = core
         core.declared.withLock { $0 = (backends.sorted(), 0) }
         try await session(on: core.keeper) { (db) throws(PostgresError) in try core.noteBackends(db) }
     }
 
-    /// Hands a note to the task that tells.
+    /// Queues a note to other nodes.
     public func tell(_ note: NodeNote) { core.announcer.announce(note) }
 
-    /// Adds a listener.
+    /// Adds a listener for notes of other nodes.
     public func hear(_ listener: @escaping @Sendable (NodeNote) -> Void) { core.announcer.hear(listener) }
 }

@@ -6,17 +6,19 @@ internal import Synchronization
 
 /// The rows of ``Schema/quotas``, one for each quota that nodes share.
 enum QuotaTable {
-    /// What a transaction begins with: a crash of the server may lose what was reserved last, and a node that
-    /// disappears in the middle of one does not keep the others waiting.
+    /// The statements at the beginning of a transaction.
+    ///
+    /// A crash of the server may lose the last reservations, and a node that disappears during a transaction does not
+    /// keep others waiting.
     static let settings = [
         "SET LOCAL synchronous_commit = off", "SET LOCAL idle_in_transaction_session_timeout = '2s'",
     ]
-    /// A statement that takes longer is given up, so that a worker that is to end does not wait for it for long.
+    /// The longest time for a statement, so that a worker that is to end does not wait for it for long.
     static let timeout = Duration.seconds(5)
-    /// After so long without use a bucket is full and its ramp down, as without a row.
+    /// The time without use after which a bucket is full and its ramp is down, as without a row.
     private static let longestUse = Duration.seconds(3 * 86_400)
 
-    /// Takes a row for this transaction alone, and changes it; a `time` stands in the place of the database's.
+    /// Locks a row for this transaction, and changes it; `time` replaces the database's time.
     static func reserve(
         _ request: QuotaRequest,
         of name: String,
@@ -35,13 +37,13 @@ enum QuotaTable {
         return grant
     }
 
-    /// Removes rows that say no more than none.
+    /// Removes rows that are equal to a missing one.
     static func forgetOld(at now: Date, _ db: isolated PostgresConnection) throws(PostgresError) {
         let end = microseconds(now.addingTimeInterval(-longestUse.inSeconds))
         try db.run("DELETE FROM chapar.quotas WHERE filled_at < $1", [.integer(end)])
     }
 
-    /// Locks a row, which is made where it is missing; with the time after that.
+    /// Locks a row, which is made if it is missing; returns it with the time after that.
     private static func level(
         _ name: String,
         at time: Date?,
@@ -84,7 +86,7 @@ enum QuotaTable {
     }
 }
 
-/// Says now and then that quotas cannot be asked.
+/// Limits how often failures of quotas are logged.
 final class QuotaFailures: Sendable {
     private static let interval = Duration.seconds(10)
     private let last = Mutex<ContinuousClock.Instant?>(nil)
@@ -100,7 +102,7 @@ final class QuotaFailures: Sendable {
 }
 
 extension PostgresStore: QuotaLedger {
-    /// Gives back and reserves in a transaction of its own, with the quota's row locked, by the database's clock.
+    /// Returns unused quota and reserves more in one transaction, with the quota's row locked, by the database's clock.
     public func reserve(_ request: QuotaRequest, of quota: String) async throws(StoreError) -> QuotaGrant {
         let time = core.databaseTime == nil ? core.time.steady : nil
         do throws(StoreError) {

@@ -1,7 +1,7 @@
 internal import PushCore
 internal import PushQueue
 
-/// What callers ask of the registry and the outbox, and the loops that do it.
+/// The requests to the registry and the outbox, and the loops that carry them out.
 final class RegistryWork: Sendable {
     let deviceChanges = Inbox<DeviceChangeRequest>(capacity: 50_000)
     let outboxEntries = Inbox<OutboxEntryRequest>(capacity: 50_000)
@@ -18,7 +18,7 @@ final class RegistryWork: Sendable {
         return [Task { await changes.run() }, Task { await entries.run() }, Task { await results.run() }]
     }
 
-    /// Takes nothing more.
+    /// Closes the inboxes for new requests.
     func close() {
         deviceChanges.close()
         outboxEntries.close()

@@ -2,51 +2,50 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// About how many deliveries have not ended: those of all nodes as of the last look, and what this node has changed
+/// About how many deliveries have not ended: those of all nodes at the last count, and what this node has changed
 /// since.
 struct WaitingCount: Sendable {
     private var seen: Int64 = 0
-    /// What this node has accepted, less what has ended on it.
+    /// The number that this node has accepted, less what has ended on it.
     private var own: Int64 = 0
     private var ownWhenSeen: Int64 = 0
-    /// The nodes that are alive, this one among them.
+    /// The number of living nodes, with this one.
     var nodes: Int64 = 1
 
     private var since: Int64 { own.subtracting(clamping: ownWhenSeen) }
 
-    /// As far as it is known.
+    /// The number as far as it is known.
     var known: Int64 { seen.adding(clamping: since) }
 
-    /// What it can be when each other node has accepted as much since the last look as this one has.
+    /// The number if each other node has accepted as many since the last count as this one has.
     ///
     /// A node that keeps to a bound by this takes no more than its part of the room that it has seen, however long ago
-    /// that was. So all of them together keep to the bound.
+    /// that was. So all nodes together keep to the bound.
     var most: Int64 { known.adding(clamping: max(0, since).multiplied(clamping: nodes.subtracting(clamping: 1))) }
 
-    /// Adds what this node has accepted, less what has ended on it.
+    /// Adds the number that this node has accepted, less what has ended on it.
     mutating func add(_ difference: Int64) {
         own = own.adding(clamping: difference)
-        // What ends here may have been accepted elsewhere since.
+        // Deliveries that end here may have been accepted elsewhere since.
         if known < 0 { seen = Int64.zero.subtracting(clamping: since) }
     }
 
-    /// Where this node stands when a look begins, for ``note(_:since:)``.
+    /// This node's own changes when a count begins, for ``note(_:since:)``.
     var mark: Int64 { own }
 
-    /// Notes what a look found; what this node has changed since the look began counts beside it, though the look may
-    /// have seen it.
+    /// Records a count; what this node has changed since the count began is added, though the count may include it.
     mutating func note(_ waiting: Int64, since mark: Int64) { (seen, ownWhenSeen) = (max(0, waiting), mark) }
 }
 
-/// Looks how many deliveries have not ended, of all nodes.
+/// Finds how many deliveries have not ended, of all nodes.
 ///
-/// They are counted up to a small bound; else as the server counts what its sessions add and remove. A session tells
-/// that once a second, and an idle one after ten, which is little of a large bound. Near one in between they are
-/// counted, too, now and then.
+/// Up to a small bound they are counted; otherwise the server's statistics of its sessions' inserts and deletes are
+/// used. A session reports those once a second, and an idle one after ten seconds, which is little for a large bound.
+/// For a bound in between they are counted now and then when they are near it.
 struct WaitingEstimate {
-    /// Up to this bound of what may wait, each look counts.
+    /// The largest bound for which each call counts.
     private static let mostCounted = 100_000
-    /// Up to this bound what waits is counted when it is near the bound.
+    /// The largest bound for which deliveries are counted when they are near it.
     private static let mostCountedNear = 1_000_000
     /// The longest time that a count may take: the round of ``Keeper`` waits for it.
     private static let longestCount = Duration.milliseconds(500)
@@ -55,7 +54,7 @@ struct WaitingEstimate {
 
     let core: StoreCore
 
-    /// When counting is cheap enough to be repeated: it takes a twentieth of a connection's time at most.
+    /// The pace of counts, which take a twentieth of a connection's time at most.
     struct Pace {
         private static let rest = 20
         private var next: ContinuousClock.Instant?
@@ -69,9 +68,10 @@ struct WaitingEstimate {
 
     init(_ core: StoreCore) { self.core = core }
 
-    /// Looks, and notes what it finds.
+    /// Counts or estimates, and records the result.
     ///
-    /// Between two counts near the bound what is known stays; when a count takes too long an estimate takes its place.
+    /// Between two counts near the bound the known number stays; when a count takes too long an estimate takes its
+    /// place.
     func look() async throws(PostgresError) {
         let bound = core.options.maximumWaiting
         let mark = core.waitingCount.withLock { $0.mark }
@@ -86,16 +86,17 @@ struct WaitingEstimate {
             found = try await count()
             core.exactCounts.withLock { $0.note(from: begin, to: .now) }
         }
-        // Where counting takes too long the server's own estimate has to do: what is known misses what other nodes end.
+        // Where counting takes too long the server's own estimate has to do: the known number misses what ends on other
+        // nodes.
         if found == nil { found = try await estimate() }
         guard let found else { return }
         core.waitingCount.withLock { $0.note(found, since: mark) }
     }
 
-    /// Whether so much waits that it has to be known soon how much.
+    /// Whether more than half of the bound may be waiting, so that the number has to be known soon.
     var isNearBound: Bool { core.waitingCount.withLock { $0.most } > Int64(core.options.maximumWaiting) / 2 }
 
-    /// How many there are; nil when counting them takes too long.
+    /// Counts the deliveries; nil when that takes too long.
     private func count() async throws(PostgresError) -> Int64? {
         let most = core.options.maximumWaiting + 1
         let statement = "SELECT count(*) FROM (SELECT FROM chapar.waiting LIMIT \(most)) AS w"
@@ -110,15 +111,15 @@ struct WaitingEstimate {
         }
     }
 
-    /// How many there are by what the server's sessions say.
+    /// Estimates the deliveries by the server's statistics.
     ///
-    /// A session tells what it added once a second at most, so near the bound those of this node are asked to do it
-    /// now. A server that was started again or took over has forgotten all: after a new connection the table is
-    /// estimated anew. Where that takes too long the old estimate must do.
+    /// A session reports its changes once a second at most, so near the bound those of this node are asked to do it
+    /// now. A server that was restarted or took over has lost its statistics: after a new connection the table is
+    /// analyzed. Where that takes too long the old estimate has to do.
     private func estimate() async throws(PostgresError) -> Int64 {
         if !core.keeper.isNew.load(ordering: .acquiring) {
             for connection in isNearBound ? [core.writer, core.recorder] : [] {
-                // One that is away changes nothing at this moment.
+                // A connection that is away changes nothing at this moment.
                 _ = try? await connection.session { (db) throws(PostgresError) in
                     try db.run("SELECT pg_stat_force_next_flush()").count
                 }

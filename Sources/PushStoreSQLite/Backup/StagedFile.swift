@@ -1,23 +1,23 @@
 import Foundation
 import PushCore
 
-/// A file under a temporary name beside its place, which it takes in one step once it is whole.
+/// A file under a temporary name beside its destination, whose place it takes in one step once it is complete.
 ///
-/// Only its owner can read it from the first moment on, whatever the umask says. It follows no link, neither when it is
-/// made nor when it takes its place. Nothing of it is left when it is thrown away.
+/// From the first moment on only its owner can read it, whatever the umask is. It follows no link, neither when it is
+/// created nor when it is put in place. A discarded file leaves nothing behind.
 final class StagedFile {
     /// The temporary name.
     let path: String
     private let destination: String
     private var descriptor: Int32
 
-    /// Makes an empty file beside `destination`, with a name that no file has.
+    /// Creates an empty file beside `destination`, with a name that no file has.
     init(for destination: String) throws(StoreFileError) {
         self.destination = destination
         path = "\(destination).\(MessageID.random()).part"
         descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .failure("cannot make \(path)") }
-        // A umask only takes away: without this the owner might not read it.
+        // A umask only removes rights: without this the owner might not be able to read it.
         guard fchmod(descriptor, 0o600) == 0 else { throw .failure("cannot protect \(path)") }
     }
 
@@ -53,13 +53,13 @@ final class StagedFile {
 
     /// Waits until the disk has what was written so far.
     ///
-    /// Now and then while much is written: all of it at the end would hold up other programs' writes, the gateway's
-    /// commits among them.
+    /// Call it now and then during a large write: all of it at the end would hold up other programs' writes, the
+    /// gateway's commits among them.
     func flush() throws(StoreFileError) {
         guard CLibrary.synchronizeContent(of: descriptor) else { throw .failure("cannot write \(path)") }
     }
 
-    /// Waits for the disk and takes the place; without `replacing` only when nothing has that name.
+    /// Waits for the disk and puts the file in place; without `replacing` only when nothing has that name.
     ///
     /// The databases that SQLite opened under ``path`` must be closed: closing this descriptor ends their locks.
     func takePlace(replacing: Bool) throws(StoreFileError) {
@@ -82,7 +82,7 @@ final class StagedFile {
         descriptor = -1
     }
 
-    /// Removes it with what SQLite made beside it, unless it took its place.
+    /// Removes the file and what SQLite made beside it, unless it was put in place.
     func discard() {
         guard descriptor >= 0 else { return }
         close(descriptor)
@@ -92,7 +92,7 @@ final class StagedFile {
 
     deinit { discard() }
 
-    /// Lets a change of names survive a loss of power.
+    /// Makes a change of names survive a loss of power.
     static func synchronizeFolder(of path: String) {
         let folder = open(FolderPath.place(of: path), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard folder >= 0 else { return }
@@ -103,19 +103,19 @@ final class StagedFile {
 
 /// Why a copy of a store could not be made, verified or put in place.
 package enum StoreFileError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// There is a file of that name, which is not overwritten.
+    /// A file of that name exists, and is not overwritten.
     case exists(String)
-    /// It was to end before it was done; nothing was put in place.
+    /// It was cancelled; nothing was put in place.
     case cancelled
     /// It failed; the sentence says how.
     case failed(String)
 
-    /// The sentence with what the system says.
+    /// Returns a failure with the system's own reason.
     static func failure(_ sentence: String) -> StoreFileError {
         .failed("\(sentence): \(String(cString: strerror(errno)))")
     }
 
-    /// A sentence for people.
+    /// The error as a sentence.
     package var description: String {
         switch self {
         case .exists(let path): "\(path) is there already and was not overwritten"

@@ -2,11 +2,10 @@ import GRDB
 import PushCore
 import PushQueue
 
-/// Reads every row of a file by the getters that the store itself uses: for copies, before they are called good.
+/// Reads every row of a file with the getters of the store itself, to verify copies.
 ///
-/// SQLite's own checks find damaged pages, not values of another type in a page that is whole, and no bytes that this
-/// store packed. Files that are not brought up to date are read too: a column that changed its name is known by both
-/// names.
+/// SQLite's own checks find damaged pages, but not values of another type in an intact page, nor damage in bytes that
+/// this store has packed. Files that are not up to date are read too: a renamed column is known by both names.
 enum StoreAudit {
     /// The type and the bounds of a column's values.
     enum Kind {
@@ -115,7 +114,7 @@ enum StoreAudit {
         .init("leased", .number),
     ]
 
-    /// Conditions over several columns of files that are up to date, as statements that find a row which violates one.
+    /// Conditions over several columns of up-to-date files, as statements that find a row which violates one.
     private static let rules = [
         (
             "a delivery belongs to no flow",

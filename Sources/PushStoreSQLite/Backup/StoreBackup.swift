@@ -4,9 +4,9 @@ import PushCore
 
 /// Copies a store's database to a file of its own, also while a gateway in another process writes to it.
 ///
-/// The copy is one moment of the store, taken by SQLite's online backup under a reading transaction: it blocks no
-/// commit, and what is committed meanwhile does not make it begin again. Memory is bounded by SQLite's page cache. The
-/// copy is checked before it gets its name.
+/// The copy is a snapshot of the store, taken by SQLite's online backup under a read transaction: it blocks no commit,
+/// and commits do not make it start again. Memory is bounded by SQLite's page cache. The copy is checked before it gets
+/// its name.
 package struct StoreBackup: Sendable {
     /// The store's database.
     package var source: String
@@ -16,9 +16,9 @@ package struct StoreBackup: Sendable {
     package var replaces = false
     /// The number of bytes that must stay free on the target's disk.
     package var minimumFreeBytes: Int64 = 0
-    /// The copy is given up when the store's write-ahead log has so many bytes.
+    /// The size of the store's write-ahead log, in bytes, above which the copy is given up.
     ///
-    /// What is committed while the copy is made stays in the log, and the gateway takes no new work above
+    /// Commits made meanwhile stay in the log, and the gateway takes no new work above
     /// ``SQLiteStoreOptions/largestLogBytes``.
     package var largestLogBytes: Int64 = 384 << 20
     /// The number of pages that are copied before the size of the log and cancellation are checked again.
@@ -33,10 +33,10 @@ package struct StoreBackup: Sendable {
     /// Makes the copy; blocks until it is in its place.
     ///
     /// - Parameters:
-    ///   - progress: Gets how much is copied, from 0 to 1.
-    ///   - isCancelled: Asked now and then; with true nothing is left.
-    /// - Returns: What the copy holds.
-    /// - Throws: Why there is no copy; then nothing has the target's name that had not before.
+    ///   - progress: Gets the part that is copied, from 0 to 1.
+    ///   - isCancelled: Checked now and then; when it returns true nothing is left.
+    /// - Returns: A summary of the copy.
+    /// - Throws: The reason why there is no copy; the target is then as it was before.
     package func write(
         progress: @escaping (Double) -> Void = { _ in },
         isCancelled: @escaping () -> Bool = { false }
@@ -62,7 +62,7 @@ package struct StoreBackup: Sendable {
         return summary
     }
 
-    /// Refuses targets that are something else than a file of their own.
+    /// Rejects targets that are not a file of their own.
     private func checkPlaces() throws(StoreFileError) {
         guard access(source, F_OK) == 0 else { throw .failure("cannot read the store \(source)") }
         let destination = StoreFiles.canonical(target)
@@ -88,15 +88,14 @@ package struct StoreBackup: Sendable {
         reading.busyMode = .timeout(10)
         let from = try DatabaseQueue(path: source, configuration: reading)
         defer { try? from.close() }
-        // What is half written is thrown away: a crash costs the copy, so nothing of it waits for the disk before its
-        // end.
+        // A half-written copy is discarded: nothing of it has to wait for the disk before its end.
         var writing = Configuration()
         writing.prepareDatabase { try $0.execute(sql: "PRAGMA synchronous = OFF") }
         let to = try DatabaseQueue(path: staged.path, configuration: writing)
         defer { try? to.close() }
         let taken = Date()
         try from.read { source in
-            // The first look fixes the moment that is copied.
+            // The first read fixes the moment that is copied.
             let pages = try Int64.fetchOne(source, sql: "PRAGMA page_count") ?? 0
             let pageBytes = try Int64.fetchOne(source, sql: "PRAGMA page_size") ?? 0
             try checkFreeBytes(for: pages.multiplied(clamping: pageBytes))
@@ -110,7 +109,7 @@ package struct StoreBackup: Sendable {
             }
         }
         try to.writeWithoutTransaction { db in
-            // One file by itself, without a log beside it.
+            // Makes it one file, without a log beside it.
             guard try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE") == "delete" else {
                 throw StoreFileError.failed("cannot finish \(staged.path)")
             }
@@ -121,7 +120,7 @@ package struct StoreBackup: Sendable {
         }
     }
 
-    /// Keeps a copy on the gateway's own disk from taking the room that the gateway needs.
+    /// Keeps a copy on the gateway's own disk from taking the space that the gateway needs.
     private func checkFreeBytes(for bytes: Int64) throws(StoreFileError) {
         guard let free = FileSystemSpace.freeBytes(at: FolderPath.place(of: target)) else { return }
         guard free.subtracting(clamping: bytes) >= minimumFreeBytes else {
@@ -146,15 +145,15 @@ package struct StoreBackup: Sendable {
 
 /// The names of a store's files.
 enum StoreFiles {
-    /// What follows the database's name in the names of its files.
+    /// The suffixes of the database's name in the names of its files.
     static let suffixes = ["", "-wal", "-shm", "-journal", ".lock"]
 
-    /// A number of bytes for people: in KiB, rounded up, where MiB would hide the difference.
+    /// Returns a number of bytes as text: in KiB, rounded up, where MiB would hide the difference.
     static func size(_ bytes: Int64) -> String {
         bytes >= 16 << 20 ? "\(bytes >> 20) MiB" : "\(max(0, bytes).adding(clamping: 1_023) >> 10) KiB"
     }
 
-    /// The path with its folder's links resolved, so that two names of one file compare equal.
+    /// Returns the path with its folder's links resolved, so that two names of one file compare equal.
     static func canonical(_ path: String) -> String {
         let folder = FolderPath.place(of: path)
         let name = (path as NSString).lastPathComponent

@@ -2,9 +2,9 @@ import Foundation
 import GRDB
 public import PushCore
 
-/// A look into a store that another process may have: nothing is changed.
+/// Reads of a store that another process may have open: nothing is changed.
 package enum StoreLook {
-    /// The small values whose names begin with a text.
+    /// Returns the small values whose names begin with a prefix.
     package static func values(in path: String, beginningWith prefix: String) throws(StoreFileError) -> [String:
         [UInt8]]
     {
@@ -35,7 +35,7 @@ package enum StoreLook {
 }
 
 extension SQLiteStore {
-    /// The names of small values that begin with a text.
+    /// Returns the names of small values that begin with a prefix.
     public func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String] {
         try await read { db in
             let rows = try StoreLook.rows(db, "name", prefix)

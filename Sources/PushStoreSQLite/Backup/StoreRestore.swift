@@ -2,14 +2,14 @@ package import Foundation
 import GRDB
 import PushCore
 
-/// Puts a backup in the place of a store's database, while no gateway has it.
+/// Replaces a store's database with a backup, while no gateway has the store.
 ///
-/// The backup is copied beside the store and checked there; only a good copy takes the place, in one step. What was
-/// there before is kept under another name.
+/// The backup is copied beside the store and checked there; only a good copy takes the place, in one step. The previous
+/// database is kept under another name.
 package struct StoreRestore: Sendable {
-    /// What came of it.
+    /// The result of a restoration.
     package struct Result: Sendable {
-        /// What the store holds now.
+        /// A summary of the restored store.
         package var summary: StoreSummary
         /// The name of the database that was there before; nil when there was none.
         package var previous: String?
@@ -19,7 +19,7 @@ package struct StoreRestore: Sendable {
     package var backup: String
     /// The store's database.
     package var target: String
-    /// Whether deliveries that wait in the backup are to end as expired, so that none is sent a second time.
+    /// Whether deliveries that wait in the backup expire, so that none is sent a second time.
     package var expiresWaiting = false
 
     /// Makes a restoration of `backup` to `target`; nothing happens before ``run(now:isCancelled:)``.
@@ -31,10 +31,10 @@ package struct StoreRestore: Sendable {
     /// Restores; blocks until it is done.
     ///
     /// - Parameters:
-    ///   - now: The time that the name of the old database tells.
-    ///   - isCancelled: Asked until the old database is touched; with true nothing is changed.
-    /// - Returns: What the store holds now, and where the old one is.
-    /// - Throws: `StoreError.failed` when a process has the store, else why nothing was restored.
+    ///   - now: The time in the new name of the old database.
+    ///   - isCancelled: Checked until the old database is touched; when it returns true nothing is changed.
+    /// - Returns: A summary of the restored store, and the name of the old database.
+    /// - Throws: `StoreError.failed` when a process has the store, otherwise the reason why nothing was restored.
     package func run(now: Date, isCancelled: () -> Bool = { false }) throws -> Result {
         let ownership = try FileOwnership(of: target)
         defer { ownership.release() }
@@ -93,14 +93,14 @@ package struct StoreRestore: Sendable {
         throw refusal
     }
 
-    /// Gives a copy that another program made the form without a log beside it.
+    /// Converts a copy that another program made to the form without a log beside it.
     private func simplify(_ path: String) throws {
         let file = try DatabaseQueue(path: path)
         defer { try? file.close() }
         try file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
     }
 
-    /// Makes a store of the checked copy: it is no backup any more, and nothing waits in it that is not to be sent.
+    /// Makes a store of the checked copy: removes its mark as a backup, and expires what waits if that is wanted.
     private func finish(_ path: String) throws {
         let file = try DatabaseQueue(path: path)
         defer { try? file.close() }
@@ -109,8 +109,8 @@ package struct StoreRestore: Sendable {
             try db.execute(sql: "DELETE FROM state WHERE name = ?", arguments: [StoreSummary.takenName])
             guard expiresWaiting else { return }
             try OpenedStore.writeOutStagedRows(db)
-            // The gateway ends them itself, with their events. Deliveries of one notification go by the row of its
-            // number.
+            // The gateway ends them itself, with their events. Deliveries of one notification share the expiry in the
+            // row of its number.
             try db.execute(
                 sql: """
                     UPDATE deliveries SET expires = min(expires, coalesce((SELECT value FROM marks WHERE name = 'steady'), 1))
@@ -120,7 +120,7 @@ package struct StoreRestore: Sendable {
         }
     }
 
-    /// Gives the database that is there another name, which is returned; it keeps its own until the new one takes that.
+    /// Gives the existing database another name, which is returned; it keeps its own until the new one takes that.
     private func moveAside(_ now: Date) throws(StoreFileError) -> String? {
         guard access(target, F_OK) == 0 else { return nil }
         try foldLog()
@@ -131,21 +131,21 @@ package struct StoreRestore: Sendable {
             number += 1
             old = "\(target).before-\(stamp)Z-\(number)"
         }
-        // There only when the log could not be folded in: the old file goes on needing it, and the new one must not
+        // Present only when the log could not be folded in: the old database still needs it, and the new one must not
         // read it.
         for suffix in ["-wal", "-shm", "-journal"] where access(target + suffix, F_OK) == 0 {
             guard rename(target + suffix, old + suffix) == 0 else { throw .failure("cannot rename \(target)\(suffix)") }
         }
-        // A second name leaves no moment without a database; where there are none, renaming must do.
+        // A hard link leaves no moment without a database; where links are not supported the file is renamed.
         guard link(target, old) == 0 || rename(target, old) == 0 else { throw .failure("cannot rename \(target)") }
         chmod(old, 0o600)
         return old
     }
 
-    /// Moves what the log of the old database holds into it, so that it is one file.
+    /// Moves the content of the old database's log into it, so that it is one file.
     ///
-    /// A database that is too damaged for that is left as it is; one that another program has open must not be replaced
-    /// under it.
+    /// A database that is too damaged for that is left as it is. One that another program has open must not be
+    /// replaced.
     private func foldLog() throws(StoreFileError) {
         do {
             var configuration = Configuration()

@@ -2,13 +2,13 @@ package import Foundation
 import GRDB
 import PushCore
 
-/// What a copy of a store holds, found by a look at all of it.
+/// The contents of a copy of a store, found by reading all of it.
 package struct StoreSummary: Sendable, Hashable {
-    /// The last step of the tables, such as `9 outbox`.
+    /// The name of the last applied step, such as `9 outbox`.
     package var schema: String
-    /// The version of the program that had the store last.
+    /// The version of the program that opened the store last.
     package var version: String?
-    /// When the copy was made, if `chapar backup` made it.
+    /// The time of the copy, if `chapar backup` made it.
     package var takenAt: Date?
     /// The bytes of the file.
     package var bytes: Int64
@@ -16,14 +16,14 @@ package struct StoreSummary: Sendable, Hashable {
     package var devices: Int
     /// The deliveries that wait to be sent, those that were being sent included.
     package var waiting: Int
-    /// What platforms are still to be told about devices.
+    /// The changes of devices and the outbox entries that wait for platforms.
     package var operations: Int
 
-    /// The name in the table of small values under which a copy says when it was made.
+    /// The name of the small value with the time of the copy.
     static let takenName = "backup.taken"
 
-    /// Checks every page and reads every row of a closed file, and that this version can use its tables; counts what it
-    /// holds.
+    /// Checks every page and reads every row of a closed file, and checks that this version can use its tables; returns
+    /// its contents.
     ///
     /// The file is only read. It must be in SQLite's plain form, as ``StoreBackup`` leaves it, or writable.
     static func verify(_ path: String) throws(StoreFileError) -> StoreSummary {
@@ -71,7 +71,7 @@ package struct StoreSummary: Sendable, Hashable {
             + count("SELECT count(*) FROM outbox_changes", since: "9 outbox")
         waiting = try count("SELECT count(*) FROM deliveries WHERE state = 0", since: "1 deliveries")
         guard steps.contains("6 arrivals") else { return }
-        // What arrived last has no rows yet, or has them already.
+        // The newest deliveries may have no rows yet.
         let arrivals = try db.statement("SELECT packed FROM arrivals ORDER BY number")
         while try arrivals.next() {
             guard let staged = StagedRowPacking.unpack(try arrivals.bytes(0)) else { throw StagedRowPacking.damage }

@@ -2,19 +2,20 @@ import Dispatch
 import PushCore
 import PushQueue
 
-/// Holds back the answers to new work, for a moment, while a flow is handed more than is claimed from it.
+/// Delays the answers to new work for a moment while a flow is handed more than is claimed from it.
 ///
 /// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
-/// store read it back from disk, which costs both of them throughput. What is held back is committed already; only the
-/// answer waits: until the flow has caught up, and never longer than the options say. A flow that takes little in that
-/// time is left alone until it has caught up or takes more, so a slow or stopped consumer costs its callers one pause.
-/// Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not of the store's time.
+/// store read it back from disk, which costs both of them throughput. The delayed work is already committed; only its
+/// answer waits, until the flow has caught up, and never longer than the options say. A flow from which little is
+/// claimed in that time is left alone until it has caught up or more is claimed, so a slow or stopped consumer costs
+/// its callers one pause. Used by the writer's thread only, with the real clock: a pause is a matter of throughput, not
+/// of the store's time.
 final class BackPressure {
     private struct Held {
         var flow: Flow
         var rows: Int
         var until: DispatchTime
-        /// What the flow had given out when the pause began.
+        /// The number that the flow had given out when the pause began.
         var taken: Int
         var reply: EnqueueReply
     }
@@ -24,23 +25,23 @@ final class BackPressure {
     private var held: [Held] = []
 
     /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty
-    /// for its consumers, and leaves room for what is under way.
+    /// for its consumers, and leaves room for work under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4
         self.longestPause = longestPause
     }
 
-    /// When the first pause ends at the latest; nil when no answer is held back.
+    /// The latest end of the first pause; nil when no answer is delayed.
     var deadline: DispatchTime? { held.first?.until }
 
-    /// Answers new work that was committed, now or in a moment.
+    /// Answers committed new work, now or after a pause.
     func accept(_ rows: Int, in flow: Flow, _ reply: EnqueueReply) {
         reconsider(flow)
         guard longestPause > .zero, flow.isOutrun(above: threshold) else { return reply.succeed(.accepted) }
         held.append(Held(flow: flow, rows: rows, until: pauseEnd(.now()), taken: flow.taken, reply: reply))
     }
 
-    /// Does not leave a flow alone any longer that has taken so much lately that a pause makes sense again.
+    /// Ends the exemption of a flow from which enough was claimed lately for a pause to make sense again.
     private func reconsider(_ flow: Flow) {
         guard let last = flow.leftAlone else { return }
         let now = DispatchTime.now()
@@ -52,7 +53,7 @@ final class BackPressure {
         now + .milliseconds(Int(longestPause.boundedMilliseconds))
     }
 
-    /// Answers those whose flow has caught up, so many as it has room for, and those who have waited long enough.
+    /// Answers calls whose flow has caught up, as far as it has room, and those that have waited long enough.
     func release() {
         guard !held.isEmpty else { return }
         let now = DispatchTime.now()
@@ -69,7 +70,7 @@ final class BackPressure {
         }
     }
 
-    /// Answers everybody.
+    /// Answers all delayed calls.
     func releaseAll() {
         for item in held { item.reply.succeed(.accepted) }
         held.removeAll()

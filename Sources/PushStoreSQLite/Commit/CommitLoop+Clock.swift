@@ -1,9 +1,9 @@
 import Foundation
 import PushCore
 
-/// The two clocks: the steady one, which deadlines go by, and the wall clock, which `send_at` follows.
+/// The two clocks: the steady one, which deadlines use, and the wall clock, which `send_at` follows.
 extension CommitLoop {
-    /// A smaller step of the wall clock is left alone until more have come together, in milliseconds.
+    /// The smallest step of the wall clock that is followed, in milliseconds; smaller ones add up until they reach it.
     private static let smallestJump: Int64 = 1_000
     /// The interval, in milliseconds, at which a commit also saves the clocks.
     private static let saveInterval: Int64 = 10_000
@@ -14,14 +14,14 @@ extension CommitLoop {
         return wall.millisecondsSince1970.subtracting(clamping: steady.millisecondsSince1970)
     }
 
-    /// Notes the clocks now and then, for the next process.
+    /// Saves the clocks now and then, for the next process.
     func writeClock() throws(StoreError) {
-        // After a jump the difference before it would be noted, and the jump be taken for another one.
+        // When this transaction has saved a jump, `clock.offset` is still the one before it.
         guard !pending.areClocksSaved, now.subtracting(clamping: clock.savedAt) >= Self.saveInterval else { return }
         try saveClocks(clock.offset)
     }
 
-    /// Writes what is always there to be written.
+    /// Saves the clocks, so that the transaction writes something.
     func touch() throws(StoreError) {
         try begin()
         try saveClocks(clock.offset)
@@ -30,9 +30,9 @@ extension CommitLoop {
     private func saveClocks(_ offset: Int64) throws(StoreError) {
         var marks = [("steady", now), ("wall", now.adding(clamping: offset))]
         if let boot = core.time.bootTime {
-            // As of the moment of the transaction, which began a little earlier.
+            // Adjusted to the moment of the transaction, which began a little earlier.
             let passed = core.time.steady.millisecondsSince1970.subtracting(clamping: now)
-            // `counted` says of which steady time, since an older program keeps that alone.
+            // `counted` is the steady time they belong to, since an older program saves only that.
             marks += [("boot", boot.boot), ("uptime", boot.uptime.subtracting(clamping: passed)), ("counted", now)]
         }
         for (name, value) in marks {
@@ -47,13 +47,13 @@ extension CommitLoop {
         }
     }
 
-    /// Moves what was asked to go out at a time of day, when the wall clock was set.
+    /// Shifts deliveries that are scheduled for a time of day, when the wall clock was set.
     func followWallClock() throws(StoreError) {
         let offset = wallOffset
         let jump = offset.subtracting(clamping: clock.offset)
         guard jump.magnitude >= Self.smallestJump else { return }
         try begin()
-        // What is read again has to be there, and what comes in this transaction too.
+        // Rows are read again, so everything needs one, also what this transaction adds.
         try writeOutAll()
         pending.readsAgain = true
         sql.shiftScheduled.bind(1, jump)
@@ -69,10 +69,10 @@ extension CommitLoop {
     }
 }
 
-/// What the writer knows of the two clocks.
+/// The writer's state of the two clocks.
 struct WriterClock {
-    /// How far the wall clock was ahead of the steady one at the last look, in milliseconds.
+    /// How far the wall clock was ahead of the steady one when it was last read, in milliseconds.
     var offset: Int64
-    /// When the clocks were noted on disk, in steady time.
+    /// The steady time at which the clocks were last saved.
     var savedAt = Int64.min
 }

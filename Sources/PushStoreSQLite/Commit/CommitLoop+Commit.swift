@@ -1,9 +1,9 @@
 import PushCore
 import PushQueue
 
-/// What follows a transaction: memory and callers learn of it, or memory forgets it.
+/// The end of a transaction: memory and callers get it after the commit, or memory undoes it.
 extension CommitLoop {
-    /// Shows in memory what was committed, and answers.
+    /// Applies the committed transaction to memory, and answers callers.
     func apply() {
         if pending.isOpen { queueIndex.flowsWereSaved() }
         if let new = pending.staged { queueIndex.keep(new) }
@@ -28,7 +28,7 @@ extension CommitLoop {
         core.feed.append(pending.events)
         for assignment in pending.assignments {
             if assignment.entries.isEmpty {
-                // Nothing came of it: it waits on, before those that came later.
+                // It got nothing and waits on, before calls that came later.
                 queueIndex.queue(named: assignment.ticket.backend).tickets.insert(assignment.ticket, at: 0)
             } else {
                 queueIndex.start(assignment.lease)
@@ -39,14 +39,14 @@ extension CommitLoop {
         for answer in pending.answers { answer() }
     }
 
-    /// Notes what is committed, once a second while events are, and once more a second after the last one.
+    /// Notes the newest committed event outside of the database, once a second while there are new ones.
     func noteCommitted() {
         guard let moment = nextCommittedNote, now >= moment else { return }
         committedNoted = (now, lastEvent)
         core.noteCommitted(lastEvent)
     }
 
-    /// When that is to be done next; nil while nothing new is committed.
+    /// The time of the next note; nil while nothing new is committed.
     var nextCommittedNote: Int64? {
         guard lastEvent != committedNoted.event else { return nil }
         return committedNoted.at.adding(clamping: Self.committedInterval)
@@ -62,7 +62,7 @@ extension CommitLoop {
         if change != StoreChange() { core.observers.notify(change) }
     }
 
-    /// Undoes what memory shows of a transaction that failed.
+    /// Undoes in memory a transaction that failed.
     func rollBack() {
         for (entry, waited) in pending.given.reversed() {
             queueIndex.undoClaim(entry, now: now)

@@ -2,18 +2,18 @@ import PushCore
 import PushQueue
 import PushComposition
 
-/// New deliveries without rows of their own, and their rows in the end.
+/// New deliveries that are staged without rows of their own, and the writing of their rows.
 extension CommitLoop {
-    /// Whether a new notification to one recipient is kept without a row: it goes now, and stays in memory until it is
-    /// claimed.
+    /// Whether a new notification to one recipient is staged without a row: it is due now, and stays in memory until it
+    /// is claimed.
     ///
-    /// One that replaces others is not asked about: it is looked for among the rows.
+    /// It is not asked for notifications with a collapse ID: those are searched for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
         due <= now && !pending.readsAgain
             && flow.hasCapacity(for: pending.effects.count + 1, bytes: pending.bytes + bytes)
     }
 
-    /// Keeps a new delivery without a row; ``recipientText`` has its recipient.
+    /// Stages a new delivery without a row; ``recipientText`` has its recipient.
     func keep(_ entry: Entry, _ row: StagedRow.Row) {
         let staged: StagedRows
         if let begun = pending.staged {
@@ -28,13 +28,13 @@ extension CommitLoop {
         StagedRowPacking.append(entry, row, recipient: recipientText, plan: plan, to: &stagedBytes)
     }
 
-    /// A plan as it is stored, which for most deliveries is that of the one before.
+    /// Returns a plan as it is stored, which for most deliveries is that of the one before.
     private func packed(_ plan: DeliveryPlan) -> [UInt8] {
         if plan != packedPlan.plan { packedPlan = (plan, Array(plan.storedForm.utf8)) }
         return packedPlan.bytes
     }
 
-    /// Writes what this transaction keeps without rows, and removes what has only rows now.
+    /// Writes the deliveries that this transaction stages, and removes staged rows whose deliveries all have rows now.
     func writeStagedRows() throws(StoreError) {
         if let new = pending.staged {
             try begin()
@@ -50,13 +50,13 @@ extension CommitLoop {
         }
     }
 
-    /// Gives rows to the deliveries that have been without for the most commits.
+    /// Writes the rows of the deliveries that have been without for the most commits.
     func writeOutOldest() throws(StoreError) {
         guard queueIndex.staged.count > StagedRows.most, let oldest = queueIndex.staged.first else { return }
         try writeOut(oldest)
     }
 
-    /// Gives rows to what may have expired, so that the search for it finds it.
+    /// Writes the rows of staged deliveries that may have expired, so that the search finds them.
     func writeOutForSearch() throws(StoreError) {
         for staged in queueIndex.staged
         where staged.at <= now.subtracting(clamping: StagedRows.oldest) || staged.earliestExpiry <= now {
@@ -64,7 +64,7 @@ extension CommitLoop {
         }
     }
 
-    /// Gives rows to everything that has none.
+    /// Writes the rows of all staged deliveries.
     func writeOutAll() throws(StoreError) {
         for staged in queueIndex.staged { try writeOut(staged) }
     }
@@ -73,7 +73,7 @@ extension CommitLoop {
         for case let entry? in staged.entries { try writeOut(entry) }
     }
 
-    /// Gives a row to a delivery that waits or is claimed, when it has none.
+    /// Writes the row of a delivery that waits or is claimed, when it has none.
     func writeOut(_ entry: Entry) throws(StoreError) {
         guard let stagedRow = entry.stagedRow else { return }
         try begin()
@@ -104,8 +104,8 @@ extension CommitLoop {
         hasRow(entry, stagedRow)
     }
 
-    /// Puts a delivery that had no row into the archive, in the final state that its first attempt or the lack of one
-    /// led to; false when it has a row already.
+    /// Archives a delivery that had no row, in its final state after one attempt or none; returns false when it has a
+    /// row already.
     func archiveEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
         guard entry.stagedRow != nil else { return false }
         try begin()

@@ -34,39 +34,39 @@ final class CommitLoop {
     let archive: Archive
     let queueIndex: QueueIndex
     let backPressure: BackPressure
-    /// What the transaction at hand does; not checked for exclusive access, since one thread uses it, and often.
+    /// The changes of the current transaction; not checked for exclusive access, since one thread uses it, and often.
     @exclusivity(unchecked) var pending = PendingChanges()
-    /// The moment of the transaction, in milliseconds since 1970.
+    /// The time of the transaction, in milliseconds since 1970.
     var now: Int64 = 0
-    /// Whether free pages can be given back to the disk.
+    /// Whether free pages can be returned to the file system.
     let givesPagesBack: Bool
     /// The bytes of a page.
     let pageBytes: Int64
     /// The number of the newest committed event.
     var lastEvent: Int64
-    /// How often it is noted outside of the database what is committed, in milliseconds.
+    /// The interval, in milliseconds, at which the newest committed event is noted outside of the database.
     static let committedInterval: Int64 = 1_000
-    /// When that was last done, and for which event.
+    /// The time and the event of the last such note.
     var committedNoted: (at: Int64, event: Int64)
-    /// Whether the transaction is to write something, whatever it does.
+    /// Whether the transaction writes something in any case.
     var isTryingLog = false
-    /// Where the search for expired deliveries goes on, and what the current round has found out.
+    /// The place of the search for expired deliveries, and the findings of its current round.
     var expiryRound = ExpiryRound()
-    /// The last row that a purge has looked at, in the order in which deliveries became final.
+    /// The last row that a purge has read, in the order in which deliveries became final.
     var purged = (changed: Int64.min, id: Int64.min)
-    /// What is known of the two clocks.
+    /// The state of the two clocks.
     var clock: WriterClock
-    /// Work that goes on in another transaction, before what waits in the inbox.
+    /// Work that continues in another transaction, before what waits in the inbox.
     var continuations: [StoreCommand] = []
-    /// The recipient of the row at hand, as text; kept to keep its memory.
+    /// The recipient of the current row, as text; kept to reuse its memory.
     @exclusivity(unchecked) var recipientText: [UInt8] = []
-    /// What is bound to the statement that inserts notifications.
+    /// The values that are bound to the statement that inserts notifications.
     var boundPlan = DeliveryPlan([])
     var boundCaller: String?
     var boundCollapse: String?
-    /// The new deliveries of the transaction that have no rows, as they are written.
+    /// The staged deliveries of the transaction, in the form in which they are written.
     @exclusivity(unchecked) var stagedBytes: [UInt8] = []
-    /// The plan that was last written so, in that form.
+    /// The plan that was last written so, with its stored form.
     var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
     /// The tables of the device registry, once they were used.
     var devices: DeviceTables?
@@ -115,7 +115,8 @@ final class CommitLoop {
             }
             var batch: [StoreCommand] = []
             var size = CommandSize()
-            // What is taken is released at once: under load the queue is never empty, and a command holds its messages.
+            // A taken command is released at once: under load the queue is never empty, and a command holds its
+            // messages.
             while size.rows < core.options.rowsPerCommit, let operation = waiting.popFirst() {
                 size += operation.size
                 batch.append(operation)
@@ -133,7 +134,7 @@ final class CommitLoop {
         queueIndex.forgetStagedRows()
         backPressure.releaseAll()
         if lastEvent != committedNoted.event { core.noteCommitted(lastEvent) }
-        // What it would do next has this loop, and its statements keep the connection from closing.
+        // Pending closures refer to this loop, whose statements keep the connection from closing.
         pending.reset()
         core.handOver()
         for queue in queueIndex.queues {
@@ -142,7 +143,7 @@ final class CommitLoop {
         }
     }
 
-    /// One transaction with everything in `batch`.
+    /// Runs one transaction with everything in `batch`.
     private func cycle(_ batch: [StoreCommand]) {
         now = core.time.steady.millisecondsSince1970
         var writes: [StoreCommand] = []
@@ -166,8 +167,9 @@ final class CommitLoop {
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
     }
 
-    /// Commits something to a log that was found empty: after a checkpoint SQLite begins it anew, and where something
-    /// else has cut it goes on behind a hole.
+    /// Commits something to a log that was found empty, which shows why it is.
+    ///
+    /// After a checkpoint SQLite begins the log anew; where something else has cut it SQLite goes on behind a hole.
     private func tryLog() {
         isTryingLog = true
         if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }
@@ -175,7 +177,7 @@ final class CommitLoop {
         core.disk.lookAgain()
     }
 
-    /// Everything again, each call in a transaction of its own.
+    /// Repeats everything, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
         core.status.record(failure, now: now)
         if writes.count == 1, !hasTickets {
@@ -193,13 +195,13 @@ final class CommitLoop {
         }
     }
 
-    /// Runs the calls in one transaction; nil when it was committed, and memory shows it.
+    /// Runs the calls in one transaction; returns nil when it was committed, and memory shows it.
     private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
         pending.reset()
         archive.reset()
         do throws(StoreError) {
             if handsOut { try followWallClock() }
-            // First what takes from memory: after the others the window may show what this transaction ends.
+            // Searches first, which take from memory: after the others the window may show what this transaction ends.
             for operation in writes { if operation.isSearch { try execute(operation) } }
             if handsOut { handOut() }
             for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
@@ -262,12 +264,12 @@ final class CommitLoop {
         pending.isOpen = true
     }
 
-    /// Writes the flows that came up in this transaction.
+    /// Writes the flows that are new in this transaction.
     func writeFlows() throws(StoreError) {
         guard pending.isOpen else { return }
         for flow in queueIndex.unsavedFlows {
             sql.insertFlow.bind(1, flow.number)
-            // Memory learns of a move after the commit, so that the queue still has its former name.
+            // Memory applies a move after the commit, so the queue still has its former name.
             sql.insertFlow.bind(2, pending.moves[flow.queue.name] ?? flow.queue.name)
             sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
             sql.insertFlow.bind(4, flow.caller)
@@ -305,6 +307,6 @@ extension StoreCommand {
     /// Whether it brings deliveries that come after those which wait already.
     var isNewWork: Bool { if case .enqueue = self { true } else { false } }
 
-    /// Whether it looks for what has expired.
+    /// Whether it searches for expired deliveries.
     var isSearch: Bool { if case .claimExpired = self { true } else { false } }
 }

@@ -2,12 +2,13 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Watches the space that the store's files have and take, and that they are still the files that were opened
-/// (``LogWatch``): it looks at most once a second.
+/// Checks, at most once a second, the space that the store's files have and take, and that they are still the files
+/// that were opened (``LogWatch``).
 ///
-/// The commit loop asks it before it stores new work, and `health` for its figures. It refuses nothing that ends work.
+/// The commit loop asks it before it stores new work, and `health` for its figures. It never refuses work that ends
+/// deliveries.
 final class DiskGuard: Sendable {
-    /// What the writer found in the database file.
+    /// The space in the database file, as the writer found it.
     struct Usage: Sendable {
         /// Bytes of pages that hold something.
         var used: Int64 = 0
@@ -15,7 +16,7 @@ final class DiskGuard: Sendable {
         var free: Int64 = 0
     }
 
-    /// Which file a name means.
+    /// The identity of the file that a name refers to.
     private struct Identity: Equatable {
         let device: dev_t
         let number: ino_t
@@ -28,32 +29,32 @@ final class DiskGuard: Sendable {
             (device, number, isEmpty) = (status.st_dev, status.st_ino, status.st_size == 0)
         }
 
-        /// Whether it is still the file that was opened; what is in the database is never taken out to the last page.
+        /// Whether it is still the file that was opened; a database is never emptied to the last page.
         func isStill(_ opened: Identity) -> Bool {
             device == opened.device && number == opened.number && (!isEmpty || opened.isEmpty)
         }
     }
 
-    /// What is no longer there, though the gateway goes on.
+    /// A file that was lost while the gateway goes on.
     struct Loss {
         enum Part {
             /// The database itself.
             case file
-            /// The name of the write-ahead log, which the connections still have.
+            /// The name of the write-ahead log, which the connections still have open.
             case logName
-            /// What was in the write-ahead log.
+            /// The content of the write-ahead log.
             case logContent
         }
 
         var part: Part
-        /// What happened, and what to do.
+        /// The sentence that says what happened, and the fix.
         var sentence: String
     }
 
     private struct Reading {
-        /// The database as it was seen first; nil where it is no file.
+        /// The database as it was first seen; nil where it is no file.
         var opened: Identity?
-        /// Whether its name means no file any more, another one, or an emptied one.
+        /// Whether its name refers to no file any more, to another one, or to an emptied one.
         var isLost = false
         var watch: LogWatch
         /// The free bytes of the file system.
@@ -68,20 +69,20 @@ final class DiskGuard: Sendable {
         var used: Int64 { usage.used.adding(clamping: log) }
     }
 
-    /// How long a look is good for, in milliseconds.
+    /// The time for which a reading is used, in milliseconds.
     private static let interval: Int64 = 1_000
 
     private let options: SQLiteStoreOptions
     private let last: Mutex<Reading>
 
-    /// Begins with the file as it has just been opened.
+    /// Starts with the file as it has just been opened.
     init(_ options: SQLiteStoreOptions) {
         self.options = options
         let watch = LogWatch(options.path + "-wal", keptBytes: Int64(clamping: options.logBytes))
         last = Mutex(Reading(opened: Identity(options.path), watch: watch))
     }
 
-    /// Whether the writer is to say what is in the file.
+    /// Whether the writer should report the space in the file.
     func wantsUsage(now: Int64) -> Bool {
         last.withLock { now.distance(clamping: $0.usageAt) >= Self.interval }
     }
@@ -118,7 +119,7 @@ final class DiskGuard: Sendable {
         last.watch.look()
     }
 
-    /// What was stored and is gone, by a look at this moment; nil while the files are those that were opened.
+    /// Checks the files now, and returns what was lost; nil while they are those that were opened.
     func loss() -> Loss? {
         last.withLock { last in
             lookForFile(&last)
@@ -126,17 +127,17 @@ final class DiskGuard: Sendable {
         }
     }
 
-    /// Whether the write-ahead log was found empty that was not: after a checkpoint, or cut by something else, which
-    /// only a commit can tell apart.
+    /// Whether the write-ahead log was found empty and was not before: after a checkpoint, or cut by something else,
+    /// which only a commit can tell apart.
     func hasEmptyLog(now: Int64) -> Bool { reading(now: now).watch.finding == .empty }
 
-    /// The same as of the last look.
+    /// The same, as of the last check.
     var foundEmptyLog: Bool { last.withLock { $0.watch.finding == .empty } }
 
-    /// Looks once more, after a commit to an empty log.
+    /// Checks the files again, after a commit to an empty log.
     func lookAgain() { last.withLock { lookForFile(&$0) } }
 
-    /// What it means when an empty log could not be moved into the file.
+    /// The loss when an empty log could not be moved into the file.
     var lossOfContent: Loss { loss(of: .logContent) }
 
     private func loss(_ reading: Reading) -> Loss? {
@@ -165,7 +166,7 @@ final class DiskGuard: Sendable {
         return Loss(part: part, sentence: sentence)
     }
 
-    /// Why no new work fits; nil when it does.
+    /// Returns why no new work fits; nil when it does.
     func refusal(now: Int64) -> String? {
         let reading = reading(now: now)
         if let loss = loss(reading) { return loss.sentence }
@@ -178,7 +179,7 @@ final class DiskGuard: Sendable {
             return "the store's write-ahead log has \(reading.log >> 20) MiB, since something reads the file for long"
         }
         guard let free = reading.free, free < options.minimumFreeBytes else { return nil }
-        // Rows fit into free pages of the file; what is written first, the log, needs some room outside.
+        // Rows fit into free pages of the file; the log, which is written first, needs some space outside.
         let room = free.adding(clamping: reading.usage.free)
         if free >= options.minimumFreeBytes / 4, room >= options.minimumFreeBytes { return nil }
         return

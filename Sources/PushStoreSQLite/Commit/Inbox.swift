@@ -5,9 +5,10 @@ import Synchronization
 /// The commands on their way to the commit loop, in order, bounded by the rows and the bytes of new work.
 ///
 /// ``SQLiteStore`` and ``StorePort`` add to it, from any thread, and never wait; ``CommitLoop`` drains it. It owns the
-/// idempotency keys that are in use. Only new work is ever refused for its size: what ends work must always get in.
+/// idempotency keys that are in use. Only new work is ever refused for its size: commands that end work are always
+/// accepted.
 final class Inbox: Sendable {
-    /// Whose idempotency key, and which.
+    /// An idempotency key, with its caller.
     struct KeyName: Hashable {
         var caller: String
         var key: String
@@ -22,7 +23,7 @@ final class Inbox: Sendable {
         var hasEnded = false
     }
 
-    /// What became of a new request that was handed in.
+    /// The result of handing in new work.
     enum Admission {
         case admitted
         case full
@@ -33,7 +34,7 @@ final class Inbox: Sendable {
     private let maximum: CommandSize
     private let contents = Mutex(Contents())
     private let signal: any WriterSignal
-    /// Lets the writer sleep for so many microseconds while more arrives.
+    /// Makes the writer sleep for this number of microseconds while more arrives.
     let pause: @Sendable (UInt32) -> Void
 
     init(maximumRows: Int, maximumBytes: Int = .max, threads: any StoreThreads = MachineThreads()) {
@@ -42,7 +43,7 @@ final class Inbox: Sendable {
         pause = threads.pause
     }
 
-    /// Hands in a call that is never refused for its size; false when the store is closed.
+    /// Adds a command that is never refused for its size; returns false when the store is closed.
     func add(_ command: StoreCommand) -> Bool {
         add(command, isInternal: false)
     }
@@ -57,7 +58,7 @@ final class Inbox: Sendable {
         return isAdmitted
     }
 
-    /// Hands in new work.
+    /// Adds new work.
     ///
     /// The idempotency key is in use from now until ``release(_:)``.
     func admit(_ command: StoreCommand, key: KeyName?) -> Admission {
@@ -76,10 +77,10 @@ final class Inbox: Sendable {
     /// Ends the use of an idempotency key.
     func release(_ key: KeyName) { contents.withLock { _ = $0.keys.remove(key) } }
 
-    /// Wakes the writer, for something that is no call.
+    /// Wakes the writer without a caller's command.
     func poke() { _ = add(.look, isInternal: true) }
 
-    /// Refuses calls from now on; what is in the inbox is still worked off.
+    /// Refuses commands from now on; those in the inbox are still carried out.
     func close() {
         let wakes = contents.withLock { contents in
             contents.isClosed = true
@@ -89,7 +90,7 @@ final class Inbox: Sendable {
         if wakes { signal.send() }
     }
 
-    /// Everything that waits.
+    /// Takes everything that waits.
     ///
     /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and
     /// empty and nothing that was taken earlier `remains` to be done.
@@ -110,10 +111,10 @@ final class Inbox: Sendable {
         }
     }
 
-    /// How many calls the writer has not taken yet.
+    /// The number of commands that the writer has not taken yet.
     var count: Int { contents.withLock { $0.commands.count } }
 
-    /// Whether calls are refused.
+    /// Whether commands are refused.
     var isClosed: Bool { contents.withLock { $0.isClosed } }
 
     /// Frees capacity after commands were carried out or refused.

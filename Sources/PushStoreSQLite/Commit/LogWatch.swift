@@ -1,24 +1,24 @@
 import Foundation
 import PushCore
 
-/// Watches that the write-ahead log is the one that the writer goes on with, by a few bytes of it.
+/// Checks, by a few of its bytes, that the write-ahead log is still the one that the writer uses.
 ///
-/// SQLite notices nothing when something else removes its log, cuts it or writes over it: it goes on in a file without
-/// a name, or behind a hole, and what it commits is gone at the end. ``DiskGuard`` looks once a second.
+/// SQLite does not notice when something else removes its log, cuts it or writes over it: it goes on in a file without
+/// a name, or behind a hole, and what it commits is lost at the end. ``DiskGuard`` checks once a second.
 ///
 /// A checkpoint leaves a log as it is, makes it shorter (`journal_size_limit`) or empties it (`TRUNCATE`, also another
-/// program's); the next commit begins it anew, with other salts in its header. So an empty log tells nothing until
+/// program's); the next commit begins it anew, with other salts in its header. So an empty log proves nothing until
 /// something was committed.
 struct LogWatch {
-    /// What a look found.
+    /// The result of a check.
     enum Finding {
-        /// It goes on as it was, or there was none yet.
+        /// It continues as it was, or there was none yet.
         case whole
         /// It was emptied: by a checkpoint, or by something else.
         case empty
-        /// Its name means no file any more, or another one.
+        /// Its name refers to no file any more, or to another one.
         case gone
-        /// What was in it is not there any more, though no checkpoint had begun it anew.
+        /// Its content is gone, though no checkpoint had begun it anew.
         case cut
     }
 
@@ -26,16 +26,16 @@ struct LogWatch {
     private static let frameHeaderBytes: Int64 = 24
 
     private let path: String
-    /// A checkpoint leaves so many bytes of a longer log.
+    /// The number of bytes that a checkpoint leaves of a longer log.
     private let keptBytes: Int64
     private var file: (device: dev_t, number: ino_t)?
     private var bytes: Int64 = 0
     private var header: [UInt8] = []
-    /// Where a frame was at the last look: a later one may be in its place, but no hole.
+    /// The place of a frame at the last check: a later frame may be there now, but no hole.
     private var frame: Int64?
     private(set) var finding = Finding.whole
 
-    /// Begins with the log as it is.
+    /// Starts with the log as it is.
     init(_ path: String, keptBytes: Int64) {
         (self.path, self.keptBytes) = (path, keptBytes)
         look()
@@ -58,13 +58,14 @@ struct LogWatch {
             finding = bytes >= Self.headerBytes ? .empty : .whole
             return
         }
-        // Closing it ends no lock: SQLite has its locks on the other files.
+        // Closing this descriptor drops no lock: SQLite has its locks on the other files.
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
-        // What cannot be read, or was emptied this moment, is for the next look.
+        // A log that cannot be read, or was just emptied, is left to the next check.
         guard let now = Self.read(descriptor, Int(Self.headerBytes), at: 0) else { return }
-        // Taken behind the header: that of a log which is begun anew meanwhile does not get the size of the one before.
+        // The size is read after the header: a log that is begun anew meanwhile does not get the size of the one
+        // before.
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return }
         let size = Int64(clamping: status.st_size)

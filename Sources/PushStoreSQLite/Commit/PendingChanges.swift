@@ -1,7 +1,7 @@
 import PushCore
 import PushQueue
 
-/// What a transaction will have done once it is committed, and how to take back what memory already shows of it.
+/// The changes of a transaction that follow its commit, and those that memory already shows and a rollback undoes.
 ///
 /// ``CommitLoop`` fills it while it executes commands, and either applies it after the commit or rolls it back. It is
 /// reset and used again for each transaction, and touches neither the file nor the ``QueueIndex`` by itself.
@@ -10,7 +10,7 @@ struct PendingChanges {
     enum Effect {
         /// A new delivery waits.
         case added(Entry)
-        /// A new delivery waits on disk, and nothing of it in memory.
+        /// A new delivery waits on disk only.
         case stored(Flow, DueKey)
         /// A claim ended for good.
         case ended(Entry)
@@ -20,12 +20,12 @@ struct PendingChanges {
         case removed(Flow, DueKey, CollapseKey?)
     }
 
-    /// A call of `claim` and what it gets.
+    /// A call of `claim` and the deliveries that it gets.
     final class Assignment {
         let ticket: ClaimTicket
         let lease: Lease
         var entries: [Entry] = []
-        /// How many of normal priority it may still get.
+        /// The number of deliveries of normal priority that it may still get.
         var normal: Int
 
         init(_ ticket: ClaimTicket, _ lease: Lease) {
@@ -45,7 +45,7 @@ struct PendingChanges {
     /// The codes of states, of which the last is 7 (``DeliveryState/code``).
     private static let states = 8
 
-    /// Notes that a delivery ended.
+    /// Counts a delivery that ended.
     mutating func end(_ state: DeliveryState) { ends[Int(state.code)] += 1 }
 
     /// Whether a transaction has begun.
@@ -54,7 +54,7 @@ struct PendingChanges {
     var events: [[UInt8]] = []
     /// Deliveries taken from their owners, to be given back after a failure.
     var taken: [Entry] = []
-    /// Deliveries given to owners, to be taken back after a failure; with whether they waited before.
+    /// Deliveries given to owners, to be taken back after a failure, and whether they waited before.
     var given: [(entry: Entry, waited: Bool)] = []
     var assignments: [Assignment] = []
     /// The assignment of each queue that still takes deliveries.
@@ -63,33 +63,33 @@ struct PendingChanges {
     var listings: [(lease: Lease, deliveries: [Int64])] = []
     /// New deliveries that are kept without rows.
     var staged: StagedRows?
-    /// Deliveries that got their rows, with where they were before.
+    /// Deliveries that got their rows, with their former places.
     var written: [(entry: Entry, stagedRow: StagedRow)] = []
-    /// Those of which all deliveries have rows now.
+    /// Staged rows of which all deliveries have rows now.
     var emptied: [StagedRows] = []
-    /// How many deliveries of each lease came back.
+    /// The number of deliveries of each lease that came back.
     var endedClaims: [Int64: Int] = [:]
-    /// New deliveries so far, which count against the bound.
+    /// The new deliveries so far, which count against the bound.
     private(set) var added = 0
-    /// Those of each caller, of which there are few.
+    /// The new deliveries of each caller, of which there are few.
     private var addedBy: [(caller: String, count: Int)] = []
-    /// How many deliveries ended in each final state, by its code.
+    /// The number of deliveries that ended in each final state, by its code.
     var ends = [Int](repeating: 0, count: PendingChanges.states)
     /// Resolutions that changed nothing.
     var ignored = 0
-    /// Backends that others take the place of from this transaction on, by the former ones' names.
+    /// The backends that take the place of others from this transaction on, by the former names.
     var moves: [String: String] = [:]
-    /// New work to be answered after the commit: how many rows, in which flow.
+    /// New work to be answered after the commit: its rows, and its flow.
     var accepted: [(rows: Int, flow: Flow, reply: EnqueueReply)] = []
-    /// Whether the clocks are noted in it, as they stand.
+    /// Whether it saves the clocks.
     var areClocksSaved = false
-    /// What to do after the commit: answers to callers.
+    /// The closures to call after the commit, which answer callers.
     var answers: [() -> Void] = []
-    /// The earliest expiry of what waits from now on.
+    /// The earliest expiry of the deliveries that wait from now on.
     var newExpiry = Int64.max
-    /// Whether the windows are read again after it, since times on disk change with it: then everything needs a row.
+    /// Whether the windows are read again after it, since it changes times on disk: then everything needs a row.
     var readsAgain = false
-    /// The bytes that ``effects`` bring into memory.
+    /// The bytes that ``effects`` add to memory.
     private(set) var bytes = 0
 
     /// Counts new deliveries.
@@ -103,7 +103,7 @@ struct PendingChanges {
         }
     }
 
-    /// The new deliveries of one caller.
+    /// Returns the number of new deliveries of one caller.
     func added(by caller: String) -> Int { addedBy.reduce(0) { $0 + ($1.caller == caller ? $1.count : 0) } }
 
     /// Adds a change of memory.
@@ -115,7 +115,7 @@ struct PendingChanges {
         effects.append(effect)
     }
 
-    /// Begins a new one in the memory of the last.
+    /// Resets everything for the next transaction, and keeps the memory.
     mutating func reset() {
         isOpen = false
         effects.removeAll(keepingCapacity: true)

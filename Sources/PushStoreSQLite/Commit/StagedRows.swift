@@ -5,10 +5,10 @@ import PushQueue
 /// New deliveries of one commit that are on disk together, in one row of the table `arrivals`, until each has a row of
 /// its own.
 ///
-/// Most deliveries are claimed from memory and answered a moment after they came. They get their row then, once and in
-/// its final form, which costs half of what two writes do. A delivery with more than one attempt gets its row before
-/// anything else is done with it, so that every other part of the store knows rows only. What is still here when the
-/// process dies becomes rows when the store opens. Used by the writer's thread only.
+/// Most deliveries are claimed from memory and answered right after they came. They get their row only then, in its
+/// final form, which costs half of what two writes do. A delivery with more than one attempt gets its row before
+/// anything else is done with it, so that all other parts of the store use rows only. Deliveries that are still staged
+/// when the process dies get rows when the store opens. Used by the writer's thread only.
 final class StagedRows {
     /// The most commits whose deliveries have no rows yet; beyond it the oldest get theirs.
     static let most = 64
@@ -22,13 +22,13 @@ final class StagedRows {
     let at: Int64
     /// Its deliveries; nil for those that have a row now.
     private(set) var entries: [Entry?] = []
-    /// How many have none.
+    /// The number of deliveries that have no row.
     private(set) var open = 0
-    /// No delivery in it expires before this moment.
+    /// The earliest expiry of its deliveries.
     private(set) var earliestExpiry = Int64.max
     /// Whether the entries came in the order of their numbers, as they nearly always do.
     private var isSorted = true
-    /// The numbers that came: those of an entry stay when it has a row.
+    /// The numbers of all deliveries that were added, also of those that have a row now.
     private var numbers: [Int64] = []
 
     init(number: Int64, at: Int64) {
@@ -36,7 +36,7 @@ final class StagedRows {
         self.at = at
     }
 
-    /// Takes in a delivery that has no row.
+    /// Adds a delivery that has no row.
     func add(_ entry: Entry, _ row: StagedRow.Row) {
         entry.stagedRow = StagedRow(staged: self, index: entries.count, row: row)
         if let last = numbers.last, entry.id < last { isSorted = false }
@@ -46,7 +46,7 @@ final class StagedRows {
         earliestExpiry = min(earliestExpiry, row.expires)
     }
 
-    /// The delivery of a number; nil when it has a row or never was here.
+    /// Returns the delivery with a number; nil when it has a row or never was here.
     func entry(_ number: Int64) -> Entry? {
         guard open > 0 else { return nil }
         guard isSorted else { return numbers.firstIndex(of: number).flatMap { entries[$0] } }
@@ -58,7 +58,7 @@ final class StagedRows {
         return low < numbers.count && numbers[low] == number ? entries[low] : nil
     }
 
-    /// Notes that a delivery has a row now.
+    /// Records that a delivery has a row now.
     func leave(_ index: Int) {
         entries[index] = nil
         open -= 1
@@ -71,7 +71,7 @@ final class StagedRows {
         open += 1
     }
 
-    /// Lets go of its deliveries: they refer to it, and it to them.
+    /// Releases its deliveries: they refer to it, and it to them.
     func forget() {
         for entry in entries { entry?.stagedRow = nil }
         entries = []
@@ -79,9 +79,9 @@ final class StagedRows {
     }
 }
 
-/// Where a delivery without a row is on disk, and what its row will need besides what memory knows of it.
+/// The place of a delivery without a row, and the columns that its row needs besides its ``Entry``.
 struct StagedRow {
-    /// The columns that are in no ``Entry``.
+    /// The columns that no ``Entry`` has.
     struct Row {
         var expires: Int64
         var accepted: Int64
@@ -96,7 +96,7 @@ struct StagedRow {
 }
 
 extension Entry {
-    /// The notification of a delivery without a row, as it stands in the store; nil with a row.
+    /// The notification of a delivery without a row, as the store has it; nil with a row.
     var notification: StoredNotification? {
         stagedRow.map { stagedRow in
             StoredNotification(
@@ -111,7 +111,7 @@ extension Entry {
         }
     }
 
-    /// The delivery as it stands in the store while it has no row.
+    /// The delivery as the store has it while it has no row.
     var stored: StoredDelivery {
         StoredDelivery(
             id: id,
@@ -146,7 +146,7 @@ enum StagedRowPacking {
         var content: [UInt8]
     }
 
-    /// Stands for no time.
+    /// The value for no time.
     private static let none = Int64.min
 
     static func append(
@@ -177,7 +177,7 @@ enum StagedRowPacking {
     /// The error for a row that cannot be read.
     static let damage = StoreError.damaged("arrivals.packed holds bytes that are no deliveries")
 
-    /// The deliveries of a row; nil when it is damaged.
+    /// Returns the deliveries of a row; nil when it is damaged.
     static func unpack(_ bytes: [UInt8]) -> [Delivery]? {
         var deliveries: [Delivery] = []
         var input = bytes[...]

@@ -3,7 +3,7 @@ import PushCore
 import PushQueue
 import Synchronization
 
-/// Where the answer to a call goes.
+/// The receiver of the answer to a call.
 struct Reply<Value: Sendable>: Sendable {
     let continuation: CheckedContinuation<Result<Value, StoreError>, Never>
 
@@ -11,7 +11,7 @@ struct Reply<Value: Sendable>: Sendable {
     func fail(_ error: StoreError) { continuation.resume(returning: .failure(error)) }
 }
 
-/// Where the answer to new work goes: to a task that waits, or to a port.
+/// The receiver of the answer to new work: a task that waits, or a port.
 enum EnqueueReply: Sendable {
     case task(Reply<EnqueueResult>)
     case port(StorePort, StorePort.Call)
@@ -31,9 +31,9 @@ enum EnqueueReply: Sendable {
 final class ClaimTicket: Sendable {
     let backend: String
     let limit: Int
-    /// The most of normal priority.
+    /// The most deliveries of normal priority.
     let normal: Int
-    /// When its wait ends, in milliseconds since 1970.
+    /// The end of its wait, in milliseconds since 1970.
     let until: Int64
     private let reply = Mutex<Reply<[ClaimedDelivery]>?>(nil)
     private let cancellation = Atomic(false)
@@ -45,7 +45,7 @@ final class ClaimTicket: Sendable {
         self.until = until
     }
 
-    /// Whether the caller has gone: the writer gives it nothing any more.
+    /// Whether the caller has gone: the writer gives it nothing.
     var isCancelled: Bool { cancellation.load(ordering: .acquiring) }
     func cancel() { cancellation.store(true, ordering: .releasing) }
 
@@ -59,23 +59,23 @@ final class ClaimTicket: Sendable {
     }
 }
 
-/// What a cancellation has still to do and what it did.
+/// The remaining work of a cancellation, and its counts so far.
 struct CancelStep: Sendable {
     var id: NotificationID
     var event: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
-    /// Goes on above this number.
+    /// The number above which it continues.
     var after: Int64
     var cancelled = 0
     var inFlight = 0
 }
 
-/// Makes the event of a delivery that ends although its owner would have it wait again.
+/// Makes the event of a delivery that ends instead of waiting again, as its owner wanted.
 typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
 
-/// One call, as the writer gets it.
+/// One call, in the form that the writer gets.
 ///
-/// ``SQLiteStore`` puts it into the inbox, ``CommitLoop`` carries it out, and many share a transaction. What
-/// somebody waits for carries a reply, which gets an answer or an error.
+/// ``SQLiteStore`` puts it into the inbox, ``CommitLoop`` carries it out, and many share a transaction. A call whose
+/// caller waits carries a reply, which gets an answer or an error.
 enum StoreCommand: Sendable {
     case enqueue(EnqueueBatch, EnqueueReply)
     case claim(ClaimTicket)
@@ -87,16 +87,16 @@ enum StoreCommand: Sendable {
     case makeDue([Int64], of: String, Reply<Int>)
     case cancel(CancelStep, Reply<Cancellation?>)
     case move(backend: String, to: String, Reply<Int?>)
-    /// A backend is there again whose deliveries went to another.
+    /// The end of a backend's move: it is in use again.
     case endMove(String)
     case publish([[UInt8]], Reply<Void>)
     case saveState(name: String, value: [UInt8]?, Reply<Void>)
     case purge(Retention, Reply<Bool>)
-    /// Changes tables of which the writer keeps nothing in memory.
+    /// A change of tables of which the writer keeps nothing in memory.
     case work(TableWork)
-    /// Looks at what is in memory, between commits, or learns why it cannot.
+    /// A read of memory between commits; gets an error when it cannot be made.
     case inspect(@Sendable (Result<QueueIndex, StoreError>) -> Void)
-    /// Nothing to write: something may have come due or been given up.
+    /// Nothing to write: something may have become due, or a caller may have gone.
     case look
 
     /// About how many rows it writes.
@@ -114,7 +114,7 @@ enum StoreCommand: Sendable {
         }
     }
 
-    /// What it takes of the inbox's room.
+    /// Its share of the inbox's capacity.
     var size: CommandSize {
         if case .enqueue(let batch, _) = self { return CommandSize(rows: batch.deliveries, bytes: batch.bytes) }
         return CommandSize(rows: rows, bytes: 0)
@@ -141,7 +141,7 @@ enum StoreCommand: Sendable {
     }
 }
 
-/// How much a command brings.
+/// The size of a command.
 struct CommandSize {
     /// About how many rows it writes.
     var rows = 0
@@ -160,7 +160,7 @@ struct CommandSize {
 }
 
 extension EnqueueBatch {
-    /// About how much memory it takes: contents twice, since they are there as stored and decoded.
+    /// About how much memory it takes, in bytes: contents count twice, since they are kept stored and decoded.
     var bytes: Int {
         var sum = 0
         for index in notifications.indices {

@@ -2,9 +2,9 @@ import PushCore
 import PushQueue
 import Synchronization
 
-/// A way into the store whose answers gather until a transaction is over, and then go out together.
+/// A port of the store that collects answers until a transaction is over, and delivers them together.
 final class StorePort: EnqueuePort {
-    /// What an answer needs to know of its batch.
+    /// The data of a batch that its answer needs.
     struct Call: Sendable {
         var ticket: Int
         var deliveries: Int
@@ -27,14 +27,14 @@ final class StorePort: EnqueuePort {
         receive([EnqueueAnswer(ticket: ticket, deliveries: call.deliveries, result: refusal)])
     }
 
-    /// Notes what became of a batch; ``flush()`` follows.
+    /// Records the answer to a batch; ``flush()`` follows.
     func answer(_ call: Call, _ result: Result<EnqueueResult, StoreError>) {
         if let key = call.key { inbox.release(key) }
         let answer = EnqueueAnswer(ticket: call.ticket, deliveries: call.deliveries, result: result)
         answers.withLock { $0.append(answer) }
     }
 
-    /// Hands over the answers noted so far.
+    /// Delivers the answers recorded so far.
     func flush() {
         let ready = answers.withLock { answers in
             var ready: [EnqueueAnswer] = []
@@ -51,10 +51,10 @@ final class StorePorts: Sendable {
 
     func add(_ port: StorePort) { ports.withLock { $0.append(port) } }
 
-    /// Lets go of all of them when the store is closed; what they refer to may refer to the store.
+    /// Releases all of them when the store is closed, since what they refer to may refer to the store.
     func removeAll() { ports.withLock { $0 = [] } }
 
-    /// Hands over what the last transaction answered.
+    /// Delivers the answers of the last transaction.
     func flush() { for port in ports.withLock({ $0 }) { port.flush() } }
 }
 

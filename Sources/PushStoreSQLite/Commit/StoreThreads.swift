@@ -10,13 +10,13 @@ protocol StoreThreads: Sendable {
     /// Runs the writer, which keeps its thread to its end.
     func startWriter(_ work: @escaping @Sendable () -> Void)
 
-    /// Makes what the writer waits on.
+    /// Makes the signal that the writer waits on.
     func makeSignal() -> any WriterSignal
 
-    /// Lets the writer sleep for so many microseconds.
+    /// Makes the writer sleep for this number of microseconds.
     func pause(microseconds: UInt32)
 
-    /// Hands the answers of a commit over, from the writer's thread.
+    /// Delivers the answers of a commit, from the writer's thread.
     func handOver(_ answers: @escaping @Sendable () -> Void)
 
     /// Reads a database on one of its connections for reading.

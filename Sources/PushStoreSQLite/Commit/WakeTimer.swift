@@ -2,11 +2,10 @@ import Foundation
 import PushCore
 import Synchronization
 
-/// Calls the writer at the next moment that something is to be done: work that comes due,
-/// waits that end.
+/// Wakes the writer at the next moment when something is to be done: work that becomes due, waits that end.
 ///
-/// One task at a time sleeps on the store's time source; an earlier moment replaces it, a later one waits for its
-/// turn, since the writer sets the timer anew each time it is called.
+/// One task at a time sleeps on the store's time source. An earlier moment replaces it; a later one waits for its turn,
+/// since the writer sets the timer again each time it is woken.
 final class WakeTimer: Sendable {
     private struct State {
         var moment: Int64?
@@ -26,7 +25,7 @@ final class WakeTimer: Sendable {
         self.wake = wake
     }
 
-    /// Sees to it that the writer is called at `moment`, or earlier.
+    /// Makes sure that the writer is woken at `moment`, or earlier.
     func set(_ moment: Int64) {
         state.withLock { state in
             guard !state.isClosed, state.moment.map({ moment < $0 }) ?? true else { return }

@@ -1,14 +1,15 @@
 import PushQueue
 
-/// Where the records of a kind are in this store, and how they get there.
+/// The SQL that reads and writes the records of one kind.
 struct SQLiteCopyForm {
     /// The table.
     let source: String
-    /// Which rows are meant.
+    /// The condition for the rows to copy.
     var filter = "true"
-    /// What gives each field, in order; the keys are plain columns.
+    /// The expression for each field, in order; the keys are plain columns.
     var columns: [String]
-    /// Takes the fields in order as parameters; of ``CopyKind/events`` the number of texts as one more.
+    /// The statement that inserts a record; its parameters are the fields in order, and for ``CopyKind/events`` the
+    /// number of texts.
     let insertion: String
 
     init(_ kind: CopyKind) {
@@ -21,7 +22,8 @@ struct SQLiteCopyForm {
                 d.plan || coalesce((SELECT group_concat(char(10) || p.plan, '') FROM
                 (SELECT DISTINCT c.plan FROM deliveries c WHERE c.id > d.id AND c.id < d.id + d.count AND c.plan IS NOT NULL) p), '')
                 """
-            // Its own delivery comes later and takes the row over (``takeOver``): until then its state is none.
+            // The notification's own delivery comes later and takes over this row (``takeOver``): until then it has no
+            // state.
             insertion = """
                 INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, recipient,
                 count, accepted, scheduled, plan, caller, collapse_id, content)
@@ -95,7 +97,7 @@ struct SQLiteCopyForm {
         }
     }
 
-    /// The row of a notification has what its deliveries share already.
+    /// The clause for a delivery whose row exists already with what the notification's deliveries share.
     private static let takeOver = """
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, flow = excluded.flow, changed = excluded.changed,
         recipient = excluded.recipient, attempt_log = excluded.attempt_log

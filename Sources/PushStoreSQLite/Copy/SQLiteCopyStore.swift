@@ -5,8 +5,8 @@ package import PushQueue
 
 /// An embedded store as the source or the target of a copy, with its file's lock.
 ///
-/// It opens as the store itself does: what was staged gets rows, what was claimed counts as possibly sent, and the
-/// tables are those of this version.
+/// It opens as the store itself does: staged deliveries get rows, claimed ones count as possibly sent, and the tables
+/// are brought up to date.
 package final class SQLiteCopyStore: CopyStore {
     package let name: String
     private let pool: DatabasePool
@@ -16,10 +16,10 @@ package final class SQLiteCopyStore: CopyStore {
     private static let blocksOfPage = 4
     /// The number of commits whose events make a page.
     private static let eventBlocksOfPage = 100
-    /// Stands in front of the number of a block, in keys.
+    /// The key before the number of a block of the archive.
     private static let archive = CopyValue.text("archive")
 
-    /// Opens a store; a file that is not there is made only for a target, else it is a `CopyRefusal`.
+    /// Opens a store; a missing file is created for a target, and is a `CopyRefusal` for a source.
     package init(_ options: SQLiteStoreOptions, isTarget: Bool) throws {
         name = StoreFiles.canonical(options.path)
         guard isTarget || FileManager.default.fileExists(atPath: options.path) else {
@@ -105,7 +105,7 @@ package final class SQLiteCopyStore: CopyStore {
         }
     }
 
-    /// Deliveries that ended without ever having a row, unless they got one since.
+    /// Returns deliveries that ended without ever having a row, unless they got one since.
     private static func archivePage(_ kind: CopyKind, after: Int64, _ db: OpaquePointer) throws(StoreError) -> CopyPage
     {
         let blocks = try SQLStatement(
@@ -169,7 +169,7 @@ package final class SQLiteCopyStore: CopyStore {
     package func finish(_ header: CopyHeader, _ mark: CopyMark) async throws(StoreError) {
         let wall = Date().millisecondsSince1970
         try await transaction { (db) throws(StoreError) in
-            // The head of a notification whose own delivery is missing would be read as a delivery.
+            // A notification's row whose own delivery is missing would be read as a delivery.
             let lost = try SQLStatement(db, "SELECT id FROM deliveries WHERE state < 0 LIMIT 1")
             if try lost.next() {
                 let number = try lost.integer(0)
@@ -178,7 +178,7 @@ package final class SQLiteCopyStore: CopyStore {
                     "the notification \(number) has lost a delivery in \(mark.source), which cannot be copied"
                 )
             }
-            // Numbers of events go on behind the last, also when it is no longer kept.
+            // Event numbers continue after the last one, even if it is no longer kept.
             let events = try SQLStatement(
                 db,
                 """
@@ -219,7 +219,7 @@ package final class SQLiteCopyStore: CopyStore {
 
     // MARK: The connection
 
-    /// Uses the connection to the end, also when the task is cancelled: what is begun is not interrupted.
+    /// Runs `body` on the connection to its end, even when the task is cancelled.
     private func use<Value: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
@@ -253,12 +253,12 @@ package final class SQLiteCopyStore: CopyStore {
 }
 
 extension CopyKind {
-    /// Whether the archive has some of them.
+    /// Whether some of its records are in the archive.
     fileprivate var hasArchive: Bool { self == .notifications || self == .results }
 }
 
 extension ArchivedDelivery {
-    /// As ``CopyKind/notifications`` has it.
+    /// The record in the form of ``CopyKind/notifications``.
     fileprivate var notificationRecord: CopyRecord {
         [
             .integer(id), .integer(1), .init(text: String(decoding: caller, as: UTF8.self)), .integer(accepted),
@@ -267,7 +267,7 @@ extension ArchivedDelivery {
         ]
     }
 
-    /// As ``CopyKind/results`` has it.
+    /// Returns the record in the form of ``CopyKind/results``.
     fileprivate func resultRecord(_ changed: Int64) -> CopyRecord {
         [
             .integer(id), .integer(id), .integer(flow), .integer(changed), .integer(state.code),

@@ -9,12 +9,12 @@ final class DeviceReader {
     /// The columns of ``device(from:)``, in order.
     static let columns =
         "d.number, d.id, d.user, d.platform, d.tags, d.locale, d.version, d.zone, d.created, d.updated, d.seen, d.attributes"
-    /// How many these are.
+    /// The number of ``columns``.
     static let columnCount: Int32 = 12
     /// The columns of ``token(from:at:)``, in order.
     static let tokenColumns =
         "service, token, registered, as_of, invalidated, backend, reason, held, environment, refusals"
-    /// How many these are.
+    /// The number of ``tokenColumns``.
     static let tokenColumnCount: Int32 = 10
 
     private let byID: SQLStatement
@@ -28,7 +28,7 @@ final class DeviceReader {
         )
     }
 
-    /// A device with its number in the order of registration; nil when there is none.
+    /// Returns a device with its number in the order of registration; nil when there is none.
     func device(_ id: String) throws(StoreError) -> (number: Int64, device: Device)? {
         byID.bind(1, id)
         guard try byID.next() else { return nil }
@@ -36,7 +36,7 @@ final class DeviceReader {
         return try device(from: byID)
     }
 
-    /// The device in the row at hand of a statement that selects ``columns``.
+    /// Returns the device in the current row of a statement that selects ``columns``.
     func device(from row: SQLStatement) throws(StoreError) -> (number: Int64, device: Device) {
         let number = try row.integer(0)
         var device = Device(
@@ -62,7 +62,7 @@ final class DeviceReader {
         return (number, device)
     }
 
-    /// The token in the row at hand of a statement that selects ``tokenColumns`` from a column on.
+    /// Returns the token in the current row of a statement that selects ``tokenColumns`` from a column on.
     static func token(from row: SQLStatement, at column: Int32 = 0) throws(StoreError) -> RegisteredToken {
         let text = try row.text(column)
         let slot = TokenSlot(text) ?? TokenSlot(TokenService(rawValue: text))

@@ -1,14 +1,14 @@
 import PushCore
 import PushQueue
 
-/// A search for the devices that fit a query, in steps of which each looks at a bounded number of rows.
+/// A search for the devices that match a query, in steps that each read a bounded number of rows.
 ///
-/// A user or a tag is found by an index; what else the query asks for is looked for along the way.
+/// A user or a tag is found by an index; the other conditions are checked on each row.
 struct DeviceScan: Sendable {
-    /// What one step found.
+    /// The result of one step.
     struct Step: Sendable {
         var found: [(number: Int64, device: Device)] = []
-        /// The place of the last row that was looked at.
+        /// The number of the last row that was read: the next step begins after it.
         var last: Int64
         /// Whether no row is left.
         var isOver = false
@@ -44,13 +44,13 @@ struct DeviceScan: Sendable {
         sql = "SELECT \(DeviceReader.columns), \(found) FROM \(rows) LIMIT ?2"
     }
 
-    /// ``PushQueue/Device/effectivePlatform``, as a condition: what was given, else what all tokens agree on.
+    /// ``PushQueue/Device/effectivePlatform``, as a condition: the given platform, else the one that all tokens share.
     private static let runsPlatform = """
         (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
         (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))
         """
 
-    /// Looks at the rows after a place, until it has found as many devices as are wanted.
+    /// Reads the next rows after a place; stops at the wanted number of devices.
     func step(
         _ connection: OpaquePointer,
         _ reader: DeviceReader,

@@ -4,11 +4,11 @@ import PushQueue
 
 /// The tables of the device registry, as the commit loop changes them; used by its thread only, within its transaction.
 ///
-/// The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`); this keeps what they lead to.
-/// Reads that change nothing go past it, by ``DeviceReader``.
+/// The rules of registration and refusal are `PushQueue`'s (`RegisteredToken`, `Device`); this class stores their
+/// results. Reads that change nothing use ``DeviceReader`` instead.
 final class DeviceTables {
     let reader: DeviceReader
-    /// What has changed so far in the call at hand; nil when changes are not recorded.
+    /// The changes so far in the current call; nil when changes are not collected.
     private var changes: [OutboxChange.Content]?
     private let insert: SQLStatement
     private let update: SQLStatement
@@ -79,12 +79,12 @@ final class DeviceTables {
         setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
     }
 
-    /// Whether a slot is of the service `?2`.
+    /// The condition that a slot is of the service `?2`.
     static let isOfService = "(service = ?2 OR substr(service, 1, length(?2) + 1) = ?2 || '/')"
 
     // MARK: Changes
 
-    /// Changes devices with `body`, and gives back what changed when that is to be collected.
+    /// Changes devices with `body`, and returns the changes when they are collected.
     func collecting<Value>(
         _ isCollecting: Bool,
         _ body: (DeviceTables) throws(StoreError) -> Value
@@ -100,17 +100,17 @@ final class DeviceTables {
         changes?.append(change)
     }
 
-    /// How a device is, when its change is to be collected.
+    /// Returns a device as it is, when changes are collected.
     private func before(_ id: String) throws(StoreError) -> Device? {
         changes == nil ? nil : try reader.device(id)?.device
     }
 
-    /// Notes how a device that ``before(_:)`` gave has changed.
+    /// Collects the change of a device that ``before(_:)`` returned.
     private func note(changeOf old: Device?) throws(StoreError) {
         if let old { note(old, try reader.device(old.id)?.device) }
     }
 
-    /// Devices for the backfill of one backend.
+    /// Returns changes that introduce devices to one backend, for its backfill.
     func introductions(of ids: [String], to backend: String) throws(StoreError) -> [OutboxChange.Content] {
         var found: [OutboxChange.Content] = []
         for id in ids {
@@ -125,7 +125,7 @@ final class DeviceTables {
     func put(_ devices: [Device]) throws(StoreError) -> [DevicePut] {
         var results: [DevicePut] = []
         results.reserveCapacity(devices.count)
-        // A later device of the call may take a token from an earlier one: then what was returned is not how it stands.
+        // A later device of the call may take a token from an earlier one, whose result is then out of date.
         var isShared = false
         var ids: Set<String> = []
         var taken: Set<DeviceToken> = []
@@ -197,7 +197,7 @@ final class DeviceTables {
         return new
     }
 
-    /// Finds who has the device's tokens now: takes them away, or leaves them where they were registered later.
+    /// Finds the owners of the device's tokens: takes the tokens away, or leaves those that were registered later.
     ///
     /// Returns the devices that lose one, as they were, when changes are collected.
     private func assignTokens(
@@ -312,14 +312,14 @@ final class DeviceTables {
         return nil
     }
 
-    /// Takes tokens away from their devices.
+    /// Removes tokens from their devices.
     func remove(_ tokens: [DeviceToken], in app: AppName) throws(StoreError) {
         for token in tokens {
             if let owner = try self.owner(of: token, in: app) { try remove(owner.token.slot, of: owner.number) }
         }
     }
 
-    /// Notes refusals of single backends; returns those of tokens that all alternatives have refused.
+    /// Records refusals of single backends; returns those of tokens that all alternatives have refused.
     func refuse(_ refusals: [TokenRefusal]) throws(StoreError) -> [TokenRefusal] {
         var exhausted: [TokenRefusal] = []
         for refusal in refusals {
@@ -336,13 +336,13 @@ final class DeviceTables {
         return exhausted
     }
 
-    /// Forgets the refusals of up to `limit` tokens.
+    /// Removes the refusals of up to `limit` tokens.
     func forgetRefusals(limit: Int) throws(StoreError) -> Int {
         forgetRefusals.bind(1, limit)
         return try forgetRefusals.run()
     }
 
-    /// Puts tombstones on tokens, held back or not; returns those that are new.
+    /// Marks tokens invalid, or quarantines them; returns those that are new.
     func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [InvalidatedToken] {
         var invalidated: [InvalidatedToken] = []
         for refusal in refusals {
@@ -357,14 +357,14 @@ final class DeviceTables {
         return invalidated
     }
 
-    /// Holds back the tombstones that a backend caused since a moment.
+    /// Quarantines tokens that a backend has marked invalid since a moment.
     func hold(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
         holdSince.bind(1, backend)
         holdSince.bind(2, moment)
         return try holdSince.run()
     }
 
-    /// Makes held tombstones real.
+    /// Marks up to `limit` quarantined tokens of a backend invalid.
     func invalidate(quarantinedOf backend: String, limit: Int) throws(StoreError) -> [InvalidatedToken] {
         var released: [InvalidatedToken] = []
         for owner in try held(of: backend, limit: limit) {
@@ -380,14 +380,15 @@ final class DeviceTables {
         return released
     }
 
-    /// Forgets held tombstones.
+    /// Discards up to `limit` quarantined invalidations of a backend.
     func discard(quarantinedOf backend: String, limit: Int) throws(StoreError) -> Int {
         let owners = try held(of: backend, limit: limit)
         for owner in owners { try save(owner.token.discarded, of: owner.number) }
         return owners.count
     }
 
-    /// Read before anything changes: the rows must not move under the statement that finds them.
+    /// Returns quarantined tokens, all read before anything changes: rows must not move under the statement that finds
+    /// them.
     private func held(of backend: String, limit: Int) throws(StoreError) -> [Owner] {
         held.bind(1, backend)
         held.bind(2, limit)

@@ -3,8 +3,8 @@ import GRDB
 public import PushCore
 public import PushQueue
 
-/// The device registry: writes go through the writer's thread, in one commit with whatever else waits; reads go to the
-/// file through connections of their own.
+/// The device registry: writes go through the writer's thread, in one commit with other commands that wait; reads use
+/// connections of their own.
 extension SQLiteStore: DeviceStore {
     /// Creates or replaces devices; refused when the disk is nearly full or more is being stored than it can follow.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
@@ -42,24 +42,24 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Notes refusals of single backends.
+    /// Records refusals of single backends.
     public func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         guard !refusals.isEmpty else { return [] }
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in try tables.refuse(refusals) }
     }
 
-    /// Forgets refusals of single backends.
+    /// Removes the refusals of single backends from up to `limit` tokens.
     public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         try await change(rows: limit) { (tables) throws(StoreError) in try tables.forgetRefusals(limit: limit) }
     }
 
-    /// Takes tokens away from their devices.
+    /// Removes tokens from their devices.
     public func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
         guard !tokens.isEmpty else { return }
         try await change(rows: tokens.count) { (tables) throws(StoreError) in try tables.remove(tokens, in: app) }
     }
 
-    /// Puts tombstones.
+    /// Marks refused tokens invalid.
     public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         guard !refusals.isEmpty else { return [] }
         return try await change(rows: refusals.count, outbox: outbox) { (tables) throws(StoreError) in
@@ -67,7 +67,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Puts held tombstones.
+    /// Quarantines refused tokens.
     public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         guard !refusals.isEmpty else { return 0 }
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in
@@ -75,7 +75,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Holds tombstones that are there.
+    /// Quarantines tokens that a backend has marked invalid since a moment.
     public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         let moment = moment.millisecondsSince1970
         return try await change(rows: 100) { (tables) throws(StoreError) in
@@ -83,7 +83,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Makes held tombstones real.
+    /// Marks up to `limit` quarantined tokens of a backend invalid.
     public func invalidate(
         quarantinedOf backend: String,
         limit: Int,
@@ -94,14 +94,14 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Forgets held tombstones.
+    /// Discards up to `limit` quarantined invalidations of a backend.
     public func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try await change(rows: limit) { (tables) throws(StoreError) in
             try tables.discard(quarantinedOf: backend, limit: limit)
         }
     }
 
-    /// The devices with these ids, a statement's step for each.
+    /// Returns the devices with these ids, one step of a statement for each.
     public func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         guard !ids.isEmpty else { return [:] }
         return try await readDevices { (_, reader) throws(StoreError) in
@@ -112,7 +112,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// The devices of these users.
+    /// Returns the devices of these users.
     public func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
         try await readDevices { (connection, reader) throws(StoreError) in
             let rows = try SQLStatement(
@@ -129,7 +129,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// The devices of an app that have a token of a kind.
+    /// Returns the devices of an app that have a token of a kind.
     public func devices(
         withTokenOf kind: TokenKind,
         in app: AppName,
@@ -154,7 +154,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// A page of the devices that fit a query, found in as many short reads as it takes.
+    /// Returns a page of the devices that match a query, in as many short reads as it takes.
     public func list(
         _ query: DeviceQuery,
         after cursor: DeviceCursor?,
@@ -186,7 +186,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Who of an app has a token.
+    /// Returns the device of an app that has a token.
     public func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
         try await readDevices { (connection, reader) throws(StoreError) in
             let rows = try SQLStatement(
@@ -210,7 +210,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// What is held back, counted in short reads.
+    /// Counts the quarantined tokens of each backend, in short reads.
     public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
         var found: [QuarantinedTokens] = []
         var name = ""
@@ -243,7 +243,7 @@ extension SQLiteStore: DeviceStore {
         return found
     }
 
-    /// The first backend after another, by name, that has tombstones; nil when there is none.
+    /// Returns the first backend after another, by name, that has tombstones; nil when there is none.
     private func backend(withTombstonesAfter name: String) async throws(StoreError) -> String? {
         try await scanDevices { (connection, _) throws(StoreError) in
             let rows = try SQLStatement(
@@ -256,7 +256,8 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Some held tombstones of the devices after a place, and the place to go on at; a device's are in one step.
+    /// Returns some quarantined tokens of the devices after a place, and the place to continue at; those of one device
+    /// are in one step.
     private func heldStep(
         of backend: String,
         after position: Int64
@@ -287,7 +288,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// The tokens that are held.
+    /// Returns a page of the tokens that are quarantined for a backend.
     public func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
@@ -329,10 +330,11 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Hands a change to the writer.
+    /// Passes a change to the writer.
     ///
-    /// New data is refused when the disk is nearly full, or when too much waits to be written; that and what
-    /// `mayRefuse` also when the outbox is full. With an `outbox` time what changes is kept there in the same commit.
+    /// New data is refused when the disk is nearly full, or when too much waits to be written. New data, and a change
+    /// with `mayRefuse`, is also refused when the outbox is full. With an `outbox` time the changes go into the outbox
+    /// in the same commit.
     private func change<Value: Sendable>(
         rows: Int,
         isNew: Bool = false,
@@ -348,7 +350,7 @@ extension SQLiteStore: DeviceStore {
         }
     }
 
-    /// Reads as one of a few searches at a time.
+    /// Reads as one of a limited number of searches.
     private func scanDevices<Value: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer, DeviceReader) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
@@ -369,6 +371,6 @@ extension SQLiteStore: DeviceStore {
 }
 
 extension CommitLoop {
-    /// The tables of the device registry, whose statements are prepared when they are needed first.
+    /// Returns the tables of the device registry, whose statements are prepared when they are first needed.
     func deviceTables() throws(StoreError) -> DeviceTables { try devices.keep(try DeviceTables(connection)) }
 }

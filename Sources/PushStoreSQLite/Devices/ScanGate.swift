@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets only so many searches through the file read at a time; the others queue up.
+/// Limits the number of searches that read the file at a time; the others wait in order.
 ///
 /// Searches and the look-ups of delivery workers share the connections for reading. With fewer searches at a time than
 /// there are connections a look-up finds a free one.
@@ -15,7 +15,7 @@ final class ScanGate: Sendable {
 
     init(atOnce count: Int) { state = Mutex(State(free: count)) }
 
-    /// How many searches were admitted.
+    /// The number of searches that entered, or wait to enter.
     var entered: Int { state.withLock { $0.entered } }
 
     /// Waits for a turn; ``leave()`` follows.
@@ -34,7 +34,7 @@ final class ScanGate: Sendable {
         }
     }
 
-    /// Admits the search that has waited longest.
+    /// Ends a turn: admits the search that has waited longest.
     func leave() {
         let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }

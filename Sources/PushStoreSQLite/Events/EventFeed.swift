@@ -21,10 +21,10 @@ final class EventFeed: Sendable {
         var nextWaiter: UInt64 = 0
         var isClosed = false
 
-        /// The number of the event at a place of ``events``.
+        /// Returns the number of the event at an index of ``events``.
         func number(at place: Int) -> Int64 { first.adding(clamping: Int64(place - start)) }
 
-        /// The place of an event in ``events``; beyond them for a number that is none of theirs.
+        /// Returns the index of an event in ``events``; an index beyond them for other numbers.
         func place(of number: Int64) -> Int {
             Int(count: number.subtracting(clamping: first).adding(clamping: Int64(start)))
         }
@@ -44,7 +44,7 @@ final class EventFeed: Sendable {
     /// The number of the newest event.
     var last: Int64 { contents.withLock { $0.last } }
 
-    /// Appends what was committed and wakes those who wait for it.
+    /// Appends committed events, and wakes readers that wait for them.
     func append(_ events: [[UInt8]]) {
         guard !events.isEmpty else { return }
         let woken = contents.withLock { contents -> [Waiter] in
@@ -61,7 +61,7 @@ final class EventFeed: Sendable {
         for waiter in woken { waiter.continuation.resume() }
     }
 
-    /// Events above `after`, when memory has all of them; nil when older ones are needed.
+    /// Returns events above `after`, when memory has all of them; nil when older ones are needed.
     func read(after: Int64, limit: Int) -> [StoredEvent]? {
         contents.withLock { contents in
             if after >= contents.last { return [] }
@@ -73,7 +73,7 @@ final class EventFeed: Sendable {
         }
     }
 
-    /// Everything in memory.
+    /// Returns all events in memory.
     func newest() -> [StoredEvent] {
         contents.withLock { contents in
             contents.events.indices.dropFirst(contents.start).map {
@@ -82,20 +82,20 @@ final class EventFeed: Sendable {
         }
     }
 
-    /// Puts other events in the place of those with these numbers, as far as they are still in memory.
+    /// Replaces the events with these numbers, as far as they are still in memory.
     func replace(_ others: [Int64: [UInt8]]) {
         contents.withLock { contents in
             for (number, event) in others where number >= contents.first && number <= contents.last {
                 contents.events[contents.place(of: number)] = event
             }
-            // Those that memory has let go of are still in the array until it is cleared.
+            // Events that are no longer kept are still in the array until it is cleared.
             for index in 0..<contents.start { contents.events[index] = [] }
         }
     }
 
     /// Waits for an event above `after` until a moment, for cancellation or for the end of the feed.
     ///
-    /// `arm` sees to it that ``expire(now:)`` is called at the moment.
+    /// `arm` makes sure that ``expire(now:)`` is called at that moment.
     func wait(after: Int64, until: Int64, arm: (Int64) -> Void) async {
         let id = contents.withLock { contents in
             contents.nextWaiter += 1
@@ -116,9 +116,9 @@ final class EventFeed: Sendable {
         }
     }
 
-    /// Answers those whose wait has ended.
+    /// Ends the waits whose moment has come.
     ///
-    /// Returns when that of the next one ends.
+    /// Returns when the next one ends.
     func expire(now: Int64) -> Int64? {
         let (woken, next) = contents.withLock { contents in
             guard !contents.waiters.isEmpty else { return ([Waiter](), Int64?.none) }

@@ -1,20 +1,20 @@
 /// The form in which the events of a commit share one row.
 ///
-/// Events of one kind look alike but for a few digits, so an event is stored as what differs from an earlier one of the
+/// Events of one kind differ in a few digits only, so an event is stored as its difference from an earlier one of the
 /// same length in the row, if there is one. That keeps most of their bytes out of the log and the file, and costs one
-/// comparison. A row begins with ``marker``. Each event has its length, then how many events before it the likeness
-/// is, or 0 and all of its bytes. With a likeness, runs take turns until the length is reached: how many bytes are
-/// the same, how many are not, and those that are not. Numbers have seven bits to a byte, the lowest first.
+/// comparison. A row begins with ``marker``. Each event has its length, then the distance, in events, to the earlier
+/// one, or 0 and all of its bytes. After a distance, runs alternate until the length is reached: the number of equal
+/// bytes, the number of different ones, and the different bytes. Numbers have seven bits to a byte, the lowest first.
 ///
 /// Rows without the marker are of the first form: each event with its length in four bytes before it.
 enum EventPacking {
-    /// Four bytes that no row of the first form begins with: as a length they would be four gigabytes.
+    /// The four bytes that no row of the first form begins with: as a length they would be four gigabytes.
     private static let marker: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF]
     /// The number of equal bytes that ends a run of different ones.
     private static let shortestMatch = 4
 
     static func pack(_ events: [[UInt8]]) -> [UInt8] {
-        // A run of equal bytes takes at most as much room as it saves, but for the first.
+        // A run of equal bytes takes at most as much room as it saves, except for the first.
         let capacity = marker.count + events.reduce(0) { $0 + $1.count + $1.count / 2 + 32 }
         return [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
             var output = Output(buffer)
@@ -57,7 +57,7 @@ enum EventPacking {
         }
     }
 
-    /// How many bytes are equal, from a place on.
+    /// Returns how many bytes are equal, from a place on.
     private static func equalBytes(
         _ event: UnsafeBufferPointer<UInt8>,
         _ other: UnsafeBufferPointer<UInt8>,
@@ -84,10 +84,10 @@ enum EventPacking {
             == UnsafeRawBufferPointer(other).loadUnaligned(fromByteOffset: index, as: UInt32.self)
     }
 
-    /// The events of a row; those before the damage when it is torn or damaged.
+    /// Returns the events of a row; those before the damage when it is torn or damaged.
     static func unpack(_ bytes: [UInt8]) -> [[UInt8]] { unpackAll(bytes).events }
 
-    /// The events of a row, and whether these are all that it holds.
+    /// Returns the events of a row, and whether these are all that it holds.
     static func unpackAll(_ bytes: [UInt8]) -> (events: [[UInt8]], isWhole: Bool) {
         guard bytes.starts(with: marker) else { return unpackFirstForm(bytes) }
         var events: [[UInt8]] = []
@@ -103,7 +103,7 @@ enum EventPacking {
         return (events, true)
     }
 
-    /// An event from its runs; nil when the row is torn or damaged.
+    /// Returns an event from its runs; nil when the row is torn or damaged.
     private static func event(_ length: Int, from other: [UInt8], _ input: inout ArraySlice<UInt8>) -> [UInt8]? {
         guard !other.isEmpty else {
             guard length <= input.count else { return nil }
@@ -127,7 +127,7 @@ enum EventPacking {
         return event
     }
 
-    /// Takes a number off the front; nil when there is none.
+    /// Reads a number from the front; nil when there is none.
     private static func number(_ input: inout ArraySlice<UInt8>) -> Int? {
         var value = 0
         for shift in stride(from: 0, to: 35, by: 7) {
@@ -151,7 +151,7 @@ enum EventPacking {
         return (events, index == bytes.count)
     }
 
-    /// Memory that is filled from the front.
+    /// A buffer that is filled from the front.
     private struct Output {
         private let buffer: UnsafeMutableBufferPointer<UInt8>
         private(set) var count = 0

@@ -2,12 +2,12 @@ import Foundation
 import PushCore
 import PushQueue
 
-/// Changes of devices that are not planned yet, as rows of the table `outbox_changes`.
+/// The unplanned changes of devices, as rows of the table `outbox_changes`.
 ///
-/// ``DeviceTables`` adds to it in the transaction that changes the device; plans remove changes from it. It asks no
+/// ``DeviceTables`` adds to it in the transaction that changes the device; plans remove changes from it. It calls no
 /// plugin. Used by the writer's thread only, within its transaction.
 final class OutboxChangeTable {
-    /// The name under which the planner waits for changes; no backend's.
+    /// The name under which the planner waits for changes; no backend has it.
     static let signal = ""
 
     private let insert: SQLStatement
@@ -36,13 +36,13 @@ final class OutboxChangeTable {
         )
     }
 
-    /// From the first change to the last: they are planned in order, so this is about how many there are, and never
-    /// less.
+    /// The distance from the first change to the last: changes are planned in order, so it is about their number, and
+    /// never less.
     static let span = """
         SELECT coalesce((SELECT max(number) FROM outbox_changes) - (SELECT min(number) FROM outbox_changes) + 1, 0)
         """
 
-    /// Keeps a change behind those that wait.
+    /// Adds a change behind those that wait.
     func add(_ content: OutboxChange.Content, at moment: Int64) throws(StoreError) {
         insert.bind(1, content.device)
         insert.bind(2, moment)
@@ -59,7 +59,7 @@ final class OutboxChangeTable {
         try insert.run()
     }
 
-    /// How many changes wait at most.
+    /// Returns about how many changes wait, never less.
     func backlog() throws(StoreError) -> Int {
         guard try span.next() else { return 0 }
         defer { span.reset() }
@@ -74,9 +74,9 @@ final class OutboxChangeTable {
         return true
     }
 
-    /// Removes a change that was planned.
+    /// Removes a planned change.
     ///
-    /// Returns the backends that must not hear of it; nil when the change is not there any more.
+    /// Returns the backends that must not get it; nil when the change is gone.
     func take(_ number: Int64) throws(StoreError) -> Set<String>? {
         find.bind(1, number)
         guard try find.next() else { return nil }
@@ -87,7 +87,7 @@ final class OutboxChangeTable {
         return Set(skipped)
     }
 
-    /// Sees to it that a backend hears of nothing that waits now, of one device or of all.
+    /// Excludes a backend from the changes that wait now, of one device or of all.
     func skip(_ backend: String, device: String?) throws(StoreError) {
         skip.bind(1, backend)
         skip.bind(2, device)
@@ -95,12 +95,12 @@ final class OutboxChangeTable {
     }
 }
 
-/// Reads changes that are not planned yet.
+/// Reads unplanned changes.
 enum OutboxReader {
     /// The most bytes that one read returns, beyond the first change.
     private static let largestRead = 4 << 20
 
-    /// The oldest changes, in order.
+    /// Returns the oldest changes, in order; fewer than `limit` when they are large.
     static func changes(_ connection: OpaquePointer, limit: Int) throws(StoreError) -> [OutboxChange] {
         let rows = try SQLStatement(
             connection,
@@ -112,7 +112,7 @@ enum OutboxReader {
         while try rows.next() {
             bytes += (3...5).reduce(0) { $0 + rows.byteCount($1) }
             if bytes > largestRead, !found.isEmpty { break }
-            // A change that cannot be read, because the file is damaged, changes nothing: it must not stop the others.
+            // An unreadable change, in a damaged file, changes nothing: it must not stop the others.
             let content = (try? content(of: rows)) ?? .device(old: nil, new: nil)
             let at = (try? rows.date(1)) ?? Date(millisecondsSince1970: 0)
             found.append(OutboxChange(number: try rows.integer(0), at: at, content: content))

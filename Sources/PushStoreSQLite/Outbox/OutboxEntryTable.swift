@@ -5,13 +5,13 @@ import PushQueue
 /// The entries of the outbox, as rows of the table `outbox_entries`.
 ///
 /// ``SQLiteStore/claimEntries(of:limit:lease:wait:)`` and its siblings call it, on the writer's thread only, within its
-/// transaction. It signals no waiting claim and calls no plugin. Everything walks an index, so that no step costs more
-/// the more entries wait.
+/// transaction. It signals no waiting claim and calls no plugin. Every statement uses an index, so that no step costs
+/// more when more entries wait.
 final class OutboxEntryTable {
     /// The most rows that one step removes or makes due.
     static let largestRemoval = 1_000
-    /// The value of `leased` while nobody has the entry and it waits for as long as the platform asked; 1 is that a
-    /// worker has it.
+    /// The value of `leased` while an entry is unclaimed and waits because the platform asked for it; 1 is a claimed
+    /// entry.
     private static let waitsAsAsked: Int64 = 2
 
     private let last: SQLStatement
@@ -99,7 +99,7 @@ final class OutboxEntryTable {
         )
     }
 
-    /// Keeps an entry behind those of its line; nothing when the last of them says the same.
+    /// Adds an entry at the end of its line, unless it is a registration and the last of the line says the same.
     func add(_ operation: OutboxEntry, now: Int64) throws(StoreError) {
         last.bind(1, operation.backend)
         last.bind(2, operation.device)
@@ -124,10 +124,9 @@ final class OutboxEntryTable {
         try insert.run()
     }
 
-    /// Leases what is due, and says when the next of the backend is.
+    /// Leases due entries; returns when the next of the backend is due if there are none.
     ///
-    /// An entry that cannot be read stays as it is and is passed over: it neither counts in `limit` nor is the next
-    /// one.
+    /// An unreadable entry stays as it is and is skipped: it neither counts in `limit` nor is the next one.
     func claim(of backend: String, limit: Int, until end: Int64, now: Int64) throws(StoreError)
         -> (claims: [ClaimedEntry], next: Int64?)
     {
@@ -153,7 +152,7 @@ final class OutboxEntryTable {
         return (claims, nextDue.readable({ (row) throws(StoreError) in try row.moment(0) }, status))
     }
 
-    /// Writes what became of an entry; false when it is not there any more, or somebody else's.
+    /// Records the result of a claimed entry; returns false when the entry is gone, or under another claim.
     ///
     /// The conditions of the statements are those of `OutboxEntryState.transitions`: a retry or a release changes
     /// nothing unless the claim's lease is in force (`attempts` and `leased`), an end unless another claim's is.
@@ -175,10 +174,10 @@ final class OutboxEntryTable {
         }
     }
 
-    /// Makes some of a backend's entries due that wait for another try; returns their number, ``largestRemoval`` when
-    /// there may be more.
+    /// Makes entries of a backend due that wait for a retry; returns how many, ``largestRemoval`` when there may be
+    /// more.
     ///
-    /// Those that wait for as long as the platform asked are left.
+    /// Entries whose platform asked for the wait are left.
     func makeRetriesDue(of backend: String, now: Int64) throws(StoreError) -> Int {
         hasten.bind(1, backend)
         hasten.bind(2, now)
@@ -186,15 +185,15 @@ final class OutboxEntryTable {
         return try hasten.run()
     }
 
-    /// The number of the newest operation.
+    /// Returns the number of the newest entry.
     func newestNumber() throws(StoreError) -> Int64 {
         guard try newest.next() else { return 0 }
         defer { newest.reset() }
         return try newest.integer(0)
     }
 
-    /// Removes some of what waits for a backend, up to a number; returns how many, ``largestRemoval`` when there may be
-    /// more.
+    /// Removes some of the entries that wait for a backend, up to a number; returns how many, ``largestRemoval`` when
+    /// there may be more.
     func remove(of backend: String, device: String?, upTo number: Int64, now: Int64) throws(StoreError) -> Int {
         let statement = device == nil ? ofBackend : ofLine
         statement.bind(1, backend)
@@ -218,7 +217,7 @@ final class OutboxEntryTable {
         return try statement.run() == 1
     }
 
-    /// Makes the first of a line claimable.
+    /// Makes the first entry of a line claimable.
     private func promote(_ backend: String, _ device: String, now: Int64) throws(StoreError) {
         promote.bind(1, backend)
         promote.bind(2, device)
@@ -229,7 +228,7 @@ final class OutboxEntryTable {
 
 /// A row of the table of entries.
 struct OutboxEntryRow {
-    /// What ``init(_:)`` reads, in order.
+    /// The columns that ``init(_:)`` reads, in order.
     static let columns = "number, id, backend, device, user, kind, body, at, attempts, due"
 
     var number: Int64
@@ -237,10 +236,10 @@ struct OutboxEntryRow {
     var attempts: Int
     var due: Date?
 
-    /// The id of an entry; nil for a text that is none.
+    /// Returns the id of an entry; nil for a text that is none.
     static func id(_ text: String) -> UUID? { UUID(uuidString: text) }
 
-    /// Reads the row at hand of a statement that selects ``columns``.
+    /// Reads the current row of a statement that selects ``columns``.
     init(_ row: SQLStatement) throws(StoreError) {
         number = try row.integer(0)
         guard let id = Self.id(try row.text(1)) else { throw row.damage(1, "a UUID") }

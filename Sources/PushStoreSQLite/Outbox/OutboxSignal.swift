@@ -1,10 +1,10 @@
 import PushCore
 import Synchronization
 
-/// Wakes those who wait for entries of a backend.
+/// Wakes calls that wait for entries of a backend.
 ///
 /// The commit loop signals after each commit that made some claimable. A caller that found none waits with the mark
-/// that it took before the look, so that no signal between the two is missed.
+/// that it took before its search, so that no signal in between is missed.
 final class OutboxSignal: Sendable {
     private struct Waiter {
         var backend: String
@@ -21,10 +21,10 @@ final class OutboxSignal: Sendable {
 
     private let contents = Mutex(Contents())
 
-    /// How many signals a backend has had.
+    /// Returns how many signals a backend has had.
     func mark(_ backend: String) -> UInt64 { contents.withLock { $0.marks[backend] ?? 0 } }
 
-    /// Something of these backends may be claimable.
+    /// Wakes calls that wait for these backends: something may be claimable.
     func notify(_ backends: Set<String>) {
         let woken = contents.withLock { contents in
             for backend in backends { contents.marks[backend, default: 0] += 1 }
@@ -35,7 +35,7 @@ final class OutboxSignal: Sendable {
 
     /// Waits for a signal after a mark, a moment, cancellation or the end.
     ///
-    /// `arm` sees to it that ``expire(now:)`` is called at the moment.
+    /// `arm` makes sure that ``expire(now:)`` is called at that moment.
     func wait(_ backend: String, since mark: UInt64, until: Int64, arm: (Int64) -> Void) async {
         let id = contents.withLock { contents in
             contents.nextWaiter += 1
@@ -56,9 +56,9 @@ final class OutboxSignal: Sendable {
         }
     }
 
-    /// Sends away those whose moment has come.
+    /// Ends the waits whose moment has come.
     ///
-    /// Returns when that of the next one comes.
+    /// Returns when the next one ends.
     func expire(now: Int64) -> Int64? {
         let (woken, next) = contents.withLock { contents in
             guard !contents.waiters.isEmpty else { return ([Waiter](), Int64?.none) }

@@ -3,9 +3,9 @@ import GRDB
 public import PushCore
 public import PushQueue
 
-/// The outbox of changes that are not planned yet: kept by the commits that change devices, taken by the planner.
+/// The unplanned changes of the outbox: kept by the commits that change devices, taken by the planner.
 extension SQLiteStore {
-    /// The oldest changes, in order; waits for one when there is none.
+    /// Returns the oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
         let until = time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
@@ -20,7 +20,7 @@ extension SQLiteStore {
         return []
     }
 
-    /// How many changes wait, of one device or, about, of all.
+    /// Returns how many changes wait: exactly for one device, about for all.
     public func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
@@ -34,7 +34,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Puts the entries of plans in the place of their changes.
+    /// Replaces changes with the entries of their plans.
     public func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         guard !plans.isEmpty else { return }
         let rows = plans.reduce(0) { $0 + 1 + $1.operations.count }
@@ -47,7 +47,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Why nothing may be added to the outbox; nil when it has room.
+    /// Returns why nothing may be added to the outbox; nil when it has room.
     @Sendable
     static func outboxRefusal(_ writer: CommitLoop) throws(StoreError) -> StoreError? {
         guard try writer.changeTable().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
@@ -56,7 +56,7 @@ extension SQLiteStore {
 }
 
 extension CommitLoop {
-    /// The table of changes, whose statements are prepared when they are needed first.
+    /// Returns the table of changes, whose statements are prepared when they are first needed.
     func changeTable() throws(StoreError) -> OutboxChangeTable { try outbox.keep(try OutboxChangeTable(connection)) }
 
     /// Keeps changes as a part of this transaction.

@@ -3,9 +3,10 @@ import GRDB
 public import PushCore
 public import PushQueue
 
-/// Entries on devices: every change goes through the writer's thread, in one commit with whatever else waits.
+/// The entries of the outbox: every change goes through the writer's thread, in one commit with other commands that
+/// wait.
 extension SQLiteStore: OutboxStore {
-    /// Keeps entries; refused when the disk is nearly full or more is being stored than it can follow.
+    /// Adds entries; refused when the disk is nearly full or more is being stored than it can follow.
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let refusal: Refusal = { (writer) throws(StoreError) in
@@ -27,7 +28,7 @@ extension SQLiteStore: OutboxStore {
         }
     }
 
-    /// Takes what is due, and waits for some when there is none.
+    /// Claims due entries, and waits for some when there are none.
     public func claimEntries(
         of backend: String,
         limit: Int,
@@ -52,7 +53,7 @@ extension SQLiteStore: OutboxStore {
         return []
     }
 
-    /// Writes what became of operations.
+    /// Records the results of claimed entries.
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
@@ -65,7 +66,7 @@ extension SQLiteStore: OutboxStore {
         }
     }
 
-    /// What waits for a device.
+    /// Returns the entries that wait for a device.
     public func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
@@ -93,7 +94,7 @@ extension SQLiteStore: OutboxStore {
         }
     }
 
-    /// Removes what waits for a backend now, in steps, between which other calls get their turn.
+    /// Removes the entries that wait for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
             try writer.changeTable().skip(backend, device: device)
@@ -112,7 +113,7 @@ extension SQLiteStore: OutboxStore {
         return total
     }
 
-    /// Makes the entries due that wait for another try, in steps, between which other calls get their turn.
+    /// Makes entries due that wait for a retry, in steps, between which other calls get their turn.
     public func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
         var (total, changed) = (0, 0)
         repeat {
@@ -126,7 +127,7 @@ extension SQLiteStore: OutboxStore {
         return total
     }
 
-    /// How much waits at each backend, as the tables count it.
+    /// Returns how much waits at each backend, as triggers of the tables count it.
     public func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try await readConnection { (connection) throws(StoreError) in
             let rows = try SQLStatement(
@@ -157,12 +158,12 @@ extension SQLiteStore: OutboxStore {
 }
 
 extension CommitLoop {
-    /// The table of entries, whose statements are prepared when they are needed first.
+    /// Returns the table of entries, whose statements are prepared when they are first needed.
     func entryTable() throws(StoreError) -> OutboxEntryTable {
         try outboxEntries.keep(try OutboxEntryTable(connection, core.status))
     }
 
-    /// Keeps entries as a part of this transaction.
+    /// Adds entries as a part of this transaction.
     func keep(_ operations: [OutboxEntry]) throws(StoreError) {
         guard !operations.isEmpty else { return }
         let tables = try entryTable()
@@ -170,7 +171,7 @@ extension CommitLoop {
         notify(Set(operations.map(\.backend)))
     }
 
-    /// Wakes who waits for entries of these backends, once this transaction is committed.
+    /// Wakes calls that wait for entries of these backends, once this transaction is committed.
     func notify(_ backends: Set<String>) {
         pending.answers.append { [core] in core.outboxSignal.notify(backends) }
     }

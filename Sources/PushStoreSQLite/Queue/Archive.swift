@@ -5,12 +5,12 @@ import PushQueue
 ///
 /// A delivery that was accepted alone, sent from memory and answered never gets a row of its own: it goes from
 /// ``StagedRows`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes
-/// since they look alike (``EventPacking``), and is purged as one. What happens to such a delivery later, a receipt of
-/// the app's for instance, gives it a row, which counts before the archive. Used by the writer's thread only.
+/// since they look alike (``EventPacking``), and is purged as one. A later change of such a delivery, by a receipt from
+/// the app for instance, gives it a row, which takes precedence over the archive. Used by the writer's thread only.
 final class Archive {
-    /// The most deliveries of a block, since looking at one means reading all.
+    /// The most deliveries of a block, since reading one means reading all.
     private static let largestBlock = 256
-    /// Between the lowest and the highest number in a block lie at most so many: ten seconds' worth.
+    /// The largest distance between the lowest and the highest number in a block: the numbers of ten seconds.
     static let widestBlock: Int64 = 10_000 << 21
 
     private let insert: SQLStatement
@@ -28,15 +28,15 @@ final class Archive {
         block = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
     }
 
-    /// Finds the blocks that may hold deliveries from ?1 to ?2; ?3 is ?2 + ``widestBlock``.
+    /// The statement that finds blocks which may hold deliveries from ?1 to ?2; ?3 is ?2 + ``widestBlock``.
     static let search = """
         SELECT packed FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?3 AND first <= ?2
         """
 
-    /// Forgets what a transaction that failed gathered.
+    /// Discards what a failed transaction gathered.
     func reset() { gathered.removeAll(keepingCapacity: true) }
 
-    /// Takes in a delivery that ended, after one attempt or none.
+    /// Adds a delivery that ended, after one attempt or none.
     func add(_ entry: Entry, _ row: StagedRow.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
         recipient.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipient)
@@ -79,7 +79,7 @@ final class Archive {
         }
     }
 
-    /// The numbers of the deliveries in a block.
+    /// Returns the numbers of the deliveries in a block.
     func numbers(inBlock number: Int64) throws(StoreError) -> [Int64] {
         block.bind(1, number)
         guard try block.next() else { return [] }
@@ -87,7 +87,7 @@ final class Archive {
         return try ArchivedDelivery.numbers(in: block.bytes(0))
     }
 
-    /// The delivery of a number; nil when it is not in the archive.
+    /// Returns the delivery with a number; nil when it is not in the archive.
     func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
         find.bind(1, id)
         find.bind(2, id)
@@ -103,8 +103,8 @@ final class Archive {
 
 /// A delivery in the archive: the only one of its notification.
 ///
-/// The commit loop makes it of a delivery that ended before it ever had a row, which is read for its
-/// status and when a user is erased. Its packed form is in the files of older programs and must stay readable.
+/// The commit loop makes it from a delivery that ended before it ever had a row; it is read for its status and when a
+/// user is erased. Its packed form is in the files of older programs and must stay readable.
 struct ArchivedDelivery: Equatable {
     var id: Int64
     var flow: Int64
@@ -119,12 +119,12 @@ struct ArchivedDelivery: Equatable {
     /// Its one attempt, or how it ended without one; nil when there was neither.
     var attemptLog: [UInt8]?
 
-    /// Stands for no time, and for no text.
+    /// The value for no time, and for no text.
     private static let none = Int64.min
 
-    /// The form of a delivery: its numbers, then its texts.
+    /// Packs a delivery: its numbers, then its texts.
     ///
-    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the delivery before. A
+    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the previous delivery. A
     /// token of hexadecimal digits takes half of its length.
     static func pack(
         id: Int64,
@@ -160,7 +160,7 @@ struct ArchivedDelivery: Equatable {
     /// The error for a block, or a delivery in it, that cannot be read.
     static let damage = StoreError.damaged("archive.packed holds bytes that are no ended deliveries")
 
-    /// The delivery of a number in a block; nil when it is not there.
+    /// Returns the delivery with a number in a block; nil when it is not there.
     static func find(_ id: Int64, in block: [UInt8]) throws(StoreError) -> ArchivedDelivery? {
         for record in try records(of: block) {
             var input = record[...]
@@ -171,7 +171,7 @@ struct ArchivedDelivery: Equatable {
         return nil
     }
 
-    /// The numbers of all deliveries in a block.
+    /// Returns the numbers of all deliveries in a block.
     static func numbers(in block: [UInt8]) throws(StoreError) -> [Int64] {
         try records(of: block).compactMap { record in
             var input = record[...]
@@ -179,7 +179,7 @@ struct ArchivedDelivery: Equatable {
         }
     }
 
-    /// The deliveries of a block, each in its packed form.
+    /// Returns the deliveries of a block, each in its packed form.
     static func records(of block: [UInt8]) throws(StoreError) -> [[UInt8]] {
         let (records, isWhole) = EventPacking.unpackAll(block)
         guard isWhole else { throw damage }
@@ -217,11 +217,12 @@ struct ArchivedDelivery: Equatable {
     }
 }
 
-/// Device tokens are often hexadecimal digits, which fit into half of their bytes.
+/// The packing of hexadecimal digits, which device tokens often consist of, into half of their bytes.
 enum HexDigits {
     private static let shortest = 16
 
-    /// Where the digits at the end of a text begin, of which there is an even number; its length when there are few.
+    /// Returns where the digits at the end of a text begin, an even number of them; the text's length when there are
+    /// few.
     static func start(in text: [UInt8]) -> Int {
         var start = text.count
         while start > 0, value(text[start - 1]) != nil { start -= 1 }
@@ -247,7 +248,7 @@ enum HexDigits {
         return digits
     }
 
-    /// Of a lowercase digit only: what is unpacked must be what was packed.
+    /// Returns the value of a lowercase digit only: unpacking must return what was packed.
     private static func value(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")

@@ -1,18 +1,19 @@
 import PushCore
 import PushQueue
 
-/// What waits for one backend, and the calls that wait for work.
+/// The deliveries that wait for one backend, and the calls that wait for work.
 ///
-/// It has a flow for each caller and priority. Those of high priority go first, but leave one in ten to the others; the
+/// It has a flow for each caller and priority. Those of high priority go first, but leave one in ten to the others. The
 /// flows of one priority take turns, so that a million messages of one caller do not delay one of another. Used by the
 /// writer's thread only.
 final class BackendQueue {
-    /// Deliveries that a flow gives in its turn: enough for a backend that sends many recipients in one request.
+    /// The number of deliveries that a flow gives in its turn: enough for a backend that sends many recipients in one
+    /// request.
     private static let turn = 64
-    /// Turns of high priority before one of normal priority, while both wait.
+    /// The number of turns of high priority before one of normal priority, while both wait.
     private static let urgentTurns = 9
 
-    /// Flows of one priority, and whose turn it is.
+    /// The flows of one priority, and whose turn it is.
     private struct Round {
         var flows: [Flow] = []
         var index = 0
@@ -27,7 +28,7 @@ final class BackendQueue {
                 index = index + 1 < flows.count ? index + 1 : 0
                 given = 0
             }
-            // All others had nothing: the one whose turn just ended goes on.
+            // All others had nothing: the flow whose turn just ended goes on.
             guard !flows.isEmpty, let entry = flows[index].takeNext(now: now) else { return nil }
             given = 1
             return entry
@@ -42,9 +43,10 @@ final class BackendQueue {
     let name: String
     private var urgent = Round()
     private var normal = Round()
-    /// Deliveries of high priority that were given since the turn of the others, and of those in their turn.
+    /// The number of deliveries of high priority that were given since the turn of normal priority, and of those given
+    /// in that turn.
     private var run = (urgent: 0, normal: 0)
-    /// Deliveries that are claimed.
+    /// The number of claimed deliveries.
     var claimed = 0
     /// The calls that wait for work, the oldest first.
     var tickets: [ClaimTicket] = []
@@ -59,18 +61,18 @@ final class BackendQueue {
         if flow.isUrgent { urgent.flows.append(flow) } else { normal.flows.append(flow) }
     }
 
-    /// Gives all of its flows away.
+    /// Moves all of its flows to another queue.
     func moveFlows(to other: BackendQueue) {
         for flow in flows { other.add(flow) }
         (urgent, normal) = (Round(), Round())
     }
 
-    /// The flow of a caller and priority; nil when there is none yet.
+    /// Returns the flow of a caller and priority; nil when there is none yet.
     func flow(isUrgent: Bool, caller: String) -> Flow? {
         (isUrgent ? urgent : normal).flows.first { $0.caller == caller }
     }
 
-    /// The delivery whose turn it is.
+    /// Takes the delivery whose turn it is.
     func takeNext(now: Int64, normal takesNormal: Bool) -> Entry? {
         guard takesNormal else { return urgent.takeNext(now: now) }
         if run.urgent == Self.urgentTurns * Self.turn {
@@ -94,7 +96,7 @@ final class BackendQueue {
         return entry.flow.isUrgent || !normal.hasDue(now, besides: entry.flow)
     }
 
-    /// When something comes due that one of the waiting calls would take; nil when nothing waits for them.
+    /// The earliest due time of a delivery that one of the waiting calls would take; nil when nothing waits for them.
     var nextDue: Int64? {
         guard !tickets.isEmpty else { return nil }
         let takesNormal = tickets.contains { $0.normal > 0 }
@@ -104,7 +106,7 @@ final class BackendQueue {
         return next < .max ? next : nil
     }
 
-    /// The figures for those who ask.
+    /// Returns the figures of the queue.
     func depth(now: Int64) -> QueueDepth {
         var depth = QueueDepth(waiting: 0, claimed: claimed)
         var oldest = Int64.max

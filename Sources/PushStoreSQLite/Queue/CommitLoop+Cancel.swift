@@ -1,7 +1,7 @@
 import PushCore
 import PushQueue
 
-/// Cancelling what waits, and finding what has waited too long.
+/// Cancellation of waiting deliveries, and the search for expired ones.
 extension CommitLoop {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
@@ -72,9 +72,9 @@ extension CommitLoop {
         return result
     }
 
-    /// The deliveries of a caller that wait and have rows, up to a number, as many as `limit`.
+    /// Returns the deliveries of a caller that wait and have rows, up to a number, as many as `limit`.
     ///
-    /// Rows that cannot be read are passed over: they do not count, and the part still comes to an end.
+    /// Unreadable rows are skipped: they do not count, and the part still comes to an end.
     private func waiting(of caller: String, upTo end: Int64, limit: Int) throws(StoreError) -> [Entry] {
         var reader = RowReader(self)
         var found: [Entry] = []
@@ -92,7 +92,7 @@ extension CommitLoop {
         return found
     }
 
-    /// Marks one that is claimed, so that it is not tried again.
+    /// Marks a claimed delivery, so that it is not retried.
     private func mark(
         _ claimed: Entry,
         _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
@@ -103,7 +103,7 @@ extension CommitLoop {
         claimed.cancellation = event  // At once: its outcome may be recorded in the same transaction.
     }
 
-    /// Ends one that waits.
+    /// Ends a waiting delivery.
     func withdraw(_ entry: Entry, _ event: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?) throws(StoreError)
     {
         let state = entry.withdrawnState
@@ -112,7 +112,7 @@ extension CommitLoop {
         if let event { pending.events.append(event(entry.delivery, state)) }
     }
 
-    /// Hands what waits for a backend to another one; a change of names alone, however much waits.
+    /// Moves the waiting deliveries of a backend to another one, by a change of names only, however many wait.
     func move(_ name: String, to other: String, _ reply: Reply<Int?>) throws(StoreError) {
         let queue = queueIndex.queue(named: name)
         guard name != other, queue.claimed == 0 else {
@@ -126,7 +126,7 @@ extension CommitLoop {
             statement.bind(2, other)
             try statement.run()
         }
-        // Flows that come up later in this transaction are the other backend's.
+        // Flows that are made later in this transaction are the other backend's.
         for (former, target) in pending.moves where target == name { pending.moves[former] = other }
         pending.moves[name] = other
         pending.answers.append { [queueIndex] in
@@ -136,7 +136,7 @@ extension CommitLoop {
         }
     }
 
-    /// Ends a move, since the backend is there again.
+    /// Ends the move of a backend that is in use again.
     func endMove(of name: String) throws(StoreError) {
         guard queueIndex.moves[name] != nil else { return }
         try begin()
@@ -145,7 +145,7 @@ extension CommitLoop {
         pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
     }
 
-    /// Claims deliveries whose time to live has ended: looks at so many waiting ones as the options allow, in turn.
+    /// Claims deliveries whose time to live is over; reads as many waiting ones as the options allow, in turn.
     func claimExpired(limit: Int, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
         try writeOutForSearch()
         let lease = queueIndex.makeLease()
@@ -163,7 +163,7 @@ extension CommitLoop {
         }
     }
 
-    /// Takes a waiting delivery out of its turn; nil when it must wait for another with its collapse id.
+    /// Takes a waiting delivery out of turn; nil when it must wait for another one with its collapse ID.
     private func pull(_ number: Int64) throws(StoreError) -> Entry? {
         var reader = RowReader(self)
         guard queueIndex.claims[number] == nil, let stored = try reader.entry(number),
@@ -174,14 +174,14 @@ extension CommitLoop {
         return entry
     }
 
-    /// Numbers of deliveries that seem to have expired, from where the last search ended.
+    /// Returns the numbers of deliveries that seem to have expired, from where the last search ended.
     private func expired(limit: Int) throws(StoreError) -> [Int64] {
         guard now >= queueIndex.expiryFloor, limit > 0 else { return [] }
         var found: [Int64] = []
         var budget = core.options.expiryScan
         let isPartRound = expiryRound.cursor != nil
         try searchRound(&found, limit: limit, &budget)
-        // A search that began in the middle goes once more from the start, as far as it may look.
+        // A search that began in the middle continues from the start, as far as it may read.
         if isPartRound, expiryRound.cursor == nil, found.count < limit, budget > 0 {
             try searchRound(&found, limit: limit, &budget)
         }
@@ -207,8 +207,8 @@ extension CommitLoop {
                 due: try rows.integer(1),
                 id: try rows.integer(2)
             )
-            // Also behind a row that cannot be read: else a part of the search full of such rows would begin again at
-            // its start.
+            // The search also moves past an unreadable row: otherwise a part full of such rows would begin again at its
+            // start.
             expiryRound.cursor = position
             guard let expires = rows.readable({ (row) throws(StoreError) in try row.moment(3) }, core.status) else {
                 continue
@@ -220,7 +220,7 @@ extension CommitLoop {
     }
 }
 
-/// A round over all waiting deliveries in search of expired ones.
+/// A round of the search for expired deliveries over all that wait.
 struct ExpiryRound {
     /// A place in the index of waiting deliveries.
     struct Position {
@@ -229,8 +229,8 @@ struct ExpiryRound {
         var id: Int64
     }
 
-    /// The last place that was looked at; nil at the start of a round.
+    /// The last place that was read; nil at the start of a round.
     var cursor: Position?
-    /// The earliest expiry that the round has met, of old deliveries and of those that came meanwhile.
+    /// The earliest expiry that the round has found, of old deliveries and of those that were added meanwhile.
     var lowest = Int64.max
 }

@@ -1,12 +1,12 @@
 import Foundation
 import PushCore
 
-/// Giving deliveries to those who ask.
+/// The hand-out of deliveries to the calls that ask for them.
 extension CommitLoop {
     /// The most deliveries that are read from disk for the calls that wait, however many they ask for.
     private static let largestHandOut = 10_000
 
-    /// Reads on from disk where a flow that is asked for work runs low in memory.
+    /// Reads more deliveries from disk where a flow that is asked for work runs low in memory.
     func loadWindows(of queue: BackendQueue) {
         let asked = min(queue.tickets.reduce(0) { $0 + max(0, $1.limit) }, Self.largestHandOut)
         let takesNormal = queue.tickets.contains { $0.normal > 0 }
@@ -22,7 +22,7 @@ extension CommitLoop {
         }
     }
 
-    /// Reads as many as are wanted, and no more bytes than there is room for; one at least, so that it goes on.
+    /// Reads as many as are wanted, within the byte limit; one at least, so that it makes progress.
     private func loadWindow(of flow: Flow, wanted: Int) throws(StoreError) {
         guard let frontier = flow.frontier, frontier.due <= now, flow.windowCount < wanted else { return }
         let pageSize = max(core.options.pageSize, wanted - flow.windowCount)
@@ -33,7 +33,7 @@ extension CommitLoop {
         var keys: [DueKey] = []
         var next: DueKey?
         while try page.next() {
-            // One row that is damaged must not stop its backend.
+            // A damaged row must not stop its backend.
             guard let due = page.readable({ (row) throws(StoreError) in try row.moment(0) }, core.status) else {
                 continue
             }
@@ -57,7 +57,7 @@ extension CommitLoop {
         flow.advanceFrontier(to: next)
     }
 
-    /// Gives what is in memory and due to those who wait for it.
+    /// Claims due deliveries in memory for the calls that wait for them.
     func handOut() {
         for queue in queueIndex.queues where !queue.tickets.isEmpty {
             while let assignment = assignment(for: queue),
@@ -68,7 +68,7 @@ extension CommitLoop {
         }
     }
 
-    /// The call that the next delivery of a queue goes to; nil when none waits.
+    /// Returns the call that the next delivery of a queue goes to; nil when none waits.
     func assignment(for queue: BackendQueue) -> PendingChanges.Assignment? {
         if let filling = pending.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
         while !queue.tickets.isEmpty {
@@ -85,7 +85,7 @@ extension CommitLoop {
         return nil
     }
 
-    /// Claims a delivery; false when it was held back.
+    /// Claims a delivery; returns false when it was held back.
     func give(_ entry: Entry, to assignment: PendingChanges.Assignment, waited: Bool) -> Bool {
         guard queueIndex.claim(entry, under: assignment.lease) else { return false }
         assignment.take(entry)
@@ -93,9 +93,9 @@ extension CommitLoop {
         return true
     }
 
-    /// Notes that a claim has to be on disk before it is given out: after a crash it must be known.
+    /// Adds a claim to those that are written before they are given out: after a crash they must be known.
     func list(_ entry: Entry, _ lease: Lease) {
-        // A transaction that accepts work for several queues goes back and forth between their leases.
+        // A transaction that accepts work for several queues alternates between their leases.
         if let index = pending.listings.lastIndex(where: { $0.lease === lease }) {
             pending.listings[index].deliveries.append(entry.id)
         } else {
@@ -103,7 +103,7 @@ extension CommitLoop {
         }
     }
 
-    /// Writes which deliveries were given out, and forgets the lists of those that are all back.
+    /// Writes the lists of new leases, and removes those of leases whose deliveries all came back.
     func writeLeases() throws(StoreError) {
         for (lease, deliveries) in pending.listings {
             try begin()
@@ -138,9 +138,9 @@ extension CommitLoop {
         }
     }
 
-    /// Sets the timer for the next moment that something is to be done.
+    /// Sets the timer for the next moment when something is to be done.
     ///
-    /// True when that moment is now.
+    /// Returns true when that moment is now.
     func setTimer() -> Bool {
         var next = Int64.max
         for queue in queueIndex.queues where !queue.tickets.isEmpty {

@@ -3,9 +3,9 @@ import PushCore
 import PushComposition
 import PushQueue
 
-/// Taking in new notifications.
+/// The storing of new notifications.
 extension CommitLoop {
-    /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries says no.
+    /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
     func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
             pending.answers.append { reply.succeed(known) }
@@ -33,7 +33,7 @@ extension CommitLoop {
         }
     }
 
-    /// What an idempotency key that was seen before answers.
+    /// Returns the answer to an idempotency key that was seen before; nil for a new one.
     private func answer(to entry: IdempotencyEntry) throws(StoreError) -> EnqueueResult? {
         let statement = sql.findKey
         statement.bind(1, entry.caller)
@@ -61,7 +61,7 @@ extension CommitLoop {
         }
     }
 
-    /// Stores a notification; gives the flow of its first delivery.
+    /// Stores a notification; returns the flow of its first delivery.
     private func insert(_ new: UnsafePointer<NewNotification>) throws(StoreError) -> Flow {
         guard !new.pointee.recipients.isEmpty else {
             throw .failed("the notification \(new.pointee.id) has no recipient")
@@ -70,7 +70,8 @@ extension CommitLoop {
         let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
         if isSimple, try insertBehind(flow, new) { return flow }
         let first = (head: head(of: new, 0), flow: flow)
-        /// The ways of the recipients that have another plan than the first one; empty for nearly every notification.
+        /// The heads and flows of the recipients that have another plan than the first one; empty for nearly every
+        /// notification.
         var others: [Way?] =
             new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
         defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
@@ -110,7 +111,7 @@ extension CommitLoop {
                 flow: flow,
                 due: due,
                 collapse: collapse,
-                // Twice: decoded, and for one without a row as it will be stored. All recipients share it.
+                // Counted twice: decoded, and in its stored form while there is no row. All recipients share it.
                 contentBytes: index == 0 ? 2 * contentBytes : 0
             )
             let isGiven = giveAtOnce(entry)
@@ -142,7 +143,7 @@ extension CommitLoop {
     }
 
     /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it
-    /// stays in memory; false, and nothing is done, where it is another case.
+    /// stays in memory; does nothing and returns false in other cases.
     private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
         let accepted = new.pointee.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
@@ -159,14 +160,14 @@ extension CommitLoop {
         return true
     }
 
-    /// Notes what a new notification means for others.
+    /// Records the deliveries, the expiry and the event of a new notification.
     private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
         pending.add(new.pointee.recipients.count, by: new.pointee.caller)
         pending.newExpiry = min(pending.newExpiry, expires)
         pending.events.append(new.pointee.event)
     }
 
-    /// What a delivery shares with those that have the same plan, and the flow it begins in.
+    /// The head that a delivery shares with others of the same plan, and the flow it begins in.
     private typealias Way = (head: DeliveryHead, flow: Flow)
 
     private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
@@ -188,7 +189,7 @@ extension CommitLoop {
         return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
-    /// What the row of a notification's number has for all of its deliveries, but for the content.
+    /// The columns, except the content, that the row of a notification's number has for all of its deliveries.
     struct SharedColumns {
         var count: Int
         var accepted: Int64
@@ -211,7 +212,7 @@ extension CommitLoop {
         )
     }
 
-    /// Binds what stays the same for many notifications only when it changes.
+    /// Binds the shared columns; those that stay the same for many notifications only when they change.
     func bindShared(_ shared: SharedColumns) {
         let statement = sql.insertHead
         statement.bind(8, shared.count)
@@ -231,7 +232,7 @@ extension CommitLoop {
         }
     }
 
-    /// Binds what every row has.
+    /// Binds the columns that every row has.
     func bindDelivery(
         _ statement: SQLStatement,
         _ id: Int64,
@@ -263,7 +264,7 @@ extension CommitLoop {
         }
     }
 
-    /// Gives a new delivery to a call that waits for it, when nothing comes before it.
+    /// Claims a new delivery for a call that waits for it, when nothing comes before it.
     private func giveAtOnce(_ entry: Entry) -> Bool {
         let queue = entry.flow.queue
         guard entry.due <= now, queue.isNext(entry, now: now), !queueIndex.isInFlight(entry.collapseKey),
@@ -275,17 +276,17 @@ extension CommitLoop {
         return true
     }
 
-    /// A collapse id with its caller, and the hash by which its deliveries to a recipient are found.
+    /// A collapse ID with its caller, and the hash by which its deliveries to a recipient are found.
     typealias Collapse = (hash: Int64, id: String, caller: String)
 
-    /// Withdraws deliveries that wait for the same recipient under the caller's same collapse id.
+    /// Withdraws the caller's deliveries that wait for the same recipient with the same collapse ID.
     private func replace(
         _ collapse: Collapse,
         in queue: BackendQueue,
         by id: Int64,
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
-        // One that is claimed ends when its owner would have it wait again.
+        // A claimed one ends when its owner would put it back.
         for older in try rivals(collapse, queue, recipientText, besides: id)
         where queueIndex.claims[older] == nil {
             var reader = RowReader(self)
@@ -294,8 +295,8 @@ extension CommitLoop {
         }
     }
 
-    /// The numbers of the waiting or claimed deliveries at a backend that have the same recipient, and the same
-    /// collapse id of the same caller.
+    /// Returns the numbers of the waiting or claimed deliveries at a backend with the same recipient, and the same
+    /// collapse ID of the same caller.
     func rivals(
         _ collapse: Collapse,
         _ queue: BackendQueue,

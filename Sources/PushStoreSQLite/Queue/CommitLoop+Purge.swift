@@ -1,21 +1,21 @@
 import PushCore
 import PushQueue
 
-/// Removes what is past its retention, a little at a time.
+/// The removal of data that is past its retention, a little at a time.
 extension CommitLoop {
-    /// The most rows of each kind that one step looks at.
+    /// The most rows of each kind that one step reads.
     private static let stepSize = 1_000
     /// The number of free pages that the file keeps.
     private static let sparePages: Int64 = 500
-    /// Nor is one in so many of the file's pages: under a steady load the room that a purge makes is taken again at
-    /// once.
+    /// The share of the file's pages that stays free as well, one in this number: under a steady load the room that a
+    /// purge makes is taken again at once.
     private static let spareShare: Int64 = 16
     /// The number of pages that one step returns to the file system.
     private static let vacuumedPages: Int64 = 256
     /// The most blocks of the archive that one step removes.
     private static let blocks = 100
 
-    /// Removes what one short commit can; returns whether there may be more.
+    /// Removes as much as one short commit can; returns whether there may be more.
     func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
         try begin()
         let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
@@ -27,9 +27,9 @@ extension CommitLoop {
         pending.answers.append { reply.succeed(hasMore) }
     }
 
-    /// Removes blocks of the archive, which are in the order of the ends.
+    /// Removes old blocks of the archive, which are in the order in which their deliveries ended.
     ///
-    /// A block that cannot be read goes with the next one that is old.
+    /// An unreadable block is removed with the next old one.
     private func purgeArchive(before: Int64) throws(StoreError) -> Bool {
         sql.oldBlocks.bind(1, Self.blocks)
         var blocks: [(Int64, Int64, Int64)] = []
@@ -51,7 +51,7 @@ extension CommitLoop {
         return blocks.count == Self.blocks
     }
 
-    /// Gives free pages at the end of the file back to the disk, when many are free.
+    /// Returns free pages at the end of the file to the file system, when many are free.
     private func givePagesBack() throws(StoreError) -> Bool {
         let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
         guard free > max(pages / Self.spareShare, Self.sparePages), givesPagesBack else { return false }
@@ -59,18 +59,17 @@ extension CommitLoop {
         return free.subtracting(clamping: Self.vacuumedPages) > max(pages / Self.spareShare, Self.sparePages)
     }
 
-    /// Gives free pages back until none is left, a part at a time; returns whether there are more.
+    /// Returns free pages to the file system until none is left, a part at a time; returns whether there are more.
     ///
-    /// Free pages hold what was removed. In a file that cannot give them back they were overwritten when they became
-    /// free.
+    /// Free pages hold removed data. In a file that cannot return them they were overwritten when they became free.
     func clearFreePages() throws(StoreError) -> Bool {
         guard givesPagesBack else { return false }
-        // At least an eighth of them, so that this ends although others make pages free meanwhile.
+        // At least an eighth of them, so that this ends although other commits free pages meanwhile.
         for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
         return try number(sql.freePages) > 0
     }
 
-    /// Notes how much of the file is in use, about once a second.
+    /// Records how much of the file is in use, about once a second.
     func measureFile() {
         guard core.disk.wantsUsage(now: now) else { return }
         do throws(StoreError) {
@@ -89,7 +88,7 @@ extension CommitLoop {
         return try statement.integer(0)
     }
 
-    /// Keeps the highest number ever given out, which may be that of a row that is removed.
+    /// Saves the highest number ever given out, whose row may be removed.
     private func saveHighest() throws(StoreError) {
         sql.saveMark.bind(1, "highest")
         sql.saveMark.bind(2, core.highestID)
@@ -98,8 +97,8 @@ extension CommitLoop {
 
     /// Removes notifications of which all deliveries ended long ago.
     ///
-    /// Each ended row is looked at once, in the order of the ends: the last one of a notification takes the others
-    /// along, so what is still under way is not looked at again and again.
+    /// Each ended row is read once, in the order in which they ended: the last one of a notification removes the others
+    /// too, so rows of a notification that is still under way are not read again and again.
     private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
         let rows = sql.ended
         rows.bind(1, purged.changed)
@@ -148,9 +147,9 @@ extension CommitLoop {
         return read.state > 0 && read.changed < before
     }
 
-    /// Removes old events but for the newest, which keeps their numbers going.
+    /// Removes old events except the newest, from which numbers continue.
     ///
-    /// Events whose time cannot be read go with the next ones that are old. True when there may be more.
+    /// Events whose time is unreadable are removed with the next old ones. Returns true when there may be more.
     private func purgeEvents(before: Int64) throws(StoreError) -> Bool {
         sql.oldEvents.bind(1, Self.stepSize)
         var last: Int64?

@@ -3,7 +3,7 @@ import PushCore
 import PushComposition
 import PushQueue
 
-/// Writing what became of deliveries.
+/// The recording of results of deliveries.
 extension CommitLoop {
     func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
@@ -17,7 +17,7 @@ extension CommitLoop {
         if let entry = queueIndex.claims[pointer.pointee.delivery],
             pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
         {
-            // The usual way, in which nothing of the resolution is copied but what is kept.
+            // The usual case, in which only what is kept of the resolution is copied.
             if pointer.pointee.receipt == nil, case .end(let state) = pointer.pointee.transition, state.canBeRecorded,
                 try archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
@@ -31,8 +31,8 @@ extension CommitLoop {
         }
     }
 
-    /// Records what came under a lease that is not in force: only that the platform has the message is true whoever
-    /// says so.
+    /// Records a result under a lease that is not in force: only the platform's acceptance is believed, which is true
+    /// no matter who reports it.
     private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
         guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
             pending.ignored += 1
@@ -112,8 +112,8 @@ extension CommitLoop {
         }
     }
 
-    /// The number of the lease under which a delivery comes back; a new number for a delivery that was not claimed, so
-    /// that a worker that saw it before finds that it has changed.
+    /// Returns the number of the lease under which a delivery comes back; a new number for a delivery that was not
+    /// claimed, so that a worker that saw it before finds that it has changed.
     private func returnNumber(of entry: Entry) -> Int64 { entry.lease?.number ?? queueIndex.makeLease().number }
 
     private func retry(
@@ -124,7 +124,7 @@ extension CommitLoop {
         due: Int64,
         step: Int
     ) throws(StoreError) {
-        // The next owner cannot know the outcome of the attempt of an owner that died.
+        // The owner died, so the outcome of its attempt is unknown to the next one.
         let isReplay = entry.isReplay || resolution.mayHaveBeenSent || entry.isRecovered
         try writeOut(entry)
         let statement = sql.retry
@@ -162,10 +162,10 @@ extension CommitLoop {
         if let event = resolution.event { pending.events.append(event) }
     }
 
-    /// Ends a delivery that would wait again although a newer one of its caller with its collapse id waits: the newer
-    /// one must not be overtaken by it.
+    /// Ends a delivery instead of putting it back when a newer one of its caller with its collapse ID waits, which it
+    /// must not overtake.
     ///
-    /// True when it did.
+    /// Returns whether it did.
     private func supersede(
         _ entry: Entry,
         _ isClaimed: Bool,
@@ -186,9 +186,9 @@ extension CommitLoop {
         return true
     }
 
-    /// Ends a delivery that would wait again although it was cancelled while it was claimed.
+    /// Ends a delivery instead of putting it back when it was cancelled while it was claimed.
     ///
-    /// True when it did.
+    /// Returns whether it did.
     private func endCancelled(
         _ entry: Entry,
         _ isClaimed: Bool,
@@ -201,7 +201,7 @@ extension CommitLoop {
         try writeOut(entry)
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, isClaimed)
-        // Whoever cancelled says why; after a restart it is not known any more.
+        // The cancellation has its own event; after a restart it is not known any more.
         pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
         return true
     }
@@ -234,7 +234,7 @@ extension CommitLoop {
         return isNews
     }
 
-    /// Writes a final state; false when the delivery had one already.
+    /// Writes a final state; returns false when the delivery had one already.
     @discardableResult
     func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
         assert(DeliveryState.transitions.allows(from: .sending, to: state))
@@ -271,7 +271,7 @@ extension CommitLoop {
     }
 
     func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
-        // A search for expired ones that ran meanwhile did not see it.
+        // A search for expired deliveries that ran meanwhile did not see it.
         pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {
             endClaim(entry)

@@ -3,7 +3,7 @@ import PushQueue
 
 /// Decisions about deliveries that wait and are not claimed.
 extension CommitLoop {
-    /// Writes decisions about deliveries that still wait as they were seen; nothing is written when none does.
+    /// Records decisions about deliveries that still wait as they were read; writes nothing when none does.
     func settle(
         _ resolutions: [Resolution],
         of backend: String,
@@ -22,8 +22,8 @@ extension CommitLoop {
         pending.answers.append { [settled] in reply.succeed(settled) }
     }
 
-    /// A delivery that waits for a backend and has not changed since it came back under a lease, or since it was
-    /// accepted (0); nil for any other.
+    /// Returns a delivery that waits for a backend and has not changed since it came back under a lease, or since it
+    /// was accepted (0); nil for any other.
     private func waiting(
         _ id: Int64,
         as lease: Int64,
@@ -41,14 +41,14 @@ extension CommitLoop {
             let mark = try sql.markOf.integer(0)
             found = mark == lease && mark != Schema.handedOut ? try reader.entry(id) : nil
         }
-        // A delivery that waits behind another one with its collapse id goes after it.
+        // A delivery behind another one with its collapse ID must wait for that one.
         guard let entry = found, entry.flow.queue.name == backend, !queueIndex.isInFlight(entry.collapseKey) else {
             return nil
         }
         return entry
     }
 
-    /// Makes the deliveries of a backend due that wait for another attempt.
+    /// Makes deliveries of a backend due that wait for a retry.
     func makeDue(_ deliveries: [Int64], of backend: String, _ reply: Reply<Int>) throws(StoreError) {
         var reader = RowReader(self)
         var count = 0
@@ -68,7 +68,7 @@ extension CommitLoop {
 }
 
 extension Entry {
-    /// The same delivery, due at another time.
+    /// Returns the same delivery, due at another time.
     fileprivate func due(at moment: Int64) -> Entry {
         Entry(
             id: id,

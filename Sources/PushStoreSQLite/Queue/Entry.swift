@@ -4,7 +4,7 @@ import PushComposition
 import PushQueue
 
 extension DeliveryHead {
-    /// The same for a delivery with another plan.
+    /// Returns the same head with another plan.
     func with(_ plan: DeliveryPlan) -> DeliveryHead {
         DeliveryHead(id: id, content: content, plan: plan, acceptedAt: acceptedAt, expiresAt: expiresAt)
     }
@@ -22,7 +22,7 @@ struct DueKey: Comparable {
     }
 }
 
-/// A recipient with a caller's collapse id at one backend: at most one of its deliveries is in flight.
+/// A recipient with a caller's collapse ID at one backend: at most one of its deliveries is claimed at a time.
 struct CollapseKey: Hashable {
     var backend: String
     var caller: String
@@ -31,7 +31,7 @@ struct CollapseKey: Hashable {
 
 /// A delivery that is in memory: in a flow's window, held back, or claimed.
 ///
-/// It is a view of a row or of a staged one, and is replaced, not changed, when the delivery waits again. Owners get
+/// It represents a row or a staged delivery, and is replaced, not changed, when the delivery waits again. Owners get
 /// ``delivery``. Used by the writer's thread only.
 final class Entry {
     let id: Int64
@@ -44,19 +44,19 @@ final class Entry {
     let attemptLog: [UInt8]
     let collapse: Int64?
     let collapseKey: CollapseKey?
-    /// What its content takes in memory; 0 where another delivery of the notification counts it.
+    /// The bytes of its content in memory; 0 where another delivery of the notification counts them.
     let contentBytes: Int
     /// Whether an attempt may have been delivered.
     var isReplay: Bool
-    /// Whether its last owner let it go without a record.
+    /// Whether its last owner died without recording a result.
     var isRecovered: Bool
-    /// The claim it is under, nil while it waits.
+    /// The claim it is under; nil while it waits.
     var lease: Lease?
-    /// Where it is on disk while it has no row of its own.
+    /// Its place on disk while it has no row of its own.
     var stagedRow: StagedRow?
     /// Makes the event of its end, when it was cancelled while it was claimed.
     var cancellation: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
-    /// Whether it was cancelled while an owner had it whose process died.
+    /// Whether it was cancelled while an owner had it whose process then died.
     let isCancelled: Bool
 
     init(
@@ -90,27 +90,27 @@ final class Entry {
         self.isRecovered = isRecovered
     }
 
-    /// Takes away where it is, moved and not copied: this happens to every delivery.
+    /// Takes the staged row, moved and not copied: this happens to every delivery.
     func takeStagedRow() -> StagedRow? {
         var taken: StagedRow?
         swap(&taken, &stagedRow)
         return taken
     }
 
-    /// About how much memory it takes.
+    /// About how many bytes of memory it takes.
     var bytes: Int { 512 + contentBytes + attemptLog.count }
 
     var key: DueKey { DueKey(due: due, id: id) }
 
-    /// How it ends when it is withdrawn while it waits: what may have been sent is not known to be cancelled.
+    /// The state in which it ends when it is withdrawn while it waits: `unknown` when it may have been sent.
     var withdrawnState: DeliveryState { isReplay || isRecovered ? .unknown : .cancelled }
 
-    /// How it ends when it is withdrawn as it comes back from an attempt.
+    /// Returns the state in which it ends when it is withdrawn as it comes back from an attempt.
     func state(after resolution: Resolution) -> DeliveryState {
         resolution.mayHaveBeenSent ? .unknown : withdrawnState
     }
 
-    /// What an owner gets to see.
+    /// The delivery as its owner gets it.
     var delivery: ClaimedDelivery {
         ClaimedDelivery(
             id: id,
@@ -130,14 +130,14 @@ final class Entry {
 
 /// A claim on the deliveries that one call got.
 ///
-/// It holds until what became of each is recorded, and no longer than the process lives; what is recorded under a lease
-/// that is not in force changes nothing.
+/// It holds until the result of each is recorded, and no longer than the process lives. A result under a lease that is
+/// not in force changes nothing.
 final class Lease {
     /// Its number, larger than that of every lease before it, also before a restart.
     let number: Int64
     /// Whether a row on disk lists its deliveries.
     var isListed = false
-    /// How many of them are still out.
+    /// The number of its deliveries that are still claimed.
     var remaining = 0
 
     init(number: Int64) { self.number = number }

@@ -1,21 +1,21 @@
 import Dispatch
 import PushCore
 
-/// What waits for one backend from one caller at one priority: how much, and the deliveries that come next.
+/// The deliveries that wait for one backend from one caller at one priority: their number, and those that come next.
 ///
-/// The window holds the waiting deliveries with the lowest keys, as many as fit. Every other one is on disk only and
-/// has a key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of
-/// fresh, scheduled and retried ones waits, and a delivery that goes straight through never has to be read back. Used
-/// by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
+/// The window holds the waiting deliveries with the lowest keys, as many as fit. All others are on disk only and have a
+/// key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of fresh,
+/// scheduled and retried ones waits, and a delivery that is claimed at once never has to be read back. Used by the
+/// writer's thread only, so what it does for each delivery is not checked for exclusive access.
 final class Flow {
-    /// How much the windows of all flows may hold.
+    /// The limits of the windows of all flows.
     final class Budget {
-        /// Each flow may hold so many bytes, whatever the others hold.
+        /// The bytes that each flow may hold, whatever the others hold.
         static let assured = 512 << 10
 
-        /// Each flow may hold so many deliveries.
+        /// The most deliveries that each flow may hold.
         let deliveries: Int
-        /// A flow may hold more than its assured part while all of them together hold less than this.
+        /// The bytes of all flows together below which a flow may hold more than its assured part.
         let bytes: Int
         fileprivate(set) var used = 0
 
@@ -31,26 +31,26 @@ final class Flow {
     /// The queue that it belongs to, which keeps it alive.
     unowned(unsafe) var queue: BackendQueue
     private let budget: Budget
-    /// The waiting deliveries that are due.
+    /// The waiting deliveries in memory that are due.
     @exclusivity(unchecked) private var ready = SortedQueue()
-    /// The waiting deliveries that are not due yet.
+    /// The waiting deliveries in memory that are not due yet.
     @exclusivity(unchecked) private var later = SortedQueue()
     /// The bytes of both.
     private var bytes = 0
-    /// No waiting delivery that is only on disk comes before this, and none in the window after it; nil when there is
-    /// none.
+    /// The lowest key that a waiting delivery on disk may have, and above every key in the window; nil when none is on
+    /// disk only.
     private(set) var frontier: DueKey?
-    /// Deliveries that wait, in memory and on disk.
+    /// The number of deliveries that wait, in memory and on disk.
     private(set) var waiting = 0
-    /// Deliveries that wait in memory behind one with the same collapse id.
+    /// The number of deliveries that wait in memory behind one with the same collapse ID.
     private(set) var held = 0
-    /// Set while callers who outrun it are not slowed down any more, since it was not much faster when they were: when
-    /// to look at it again, and what ``taken`` was at the last look.
+    /// The exemption from back-pressure of a flow that was not much faster while its callers were delayed: the time to
+    /// check it again, and ``taken`` at the last check.
     var leftAlone: (until: DispatchTime, taken: Int)?
-    /// How many deliveries were given out since the start.
+    /// The number of deliveries that were given out since the start.
     private(set) var taken = 0
 
-    /// Makes a flow with what waits for it on disk.
+    /// Makes a flow, with the number and the lowest key of its deliveries on disk.
     init(
         number: Int64,
         in queue: BackendQueue,
@@ -89,16 +89,16 @@ final class Flow {
         }
     }
 
-    /// Whether a delivery with this key comes before everything that waits, so that it can skip the window.
+    /// Whether a delivery with this key comes before all that wait, so that it can bypass the window.
     func isNext(_ key: DueKey) -> Bool { next.map { key < $0 } ?? true }
 
-    /// Takes up a delivery that waits from now on; one that does not fit, or comes after others on disk, stays on disk.
+    /// Adds a delivery that waits from now on; one that does not fit, or comes after others on disk, stays on disk.
     func add(_ entry: Entry, now: Int64) {
         waiting += 1
         keep(entry, now: now)
     }
 
-    /// Whether a delivery with this key would stay on disk, since it is there or others that are there come before it.
+    /// Whether a delivery with this key would stay on disk, since it or others before it are there.
     func comesAfterDisk(_ key: DueKey) -> Bool { frontier.map { $0 <= key } ?? false }
 
     /// Counts a delivery that waits on disk from now on.
@@ -107,15 +107,15 @@ final class Flow {
         frontier = frontier.map { min($0, key) } ?? key
     }
 
-    /// Takes up a delivery that only disk knew of, and that nothing on disk precedes.
+    /// Adds a delivery that was on disk only, and that nothing on disk precedes.
     func load(_ entry: Entry, now: Int64) { put(entry, now: now) }
 
-    /// Whether so many new deliveries of so many bytes surely stay in memory until they are claimed.
+    /// Whether this number of new deliveries, of this many bytes, surely stays in memory until they are claimed.
     func hasCapacity(for new: Int, bytes more: Int) -> Bool {
         frontier == nil && windowCount + held + new <= budget.deliveries && hasCapacity(bytes: more)
     }
 
-    /// Whether the window may hold so many bytes more.
+    /// Whether the window may hold this many more bytes.
     func hasCapacity(bytes more: Int) -> Bool {
         bytes + more <= Budget.assured || budget.used + more <= budget.bytes
     }
@@ -125,7 +125,8 @@ final class Flow {
         put(entry, now: now)
         guard windowCount > budget.deliveries || !hasCapacity(bytes: 0) else { return }
         moveDue(now)  // So that what goes back to disk comes after everything that stays.
-        // What has no row stays: the window can be larger by what was claimed and came back, no more.
+        // Deliveries without a row stay: the window can exceed its limit by those that were claimed and came back, no
+        // more.
         while windowCount > budget.deliveries || !hasCapacity(bytes: 0) && windowCount > 1,
             !later.isEmpty || !ready.endsWithoutRow, let last = later.popLast() ?? ready.popLast()
         {
@@ -144,10 +145,10 @@ final class Flow {
         budget.used += more
     }
 
-    /// Notes what a reading of the disk found: everything before `next` is in memory now.
+    /// Records that everything before `next` was read into memory.
     func advanceFrontier(to next: DueKey?) { frontier = next }
 
-    /// Forgets the window, since the times on disk have changed; everything in it has a row.
+    /// Empties the window, since the times on disk have changed; everything in it has a row.
     func readAgain() {
         while let entry = ready.popLast() ?? later.popLast() { count(-entry.bytes) }
         frontier = onDisk > 0 ? .lowest : nil
@@ -169,41 +170,41 @@ final class Flow {
         while let first = later.first, first.due <= now, let entry = later.popFirst() { ready.insert(entry) }
     }
 
-    /// Counts a delivery that was given out without waiting.
+    /// Counts a delivery that was claimed without waiting.
     func passThrough() { taken += 1 }
 
-    /// Whether more than `limit` deliveries are due although they are being worked off, and most of them are in memory
-    /// still or could soon be.
+    /// Whether more than `limit` deliveries are due although some are being sent, and most of them are still in memory
+    /// or could soon be.
     func isOutrun(above limit: Int) -> Bool {
         if leftAlone != nil, waiting <= limit / 2 { leftAlone = nil }
         return ready.count > limit && onDisk <= 4 * budget.deliveries && queue.claimed > 0 && leftAlone == nil
     }
 
-    /// Holds a delivery back, one that ``takeNext(now:)`` gave.
+    /// Holds back a delivery that ``takeNext(now:)`` returned.
     func hold() {
         waiting += 1
         held += 1
     }
 
-    /// Lets go of a delivery that was held back; the caller puts it somewhere else.
+    /// Releases a delivery that was held back; the caller adds it elsewhere.
     func unhold() {
         waiting -= 1
         held -= 1
     }
 
-    /// Forgets a delivery that no longer waits, wherever it was but held back.
+    /// Removes a delivery that no longer waits, from wherever it was except among those held back.
     func remove(_ key: DueKey) {
         _ = take(key)
         leave()
     }
 
-    /// Counts one less that waits; it is out of the window already.
+    /// Counts one less waiting delivery, which has left the window already.
     func leave() {
         waiting -= 1
         if onDisk == 0 { frontier = nil }
     }
 
-    /// Takes a certain delivery out of the window; nil when it is not there.
+    /// Takes a given delivery out of the window; nil when it is not there.
     func take(_ key: DueKey) -> Entry? {
         guard let entry = ready.remove(key) ?? later.remove(key) else { return nil }
         count(-entry.bytes)

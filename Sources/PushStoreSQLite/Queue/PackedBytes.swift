@@ -1,4 +1,4 @@
-/// Numbers and texts as they stand in blobs of this store.
+/// The packing of numbers and texts in blobs of this store.
 extension [UInt8] {
     /// Appends a number in eight bytes, the lowest first.
     mutating func pack(_ number: Int64) {
@@ -7,14 +7,14 @@ extension [UInt8] {
 }
 
 extension ArraySlice<UInt8> {
-    /// Takes off a number that ``Swift/Array/pack(_:)`` appended; nil when too few bytes are left.
+    /// Reads a number that ``Swift/Array/pack(_:)`` appended; nil when too few bytes are left.
     mutating func unpackNumber() -> Int64? {
         guard count >= 8 else { return nil }
         defer { self = dropFirst(8) }
         return prefix(8).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }
 
-    /// Takes off so many bytes; nil when there are not as many.
+    /// Reads `length` bytes; nil when there are fewer.
     mutating func unpackText(_ length: Int64) -> [UInt8]? {
         guard length >= 0, length <= Int64(count) else { return nil }
         defer { self = dropFirst(Int(length)) }

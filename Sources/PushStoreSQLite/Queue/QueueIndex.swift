@@ -1,35 +1,35 @@
 import PushCore
 import PushQueue
 
-/// Everything the store knows in memory about waiting and claimed deliveries: queues, flows, leases, staged rows.
+/// The index in memory of waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///
 /// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing
-/// itself. Used by the writer's thread only, so what it does for each delivery goes unchecked for exclusive access.
+/// itself. Used by the writer's thread only, so what it does for each delivery is not checked for exclusive access.
 final class QueueIndex {
     private let budget: Flow.Budget
     private var flowsByNumber: [Int64: Flow] = [:]
     private var queuesByName: [String: BackendQueue] = [:]
     private var highestFlow: Int64 = 0
-    /// The flow that was asked for last: nearly always the next one too.
+    /// The last flow that was asked for: nearly always the next one too.
     private var lastFlow: (backend: String, flow: Flow)?
     /// Flows that are not on disk yet.
     private(set) var unsavedFlows: [Flow] = []
-    /// Which backend takes what plans give to another, by that one's name.
+    /// The backends that take what plans give to others, by the others' names.
     private(set) var moves: [String: String]
     /// The claimed deliveries, by number.
     @exclusivity(unchecked) private(set) var claims: [Int64: Entry] = [:]
     /// The leases with deliveries that are still out, by number.
     private(set) var leases: [Int64: Lease] = [:]
-    /// What is in flight under a collapse id, with the deliveries that wait for its end.
+    /// The collapse keys of claimed deliveries, with the deliveries that wait for the claim's end.
     private var flying: [CollapseKey: [Entry]] = [:]
     private var lastLease: Int64
     /// Deliveries without rows, the oldest first.
     private(set) var staged: [StagedRows] = []
     private var lastStagedRows: Int64 = 0
-    /// No waiting delivery expires before this moment, as far as is known.
+    /// The moment before which no waiting delivery expires, as far as is known.
     var expiryFloor = Int64.min
 
-    /// Makes an empty queueIndex, whose lease numbers are above one.
+    /// Makes an empty index, whose lease numbers are above `lastLease`.
     init(budget: Flow.Budget, lastLease: Int64, moves: [String: String] = [:]) {
         self.budget = budget
         self.lastLease = lastLease
@@ -39,16 +39,16 @@ final class QueueIndex {
     var queues: some Collection<BackendQueue> { queuesByName.values }
     var flows: some Collection<Flow> { flowsByNumber.values }
     var waiting: Int { flowsByNumber.values.reduce(0) { $0 + $1.waiting } }
-    /// The waiting deliveries of one caller, at all backends.
+    /// Returns the number of waiting deliveries of one caller, at all backends.
     func waiting(of caller: String) -> Int {
         flowsByNumber.values.reduce(0) { $0 + ($1.caller == caller ? $1.waiting : 0) }
     }
-    /// The deliveries that are in memory without being claimed.
+    /// The number of unclaimed deliveries in memory.
     var inMemory: Int { flowsByNumber.values.reduce(0) { $0 + $1.windowCount + $1.held } }
     /// The bytes of the windows.
     var bytesInMemory: Int { budget.used }
 
-    /// The numbers of the claimed deliveries of a backend.
+    /// Returns the numbers of the claimed deliveries of a backend.
     func claimedIDs(in queue: BackendQueue) -> Set<Int64> {
         var found = Set<Int64>(minimumCapacity: queue.claimed)
         for (id, entry) in claims where entry.flow.queue === queue { found.insert(id) }
@@ -57,7 +57,7 @@ final class QueueIndex {
 
     // MARK: Queues
 
-    /// Notes a flow found on disk.
+    /// Adds a flow that was found on disk.
     func load(
         number: Int64,
         backend: String,
@@ -83,10 +83,10 @@ final class QueueIndex {
 
     func flow(number: Int64) -> Flow? { flowsByNumber[number] }
 
-    /// The queue of a backend; nil when there is none yet.
+    /// Returns the queue of a backend; nil when there is none yet.
     func existingQueue(_ name: String) -> BackendQueue? { queuesByName[name] }
 
-    /// The queue of a backend, a new one if need be.
+    /// Returns the queue of a backend, and makes it if needed.
     func queue(named name: String) -> BackendQueue {
         if let queue = queuesByName[name] { return queue }
         let queue = BackendQueue(name: name)
@@ -94,7 +94,7 @@ final class QueueIndex {
         return queue
     }
 
-    /// The flow of a backend that a plan names, or of the one that takes its place, a new one if need be.
+    /// Returns the flow of a backend that a plan names, or of the one that takes its place, and makes it if needed.
     func flow(of backend: String, isUrgent: Bool, caller: String) -> Flow {
         if let last = lastFlow, last.flow.isUrgent == isUrgent, last.backend == backend, last.flow.caller == caller {
             return last.flow
@@ -116,7 +116,7 @@ final class QueueIndex {
 
     func flowsWereSaved() { unsavedFlows.removeAll() }
 
-    /// Hands a queue's flows to another backend, also those that are still to come.
+    /// Moves a queue's flows to another backend, and those that are made later.
     func move(_ queue: BackendQueue, to other: String) {
         lastFlow = nil
         queue.moveFlows(to: self.queue(named: other))
@@ -124,7 +124,7 @@ final class QueueIndex {
         moves[queue.name] = other
     }
 
-    /// Ends a move: the backend is there again.
+    /// Ends the move of a backend that is in use again.
     func endMove(of name: String) {
         lastFlow = nil
         moves[name] = nil
@@ -132,7 +132,7 @@ final class QueueIndex {
 
     // MARK: Deliveries without rows
 
-    /// Begins a row of new deliveries; ``keep(_:)`` follows when it was committed.
+    /// Makes a staged row for new deliveries; ``keep(_:)`` follows after the commit.
     func makeStagedRows(at moment: Int64) -> StagedRows {
         lastStagedRows = lastStagedRows.adding(clamping: 1)
         return StagedRows(number: lastStagedRows, at: moment)
@@ -140,20 +140,20 @@ final class QueueIndex {
 
     func keep(_ new: StagedRows) { staged.append(new) }
 
-    /// The delivery of a notification that has no row.
+    /// Returns the delivery of a notification that has no row.
     func withoutRow(_ id: NotificationID) -> Entry? {
         for staged in staged { if let entry = staged.entry(id.rawValue) { return entry } }
         return nil
     }
 
-    /// The deliveries of a queue that have no row and are not claimed.
+    /// Returns the deliveries of a queue that have no row and are not claimed.
     func stagedAndWaiting(in queue: BackendQueue) -> [Entry] {
         staged.flatMap { $0.open > 0 ? $0.entries : [] }.compactMap { entry in
             entry.flatMap { $0.lease == nil && $0.flow.queue === queue ? $0 : nil }
         }
     }
 
-    /// Deliveries of a caller that have no row, up to a number, as many as `limit`.
+    /// Returns deliveries of a caller that have no row, up to a number, as many as `limit`.
     func withoutRow(of caller: String, upTo end: Int64, limit: Int) -> [Entry] {
         var found: [Entry] = []
         for staged in staged where staged.open > 0 {
@@ -165,10 +165,10 @@ final class QueueIndex {
         return found
     }
 
-    /// Forgets those whose deliveries all have rows.
+    /// Removes staged rows whose deliveries all have rows.
     func dropEmptyStagedRows() { staged.removeAll { $0.open == 0 } }
 
-    /// Lets go of all of them when the store closes: they are on disk.
+    /// Releases all staged rows when the store closes: they are on disk.
     func forgetStagedRows() {
         for staged in staged { staged.forget() }
         staged = []
@@ -181,9 +181,9 @@ final class QueueIndex {
         return Lease(number: lastLease)
     }
 
-    /// Gives a delivery to an owner.
+    /// Claims a delivery under a lease.
     ///
-    /// False, and held back, when one with the same collapse id is in flight.
+    /// Returns false, and holds the delivery back, when one with the same collapse ID is claimed.
     func claim(_ entry: Entry, under lease: Lease) -> Bool {
         if let key = entry.collapseKey {
             if flying[key] != nil {
@@ -202,10 +202,10 @@ final class QueueIndex {
 
     func isInFlight(_ key: CollapseKey?) -> Bool { key.map { flying[$0] != nil } ?? false }
 
-    /// Notes a lease that was given out.
+    /// Records a lease that was given out.
     func start(_ lease: Lease) { leases[lease.number] = lease }
 
-    /// Takes a delivery from its owner, for now: ``endClaim(_:now:)`` or ``restoreClaim(_:)`` follows.
+    /// Removes a claim for now: ``endClaim(_:now:)`` or ``restoreClaim(_:)`` follows.
     func removeClaim(_ id: Int64) -> Entry? { claims.removeValue(forKey: id) }
 
     /// Undoes ``removeClaim(_:)``.
@@ -217,7 +217,7 @@ final class QueueIndex {
         endClaim(entry, now: now)
     }
 
-    /// Ends for good a claim whose delivery was taken from its owner; what was held back behind it waits again.
+    /// Ends a removed claim for good; deliveries that were held back behind it wait again.
     func endClaim(_ entry: Entry, now: Int64) {
         entry.flow.queue.claimed -= 1
         if let lease = entry.lease {
@@ -233,7 +233,7 @@ final class QueueIndex {
         }
     }
 
-    /// Forgets a waiting delivery, wherever it is.
+    /// Removes a waiting delivery, wherever it is.
     func remove(_ key: DueKey, collapse: CollapseKey?, from flow: Flow) {
         if let index = heldIndex(key.id, collapse), let collapse {
             flying[collapse]?.remove(at: index)

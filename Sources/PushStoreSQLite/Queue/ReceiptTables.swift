@@ -5,7 +5,7 @@ public import PushQueue
 /// Finds the deliveries that receipts are about, and changes them; used by the writer's thread only, within its
 /// transaction.
 final class ReceiptTables {
-    /// The longest attemptLog that news without a decision is still added to, in bytes.
+    /// The longest attempt log, in bytes, to which receipts without a new state are still added.
     private static let longestAttemptLog = 32 << 10
 
     private let insert: SQLStatement
@@ -47,9 +47,9 @@ final class ReceiptTables {
         )
     }
 
-    /// Gives a row to a delivery that is in the archive, so that it can change; the row counts from now on.
+    /// Gives a row to an archived delivery, so that it can change; the row takes precedence from now on.
     ///
-    /// False when it is not there.
+    /// Returns false when it is not in the archive.
     private func restoreArchived(_ id: Int64, now: Int64) throws(StoreError) -> Bool {
         guard let delivery = try archive.delivery(id) else { return false }
         restore.bind(1, id)
@@ -72,7 +72,7 @@ final class ReceiptTables {
         return try restore.run() == 1
     }
 
-    /// Expects a receipt for a delivery.
+    /// Records that a receipt is expected for a delivery.
     func expect(_ delivery: Int64, _ address: ReceiptAddress) throws(StoreError) {
         insert.bind(1, delivery)
         insert.bind(2, address.messageHash)
@@ -80,7 +80,7 @@ final class ReceiptTables {
         try insert.run()
     }
 
-    /// Expects nothing more for the deliveries of an archive's block.
+    /// Stops expecting receipts for the deliveries of a block of the archive.
     func forget(block number: Int64, from first: Int64, to last: Int64) throws(StoreError) {
         isAwaited.bind(1, first)
         isAwaited.bind(2, last)
@@ -89,7 +89,7 @@ final class ReceiptTables {
         for id in try archive.numbers(inBlock: number) { try forget(from: id, to: id.adding(clamping: 1)) }
     }
 
-    /// Expects nothing more for deliveries of a range.
+    /// Stops expecting receipts for a range of deliveries.
     func forget(from first: Int64, to end: Int64) throws(StoreError) {
         remove.bind(1, first)
         remove.bind(2, end)
@@ -108,8 +108,8 @@ final class ReceiptTables {
             guard let (stored, attemptLog) = known, entry.isFor(stored) else { continue }
             var found = stored
             if let state = entry.state {
-                // A state never comes back, and two events of one moment may be told in the same words: the state alone
-                // decides.
+                // A delivery never returns to a state, and two events of one moment may have the same words: only the
+                // state decides.
                 guard found.state.canBecome(state) else { return .repeated(found) }
                 found.state = state
             } else if attemptLog.count > Self.longestAttemptLog || attemptLog.firstRange(of: entry.logEntry) != nil {
@@ -136,8 +136,8 @@ final class ReceiptTables {
         return found
     }
 
-    /// The delivery with its attempt log, if it is really the one: hashes may meet, the platform's id in the log does
-    /// not lie.
+    /// Returns the delivery with its attempt log, if it is really the one: hashes may collide, the platform's id in the
+    /// log does not.
     private func look(
         at id: Int64,
         _ address: ReceiptAddress
@@ -163,7 +163,7 @@ final class ReceiptTables {
 }
 
 extension SQLiteStore {
-    /// Writes receipts through the writer's thread, in one commit with whatever else waits.
+    /// Records receipts through the writer's thread, in one commit with other commands that wait.
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         return try await work(rows: receipts.count, isNew: false) { (writer) throws(StoreError) in
@@ -181,7 +181,7 @@ extension SQLiteStore {
 }
 
 extension CommitLoop {
-    /// The table of awaited receipts, whose statements are prepared when they are needed first.
+    /// Returns the table of awaited receipts, whose statements are prepared when they are first needed.
     func receiptTables() throws(StoreError) -> ReceiptTables {
         try receipts.keep(try ReceiptTables(connection, archive))
     }

@@ -3,10 +3,10 @@ import PushCore
 import PushComposition
 import PushQueue
 
-/// Turns stored rows into entries.
+/// Reads entries from stored rows.
 ///
-/// Deliveries of one notification share its content in memory. A row that cannot be read (its file was damaged) stays
-/// as it is and is passed over: one such row must not stop its backend.
+/// Deliveries of one notification share its content in memory. A row that is unreadable, because the file was damaged,
+/// stays as it is and is skipped: one such row must not stop its backend.
 struct RowReader {
     private let statements: Statements
     private let queueIndex: QueueIndex
@@ -19,7 +19,7 @@ struct RowReader {
         status = writer.core.status
     }
 
-    /// The waiting delivery of a number; nil when it is final or gone, or cannot be read, which is logged once.
+    /// Returns the waiting delivery with a number; nil when it is final or gone, or unreadable, which is logged once.
     mutating func entry(_ id: Int64) throws(StoreError) -> Entry? {
         let row = statements.row
         row.bind(1, id)
@@ -34,7 +34,7 @@ struct RowReader {
         return nil
     }
 
-    /// The delivery in the row at hand; nil when its flow or its notification is lost.
+    /// Returns the delivery in the current row; nil when its flow or its notification is lost.
     private mutating func entry(_ id: Int64, _ row: SQLStatement) throws(StoreError) -> Entry? {
         guard let flow = queueIndex.flow(number: try row.integer(0)),
             let recipient = Recipient(storedForm: try row.text(9))
@@ -72,7 +72,8 @@ struct RowReader {
         )
     }
 
-    /// What deliveries of a notification share, nil when it is lost; its bytes count for the first of them.
+    /// Returns the head that deliveries of a notification share, nil when it is lost; its bytes count for the first of
+    /// them.
     private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead? {
         if let head = heads[number] { return head }
         let row = statements.head

@@ -3,14 +3,15 @@ import GRDB
 public import PushCore
 public import PushQueue
 
-/// Removing what concerns one user: everything is searched in short reads, and changed in short commits.
+/// Erasure of one user: everything is searched in short reads, and changed in short commits.
 extension SQLiteStore: TraceStore {
-    /// How many bytes of blocks, of events or of the archive, are read at a time.
+    /// The most bytes of blocks, of events or of the archive, that are read at a time.
     ///
-    /// A block may hold one event or hundreds: a count of blocks would make tens of thousands of reads of small ones.
+    /// A block may hold one event or hundreds: with a limit of blocks, small ones would take tens of thousands of
+    /// reads.
     private static let bytesPerRead = 1 << 19
 
-    /// The newest delivery and the newest event.
+    /// Returns the numbers of the newest delivery and the newest event.
     public func tracesEnd() async throws(StoreError) -> UserTraces.End {
         try await look { [core] _ in UserTraces.End(delivery: core.highestID, event: core.feed.last) }
     }
@@ -23,11 +24,12 @@ extension SQLiteStore: TraceStore {
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError) {
         try await writeOutStagedRows()
-        // Byte for byte, as rows are found elsewhere: another user's name may differ in its form of Unicode only.
+        // Compared byte by byte, as rows are found elsewhere: another user's name may differ only in its form of
+        // Unicode.
         let recipients = Set(traces.recipients.map { ExactText($0) })
         var removed: Set<Int64> = []
         let rows = rowsPerScan
-        // Without an end the search would go on as long as work comes in.
+        // Without an end the search would go on while work comes in.
         let end = traces.end?.delivery ?? core.highestID
         var position = Int64.min
         while true {
@@ -61,7 +63,7 @@ extension SQLiteStore: TraceStore {
         }
     }
 
-    /// Commits a part, together with the state that leads to what was removed; adds that to `removed`.
+    /// Commits a part, together with the state that refers to what was removed; adds that to `removed`.
     private func erase(
         rows: Int,
         after removed: inout Set<Int64>,
@@ -124,7 +126,7 @@ extension SQLiteStore: TraceStore {
         return count
     }
 
-    /// Gives back the pages of the file that removed rows were in.
+    /// Returns the pages of the file that removed rows were in to the file system.
     public func clearRemoved() async throws(StoreError) {
         while try await work(
             rows: rowsPerScan,
@@ -135,7 +137,7 @@ extension SQLiteStore: TraceStore {
         }
     }
 
-    /// Gives rows to everything that has none now, so that the search for rows finds it; one commit's worth at a time.
+    /// Writes the rows of all deliveries that have none now, so that the search finds them; one commit at a time.
     private func writeOutStagedRows() async throws(StoreError) {
         guard let newest = try await look({ $0.staged.last?.number }) else { return }
         while try await work(
@@ -171,7 +173,7 @@ extension SQLiteStore: TraceStore {
         }
     }
 
-    /// The blocks of the archive, up to one, that hold a delivery of these recipients up to a number.
+    /// Returns the blocks of the archive, up to one, that hold a delivery of these recipients up to a number.
     private func searchArchive(
         after start: Int64,
         upTo lastBlock: Int64,
@@ -209,14 +211,14 @@ extension ArchivedDelivery {
 
 /// The changes of an erasure, each a part of one transaction.
 extension CommitLoop {
-    /// Gives rows to the oldest deliveries without one, up to a number; false when there are none.
+    /// Writes the rows of the oldest staged deliveries, up to a number; returns false when there are none.
     func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
         guard let first = queueIndex.staged.first, first.number <= newest else { return false }
         for case let entry? in first.entries { try writeOut(entry) }
         return true
     }
 
-    /// Ends and erases deliveries with these numbers, of which the recipients are looked at again.
+    /// Ends and erases deliveries with these numbers, whose recipients are checked again.
     func erase(
         _ numbers: [Int64],
         _ recipients: Set<ExactText>,
@@ -268,7 +270,7 @@ extension CommitLoop {
         return result
     }
 
-    /// Where a notification ends that went to nobody else and is over; nil for another one.
+    /// Returns the end of the numbers of a notification that had no other recipients and is over; nil for another one.
     private func end(ofOwn head: Int64, _ recipients: Set<ExactText>) throws(StoreError) -> Int64? {
         sql.countOf.bind(1, head)
         guard try sql.countOf.next() else { return nil }
@@ -281,7 +283,7 @@ extension CommitLoop {
         rows.bind(1, head)
         rows.bind(2, end)
         while try rows.next() {
-            // Those that were anonymised just now were the user's as well.
+            // Recipients that were just anonymised were the user's as well.
             let recipient = ExactText(try rows.text(1))
             let isMeant = recipients.contains(recipient) || recipient.text == Recipient.erasedForm
             guard try rows.integer(0) != 0, isMeant else {
@@ -326,7 +328,7 @@ extension CommitLoop {
         return result
     }
 
-    /// Puts other events in the place of some in a block; returns how many.
+    /// Redacts events in a block; returns how many.
     func redact(eventBlock first: Int64, _ redact: (Int64, [UInt8]) -> [UInt8]?) throws(StoreError) -> Int {
         let find = try SQLStatement(connection, "SELECT packed FROM events WHERE first = ?1")
         find.bind(1, first)
@@ -348,9 +350,9 @@ extension CommitLoop {
 }
 
 extension EventFeed {
-    /// Puts other events in the place of some that are kept for live readers.
+    /// Redacts events that are kept for live readers.
     func redact(_ redact: (Int64, [UInt8]) -> [UInt8]?) {
-        // Looked at outside of the lock: the writer appends meanwhile.
+        // Checked outside of the lock: the writer appends meanwhile.
         var changed: [Int64: [UInt8]] = [:]
         for event in newest() { if let other = redact(event.number, event.json) { changed[event.number] = other } }
         if !changed.isEmpty { replace(changed) }

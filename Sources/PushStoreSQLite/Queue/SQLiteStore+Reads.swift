@@ -4,7 +4,7 @@ public import PushCore
 public import PushQueue
 
 extension SQLiteStore {
-    /// A notification with the counts of its deliveries' states.
+    /// Returns a notification with the counts of its deliveries' states.
     public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         let now = time.steady.millisecondsSince1970
         var found = try await stored(id, now: now)
@@ -23,7 +23,7 @@ extension SQLiteStore {
         return notification
     }
 
-    /// The one delivery of a notification that is in the archive, with its backend.
+    /// Returns the one delivery of a notification that is in the archive, with its backend.
     private func archived(_ id: NotificationID) async throws(StoreError) -> Archived? {
         try await read { db in
             let blocks = try db.statement(Archive.search)
@@ -71,7 +71,7 @@ extension SQLiteStore {
         }
     }
 
-    /// A notification as the rows have it, with what waits.
+    /// Returns a notification as the rows have it, with its waiting deliveries.
     private func stored(_ id: NotificationID, now: Int64) async throws(StoreError)
         -> (StoredNotification, waiting: [(Int64, DeliveryState)])?
     {
@@ -107,7 +107,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Deliveries of a notification in order.
+    /// Returns deliveries of a notification, in order.
     public func deliveries(of id: NotificationID, after: Int64?, limit: Int) async throws(StoreError)
         -> [StoredDelivery]
     {
@@ -129,7 +129,7 @@ extension SQLiteStore {
         return deliveries
     }
 
-    /// Deliveries of a notification as the rows have them.
+    /// Returns deliveries of a notification as the rows have them.
     private func stored(_ id: NotificationID, after: Int64?, limit: Int, now: Int64) async throws(StoreError)
         -> [StoredDelivery]
     {
@@ -168,7 +168,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Events above a number, from memory when they are new, else from the file.
+    /// Returns events above a number, from memory when they are new, else from the file.
     public func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
         guard limit > 0 else { return [] }
         let until = time.steady.millisecondsSince1970.adding(clamping: wait.boundedMilliseconds)
@@ -182,13 +182,13 @@ extension SQLiteStore {
         }
     }
 
-    /// The number of the newest event.
+    /// Returns the number of the newest event.
     public func lastEvent() async throws(StoreError) -> Int64 {
         guard !isClosed else { throw .closed }
         return feed.last
     }
 
-    /// The value kept under a name.
+    /// Returns the value kept under a name.
     public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
         try await read { db in try db.value(named: name) }
     }
@@ -214,7 +214,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Which of these waiting deliveries are claimed: kept in memory only.
+    /// Returns which of these waiting deliveries are claimed, which only memory has.
     private func claimed(among numbers: [Int64]) async throws(StoreError) -> Set<Int64> {
         guard !numbers.isEmpty else { return [] }
         return try await look { queueIndex in Set(numbers.filter { queueIndex.claims[$0] != nil }) }
@@ -222,7 +222,7 @@ extension SQLiteStore {
 }
 
 extension SQLStatement {
-    /// The state of a delivery that is not claimed, of three columns.
+    /// Returns the state of an unclaimed delivery, from three columns.
     fileprivate func state(
         _ column: Int32,
         attempts: Int32,

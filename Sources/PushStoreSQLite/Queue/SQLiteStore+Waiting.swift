@@ -4,10 +4,10 @@ import PushComposition
 public import PushCore
 public import PushQueue
 
-/// Looks at waiting deliveries without claims: they are read from the file, beside the writer, which writes the
-/// decisions alone.
+/// Reads of waiting deliveries, without claims: they come from the file, and the writer writes only decisions.
 extension SQLiteStore {
-    /// Looks at deliveries that are due; at the beginning also at those that have no rows yet, from memory.
+    /// Returns a page of a backend's due deliveries that are wanted; the first page has those without rows, too, from
+    /// memory.
     public func waitingDeliveries(
         _ look: WaitingLook,
         where isWanted: @escaping @Sendable (WaitingDelivery) -> Bool
@@ -17,7 +17,7 @@ extension SQLiteStore {
         let (flows, claimed, staged) = try await self.look { index -> ([WaitingFlow], Set<Int64>, [ClaimedDelivery]) in
             guard let queue = index.existingQueue(look.backend) else { return ([], [], []) }
             let flows = queue.flows.map { WaitingFlow(number: $0.number, caller: $0.caller) }
-            // A claim stands in memory alone, not in the row.
+            // A claim is in memory only, not in the row.
             let claimed = queue.claimed == 0 ? [] : index.claimedIDs(in: queue)
             guard look.after == nil else { return (flows, claimed, []) }
             // Deliveries without rows were never claimed, and none of them waits for another one.
@@ -43,7 +43,7 @@ extension SQLiteStore {
         return page
     }
 
-    /// Writes decisions about deliveries that still wait as they were seen.
+    /// Records decisions about deliveries that still wait as they were read; returns those that were changed.
     public func settle(
         _ resolutions: [Resolution],
         of backend: String,
@@ -53,7 +53,7 @@ extension SQLiteStore {
         return try await ask { .settle(resolutions, of: backend, event, $0) }
     }
 
-    /// Makes the deliveries due that wait for another attempt, in steps, between which other calls get their turn.
+    /// Makes deliveries due that wait for a retry, in steps, between which other calls get their turn.
     public func makeRetriesDue(of backend: String) async throws(StoreError) -> Int {
         let now = time.steady.millisecondsSince1970
         let flows = try await look { index in
@@ -95,16 +95,16 @@ struct WaitingFlow: Sendable {
     var caller: String
 }
 
-/// Reads the waiting deliveries of flows, flow by flow, by the index of waiting deliveries; at most so many rows.
+/// A scan of the waiting deliveries of flows, flow by flow, by the index of waiting ones, up to a limit of rows.
 ///
-/// Claimed deliveries count as looked at, and their contents are not read.
+/// Claimed deliveries count as read, but their contents are not read.
 private struct WaitingScan: Sendable {
     private let flows: [WaitingFlow]
     private let range: ClosedRange<Int64>
     private let claimed: Set<Int64>
     private var left: Int
     private var place: WaitingPlace?
-    /// Where it ended; nil behind the last row.
+    /// The place where it ended; nil after the last row.
     private(set) var next: WaitingPlace?
 
     init(
@@ -121,7 +121,7 @@ private struct WaitingScan: Sendable {
         left = max(1, limit)
     }
 
-    /// The rows that are wanted, with their contents.
+    /// Returns the rows that are wanted, with their contents.
     mutating func deliveries(
         on connection: OpaquePointer,
         where isWanted: (WaitingDelivery) -> Bool
@@ -167,7 +167,7 @@ private struct WaitingScan: Sendable {
         return found
     }
 
-    /// The numbers of the deliveries that wait for another attempt.
+    /// Returns the numbers of the deliveries that wait for a retry.
     mutating func retries(on connection: OpaquePointer) throws(StoreError) -> [Int64] {
         var found: [Int64] = []
         try walk(connection) { (row, _) throws(StoreError) in
@@ -211,9 +211,10 @@ private struct WaitingScan: Sendable {
         }
     }
 
-    /// The row of the notification's number has what its deliveries share; a delivery may have a plan of its own.
+    /// The statement of a scan: the row of the notification's number has what its deliveries share; a delivery may have
+    /// a plan of its own.
     ///
-    /// A row whose due time is not a whole number has no place after which a page could begin, so no page has it.
+    /// A row whose due time is not a whole number is on no page, since no page could begin after it.
     private static let statement = """
         SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
         coalesce(w.plan, h.plan), h.accepted, w.expires, h.content

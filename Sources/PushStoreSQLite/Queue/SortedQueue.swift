@@ -1,6 +1,6 @@
 /// Entries in order of their due time, claimed from the front; nearly all of them arrive at the back.
 ///
-/// A ``Flow`` has two: what is due, and what is not yet. It is a value and knows nothing of disks or claims.
+/// A ``Flow`` has two: one for due entries, one for later ones. It is a value without access to disk or claims.
 struct SortedQueue {
     private struct Slot {
         var key: DueKey
@@ -13,7 +13,7 @@ struct SortedQueue {
     var count: Int { slots.count - start }
     var isEmpty: Bool { start == slots.count }
     var first: DueKey? { isEmpty ? nil : slots[start].key }
-    /// Whether the last one is on disk in no row of its own.
+    /// Whether the last entry has no row of its own on disk.
     var endsWithoutRow: Bool { isEmpty ? false : slots[slots.count - 1].entry?.stagedRow != nil }
     var last: DueKey? { isEmpty ? nil : slots[slots.count - 1].key }
 
@@ -52,14 +52,14 @@ struct SortedQueue {
         return slot.entry
     }
 
-    /// Takes one out of the middle; nil when it is not there.
+    /// Removes an entry from the middle; nil when it is not there.
     mutating func remove(_ key: DueKey) -> Entry? {
         let index = index(of: key)
         guard index < slots.count, slots[index].key == key else { return nil }
         return slots.remove(at: index).entry
     }
 
-    /// The first place whose key is not below `key`.
+    /// Returns the first index whose key is not below `key`.
     private func index(of key: DueKey) -> Int {
         var low = start
         var high = slots.count

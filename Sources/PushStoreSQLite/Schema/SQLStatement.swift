@@ -3,9 +3,9 @@ import GRDB
 import GRDBSQLite
 import PushCore
 
-/// A prepared statement of the writer, a thin cover over SQLite's own calls: it runs once for each row.
+/// A prepared statement of the writer, a thin wrapper of SQLite's own calls: it runs once for each row.
 ///
-/// Used by the writer's thread only. What is bound stays bound until it is replaced.
+/// Used by the writer's thread only. Bound values stay bound until they are replaced.
 final class SQLStatement {
     private let connection: OpaquePointer
     private let handle: OpaquePointer
@@ -51,15 +51,15 @@ final class SQLStatement {
         sqlite3_bind_blob(handle, index, start, Int32(clamping: bytes.count), nil)
     }
 
-    /// An empty blob, which is not NULL.
+    /// Binds an empty blob, which is not NULL.
     private func bindEmptyBlob(_ index: Int32) { bind(index, emptyBytes: 0) }
 
     /// Binds a blob of zeros.
     func bind(_ index: Int32, emptyBytes count: Int) { sqlite3_bind_zeroblob(handle, index, Int32(clamping: count)) }
 
-    /// Runs a statement that gives no rows.
+    /// Runs a statement that returns no rows.
     ///
-    /// Returns how many rows it changed.
+    /// Returns the number of rows that it changed.
     @discardableResult
     func run() throws(StoreError) -> Int {
         let code = sqlite3_step(handle)
@@ -73,7 +73,7 @@ final class SQLStatement {
         return Int(changes)
     }
 
-    /// Steps to the next row; false, and reset, after the last one.
+    /// Steps to the next row; returns false, and resets the statement, after the last one.
     func next() throws(StoreError) -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
@@ -90,8 +90,8 @@ final class SQLStatement {
     /// Ends a statement before its last row.
     func reset() { sqlite3_reset(handle) }
 
-    /// Ends every statement of a connection: after an error some may stand at a row, and would hold their snapshot and
-    /// bind nothing.
+    /// Resets every statement of a connection: after an error some may be at a row, where they would hold their
+    /// snapshot and accept no values.
     static func resetAll(_ connection: OpaquePointer) {
         var statement: OpaquePointer?
         while let next = sqlite3_next_stmt(connection, statement) {
@@ -108,66 +108,66 @@ final class SQLStatement {
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(handle, column) == SQLITE_NULL }
 
-    /// A whole number.
+    /// Returns a whole number.
     func integer(_ column: Int32) throws(StoreError) -> Int64 {
         guard sqlite3_column_type(handle, column) == SQLITE_INTEGER else { throw damage(column, "a whole number") }
         return sqlite3_column_int64(handle, column)
     }
 
-    /// A whole number; nil for null.
+    /// Returns a whole number; nil for null.
     func optional(_ column: Int32) throws(StoreError) -> Int64? { isNull(column) ? nil : try integer(column) }
 
-    /// The number of a delivery, a notification or an event, of which sums cannot overflow.
+    /// Returns the number of a delivery, a notification or an event, whose sums cannot overflow.
     func id(_ column: Int32) throws(StoreError) -> Int64 {
         let number = try integer(column)
         guard StoredRange.ids.contains(number) else { throw damage(column, "such a number") }
         return number
     }
 
-    /// How many of something there are.
+    /// Returns a count.
     func count(_ column: Int32) throws(StoreError) -> Int {
         let number = try integer(column)
         guard StoredRange.counts.contains(number) else { throw damage(column, "such a number") }
         return Int(number)
     }
 
-    /// A time in milliseconds since 1970, of which sums and differences cannot overflow.
+    /// Returns a time in milliseconds since 1970, whose sums and differences cannot overflow.
     func moment(_ column: Int32) throws(StoreError) -> Int64 {
         let number = try integer(column)
         guard StoredRange.moments.contains(number) else { throw damage(column, "a time") }
         return number
     }
 
-    /// A time that is stored in milliseconds since 1970.
+    /// Returns a time that is stored in milliseconds since 1970.
     func date(_ column: Int32) throws(StoreError) -> Date { Date(millisecondsSince1970: try moment(column)) }
 
-    /// A time that is stored in milliseconds since 1970; nil for null.
+    /// Returns a time that is stored in milliseconds since 1970; nil for null.
     func optionalDate(_ column: Int32) throws(StoreError) -> Date? { isNull(column) ? nil : try date(column) }
 
-    /// A text.
+    /// Returns a text.
     func text(_ column: Int32) throws(StoreError) -> String {
         try requireText(column)
         return String(decoding: content(column), as: UTF8.self)
     }
 
-    /// A text; nil for null.
+    /// Returns a text; nil for null.
     func optionalText(_ column: Int32) throws(StoreError) -> String? { isNull(column) ? nil : try text(column) }
 
-    /// The bytes of a text or blob; empty for null.
+    /// Returns the bytes of a text or blob; empty for null.
     func bytes(_ column: Int32) throws(StoreError) -> [UInt8] {
         try requireBytes(column)
         return Array(content(column))
     }
 
-    /// How many bytes a text or blob has.
+    /// Returns how many bytes a text or blob has.
     func byteCount(_ column: Int32) -> Int { Int(sqlite3_column_bytes(handle, column)) }
 
-    /// Makes sure that there is a text.
+    /// Checks that there is a text.
     func requireText(_ column: Int32) throws(StoreError) {
         guard sqlite3_column_type(handle, column) == SQLITE_TEXT else { throw damage(column, "a text") }
     }
 
-    /// Makes sure that there is a text, a blob or null.
+    /// Checks that there is a text, a blob or null.
     func requireBytes(_ column: Int32) throws(StoreError) {
         switch sqlite3_column_type(handle, column) {
         case SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL: break
@@ -175,8 +175,8 @@ final class SQLStatement {
         }
     }
 
-    /// The value that a closure reads from the row at hand; nil for a damaged row, which is logged once and passed over
-    /// by the caller.
+    /// Returns the value that a closure reads from the current row; nil for a damaged row, which is logged once and
+    /// which the caller skips.
     func readable<Value>(_ read: (SQLStatement) throws(StoreError) -> Value, _ status: StoreStatus) -> Value? {
         do throws(StoreError) {
             return try read(self)
@@ -186,7 +186,7 @@ final class SQLStatement {
         }
     }
 
-    /// The error for a value of a wrong type or outside its bounds.
+    /// Returns the error for a value of a wrong type or outside its bounds.
     func damage(_ column: Int32, _ wanted: String) -> StoreError {
         let sql = String(cString: sqlite3_sql(handle))
         let table = sql.range(of: "FROM ").map { sql[$0.upperBound...].prefix { !$0.isWhitespace } }
@@ -211,9 +211,9 @@ final class SQLStatement {
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 }
 
-/// What SQLite's errors mean to a caller.
+/// The translation of SQLite's errors for callers.
 enum SQLFailure {
-    /// The connection's last error.
+    /// Returns the connection's last error.
     static func error(_ connection: OpaquePointer, doing sql: String) -> StoreError {
         let code = sqlite3_errcode(connection)
         let message = String(cString: sqlite3_errmsg(connection))
@@ -228,11 +228,11 @@ enum SQLFailure {
 
 /// The bounds of numbers that this store writes: a file that holds others is damaged.
 ///
-/// They leave room for every sum that is made of such numbers.
+/// They leave room for every sum of such numbers.
 enum StoredRange {
     /// Numbers of deliveries, notifications and events; the highest is of the year 2093.
     static let ids: Range<Int64> = 0..<1 << 62
-    /// How many of something there are.
+    /// Counts.
     static let counts: ClosedRange<Int64> = 0...Int64(Int32.max)
     /// Times in milliseconds since 1970, exact as a `Double` too.
     static let moments: ClosedRange<Int64> = -(1 << 53)...1 << 53
@@ -246,14 +246,14 @@ extension Database {
         return try SQLStatement(connection, sql)
     }
 
-    /// The number in the first column of the first row; nil for null and without a row.
+    /// Returns the number in the first column of the first row; nil for null and without a row.
     func number(_ sql: String, _ arguments: Int64...) throws(StoreError) -> Int64? {
         let rows = try statement(sql)
         for (place, argument) in arguments.enumerated() { rows.bind(Int32(clamping: place + 1), argument) }
         return try rows.next() ? try rows.optional(0) : nil
     }
 
-    /// The small value under a name; nil when there is none.
+    /// Returns the small value under a name; nil when there is none.
     func value(named name: String) throws(StoreError) -> [UInt8]? {
         let rows = try statement("SELECT value FROM state WHERE name = ?1")
         rows.bind(1, name)
@@ -262,7 +262,7 @@ extension Database {
 }
 
 extension StoreError {
-    /// Why a file cannot be read.
+    /// Makes the error for a file that cannot be read.
     init(reading error: any Error) {
         switch error {
         case let error as StoreError: self = error
@@ -272,7 +272,7 @@ extension StoreError {
         }
     }
 
-    /// Why a store's file cannot be used, with what to do.
+    /// Makes the error for a store's file that cannot be used, with the fix.
     init(opening path: String, _ error: any Error) {
         switch StoreError(reading: error) {
         case .damaged(let what):

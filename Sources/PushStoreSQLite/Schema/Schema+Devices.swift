@@ -1,11 +1,11 @@
 extension Schema {
     /// The device registry.
     ///
-    /// * `devices.number`: the order in which devices were registered first, by which lists are paged.
+    /// * `devices.number`: the order in which devices were first registered, by which lists are paged.
     /// * `devices.tags`: the tags as lines; `device_tags` has them again, to find devices by one.
     /// * `device_tokens.hash`: of service and token (``TokenHash``), since an index of whole tokens would be as large
     ///   as the table.
-    /// * `device_tokens.as_of` and what follows: the tombstone, null without one.
+    /// * `device_tokens.as_of` and the columns after it: the tombstone, null without one.
     ///
     /// Times are milliseconds since 1970.
     static let devices = """
@@ -25,7 +25,7 @@ extension Schema {
         CREATE TABLE device_tags (tag TEXT NOT NULL, device INTEGER NOT NULL, PRIMARY KEY (tag, device)) WITHOUT ROWID;
         """
 
-    /// What is known of single tokens.
+    /// The environments and refusals of single tokens.
     ///
     /// * `environment`: a ``TokenEnvironment``, null for `unknown`.
     /// * `devices.user` is a key (`AppName`) from now on: names with a slash have one more before them.

@@ -1,11 +1,11 @@
 extension Schema {
-    /// What platforms are to be told about devices, and what apps reported about theirs.
+    /// The calls to platforms about devices, and the attributes that apps reported.
     ///
     /// * `operations.number`: the order of acceptance.
-    /// * `operations.due`: when it can be claimed, under a lease when that ends; null while an older one of its line
-    ///   waits. A line is what waits for one device at one backend.
-    /// * `operations.leased`: 1 while a worker has it, or when it had it at the death of the process; 2 when nobody has
-    ///   it and it waits for as long as the platform asked; else 0.
+    /// * `operations.due`: when it can be claimed, or when its lease ends; null while an older one of its line waits. A
+    ///   line is what waits for one device at one backend.
+    /// * `operations.leased`: 1 while a worker has it, or when it had it at the death of the process; 2 when it is
+    ///   unclaimed and waits because the platform asked for it; else 0.
     /// * `devices.attributes`: a JSON object, null without any.
     ///
     /// Times are milliseconds since 1970.

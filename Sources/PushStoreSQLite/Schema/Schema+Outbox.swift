@@ -1,11 +1,11 @@
 extension Schema {
-    /// The table of entries under the name that the code uses, ``operations`` and ``outbox`` show the former one; so do
-    /// its indexes and what counts its rows.
+    /// The renaming of the table of entries to the name that the code uses, with its indexes and what counts its rows;
+    /// ``operations`` and ``outbox`` show the former names.
     ///
-    /// * `outbox_entries`: first `operations`. No row is touched.
+    /// * `outbox_entries`: formerly `operations`. No row is changed.
     /// * `outbox_entries_of_line`: a line is what waits for one device at one backend.
-    /// * `outbox_depths`: first `operation_depths`.
-    /// * `outbox_changes.entry`: first `operation`.
+    /// * `outbox_depths`: formerly `operation_depths`.
+    /// * `outbox_changes.entry`: formerly `operation`.
     static let outboxEntries = """
         DROP TRIGGER operation_added;
         DROP TRIGGER operation_removed;
@@ -31,21 +31,21 @@ extension Schema {
         END;
         """
 
-    /// The name of the table of entries in a file that went through these steps.
+    /// Returns the name of the table of entries in a file with these steps.
     static func entryTable(_ steps: Set<String>) -> String {
         steps.contains("13 outbox entries") ? "outbox_entries" : "operations"
     }
 
-    /// Changes of devices that are not planned yet, and how many operations wait at each backend.
+    /// Unplanned changes of devices, and the number of operations that wait at each backend.
     ///
     /// * `outbox_changes.number`: the order of the commits.
     /// * `outbox_changes.old`, `new`: the device before and after, as JSON, null where there is none; `backend` is set
-    ///   when one backend is to hear of `new` as if it were new.
-    /// * `outbox_changes.operation`: an operation, as JSON, that was asked for behind an older change of its device;
-    ///   then `backend`, `old` and `new` are null.
-    /// * `outbox_changes.skipped`: the backends that must not hear of the change, as lines.
-    /// * `operation_depths`: how many rows of `operations` each backend has.
-    /// * `tombstones_since`: finds those that a backend caused lately without a look at all of them.
+    ///   when one backend is to get `new` as if it were new.
+    /// * `outbox_changes.operation`: an operation, as JSON, that was added behind an older change of its device; then
+    ///   `backend`, `old` and `new` are null.
+    /// * `outbox_changes.skipped`: the backends that must not get the change, as lines.
+    /// * `operation_depths`: the number of rows of `operations` for each backend.
+    /// * `tombstones_since`: finds tombstones that a backend recently caused without reading all of them.
     static let outbox = """
         CREATE TABLE outbox_changes (
             number INTEGER PRIMARY KEY AUTOINCREMENT, device TEXT NOT NULL, at INTEGER NOT NULL,

@@ -3,7 +3,7 @@ import GRDB
 import PushCore
 import PushQueue
 
-/// The tables, as named steps that only ever grow: a released step is never changed, a new one is added below it.
+/// The tables, as named steps: a released step is never changed, a new one is added below it.
 enum Schema {
     /// Every step, in order.
     static var migrator: DatabaseMigrator {
@@ -24,8 +24,8 @@ enum Schema {
         return migrator
     }
 
-    /// Brings a file's tables up to date, and tells `report` what is there and how long each step took; of a new file
-    /// nothing.
+    /// Brings a file's tables up to date, and reports the number of rows and the time of each step; reports nothing for
+    /// a new file.
     static func migrate(_ pool: DatabasePool, _ path: String, _ report: (String) -> Void) throws {
         let migrator = migrator
         let (applied, rows) = try pool.writeWithoutTransaction { db in
@@ -46,7 +46,7 @@ enum Schema {
         report("the store is up to date after \(MigrationStep.seconds(start.duration(to: .now)))")
     }
 
-    /// How many rows the large tables have.
+    /// Returns how many rows the large tables have.
     private static func countRows(_ db: Database, _ steps: Set<String>) throws -> String {
         try [("deliveries", "deliveries"), ("devices", "devices"), (entryTable(steps), "outbox entries")]
             .filter { try db.tableExists($0.0) }
@@ -54,7 +54,7 @@ enum Schema {
             .joined(separator: ", ")
     }
 
-    /// Refuses a file that a newer version of the program has brought up to date: this one would misread it.
+    /// Refuses a file that a newer version of the program has changed: this one would misread it.
     ///
     /// Nothing is written: a pool would already write when it opens.
     static func refuseNewer(_ path: String) throws {
@@ -88,7 +88,7 @@ enum Schema {
         )
     }
 
-    /// Keeps which version of the program had the file last.
+    /// Saves the version of the program that opened the file last.
     static func note(version: String?, _ db: Database) throws {
         guard let version else { return }
         try db.execute(
@@ -99,16 +99,17 @@ enum Schema {
 
     static let versionName = "store.version"
 
-    /// One row for each recipient, but for the newest (``StagedRows``) and the plain ones that ended (``Archive``).
+    /// The deliveries: one row for each recipient, except the newest (``StagedRows``) and plain ones that ended
+    /// (``Archive``).
     ///
-    /// The row whose number is the notification's own also has what all of them share.
+    /// The row with the notification's own number also has what all of them share.
     ///
     /// * `state`: 0 while it waits or is claimed, else the final state (``DeliveryState/code``).
     /// * `replay`: bits, ``replay`` and ``cancelled``.
-    /// * `mark`: 0 when it was never claimed, 1 when it is claimed or its owner left it without a record,
+    /// * `mark`: 0 while it has not come back from a claim, 1 when its last owner died without recording a result,
     ///   ``handedOut`` when it was claimed as it was inserted, else the number of the lease under which it came back.
     /// * `head`: the notification's number, null in the row of that number.
-    /// * `plan`: in the row of the notification's number, which all share; in another row, only where it differs.
+    /// * `plan`: in the row of the notification's number, the plan that all share; in another row, a plan that differs.
     /// * `collapse`: a hash of recipient and collapse id; the row of the notification has the id itself in
     ///   `collapse_id`.
     ///
@@ -138,29 +139,29 @@ enum Schema {
         CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// The `mark` of a delivery that was claimed as it came: it is on the list of a lease until it comes back.
+    /// The `mark` of a delivery that was claimed as it was inserted: it is on the list of a lease until it comes back.
     static let handedOut: Int64 = 2
 
-    /// The bit of `replay` that says: an attempt may have been delivered.
+    /// The bit of `replay` for deliveries of which an attempt may have been delivered.
     static let replay: Int64 = 1
-    /// The bit of `replay` that says: cancelled while it was claimed, so not to be tried again.
+    /// The bit of `replay` for deliveries that were cancelled while claimed, and so are not retried.
     static let cancelled: Int64 = 2
 
-    /// Keeps out of the index of what waits what never waited, and gives each row room to grow.
+    /// Removes deliveries that never waited from the index of waiting ones, and gives each row space to grow.
     ///
-    /// * `room`: bytes of no meaning, which the first attempt takes over, so that the row need not be moved
-    ///   (``RowPadding``). Null in rows from before.
+    /// * `room`: padding, which the first attempt takes over, so that the row need not be moved (``RowPadding``). Null
+    ///   in older rows.
     private static let deliveriesInHand = """
         DROP INDEX waiting;
         CREATE INDEX waiting ON deliveries (lane, due, id, expires) WHERE state = 0 AND mark <> 2;
         ALTER TABLE deliveries ADD COLUMN room BLOB;
         """
 
-    /// What waits is divided by backend, priority and caller (``Flow``); `deliveries.flow` (first `lane`) is the number
-    /// of the flow.
+    /// The flows, which divide waiting deliveries by backend, priority and caller (``Flow``); `deliveries.flow` (first
+    /// `lane`) is the number of the flow.
     ///
-    /// * `ended`: in the order in which deliveries became final, by which they are purged.
-    /// * `moves`: which backend takes what plans give to another that is gone.
+    /// * `ended`: the order in which deliveries became final, by which they are purged.
+    /// * `moves`: the backend that takes what plans give to another one that is gone.
     private static let flows = """
         CREATE TABLE flows (number INTEGER PRIMARY KEY, backend TEXT NOT NULL, urgent INTEGER NOT NULL, caller TEXT NOT NULL);
         INSERT INTO flows (number, backend, urgent, caller) SELECT number, name, 0, '' FROM lanes;
@@ -184,9 +185,9 @@ enum Schema {
     /// New deliveries that have no row in `deliveries` yet, those of a commit together (``StagedRows``).
     private static let arrivals = "CREATE TABLE arrivals (number INTEGER PRIMARY KEY, packed BLOB NOT NULL);"
 
-    /// The names that the code uses, where the steps above show former ones.
+    /// The column names that the code uses, where the steps above show former ones.
     ///
-    /// No row is touched.
+    /// No row is changed.
     private static let columnNames = """
         ALTER TABLE deliveries RENAME COLUMN lane TO flow;
         ALTER TABLE deliveries RENAME COLUMN story TO attempt_log;

@@ -3,18 +3,18 @@ import PushCore
 
 /// Compares the tables, indexes and triggers of a file with those that its steps make.
 ///
-/// SQLite's own checks find no table that was dropped. What a file has besides does no harm and is not looked at.
+/// SQLite's own checks do not find that a table was dropped. Additional parts of a file do no harm and are not checked.
 enum SchemaCheck {
     private struct Entry: Hashable {
         var kind: String
         var name: String
     }
 
-    /// Reads the list of steps and `sqlite_master`, and no row of a table of the store: it takes as long for every
+    /// Reads only the list of steps and `sqlite_master`, and no row of the store's tables: it takes as long for every
     /// file.
     ///
-    /// A file of an older version is compared with what its own steps make. Nothing is said of a file of a newer
-    /// version, nor of one that no step has touched.
+    /// A file of an older version is compared with what its own steps make. A file of a newer version, or one that no
+    /// step has changed, is not checked.
     ///
     /// - Throws: `StoreError.damaged`, which names what is missing.
     static func run(_ db: Database) throws {
@@ -27,7 +27,7 @@ enum SchemaCheck {
             guard try db.tableExists("deliveries"), try db.tableExists("marks") else { return }
             throw StoreError.damaged("its list of steps (grdb_migrations) is empty")
         }
-        // GRDB ends the process when it is to make a step in the middle.
+        // GRDB ends the process when a step in the middle is missing.
         guard migrator.migrations.starts(with: steps) else {
             let missing = migrator.migrations.filter { !applied.contains($0) }.joined(separator: ", ")
             throw StoreError.damaged("its list of steps (grdb_migrations) lacks \(missing)")
@@ -36,7 +36,7 @@ enum SchemaCheck {
         defer { try? model.close() }
         try migrator.migrate(model, upTo: last)
         let (expected, found) = (try model.read(entries), try entries(db))
-        // The tables first: with a table its indexes and triggers are gone.
+        // Tables first: with a table its indexes and triggers are gone.
         let parts = expected.sorted {
             ($0.key.kind != "table" ? 1 : 0, $0.key.name) < ($1.key.kind != "table" ? 1 : 0, $1.key.name)
         }
@@ -46,7 +46,7 @@ enum SchemaCheck {
         }
     }
 
-    /// What makes each part, without the blanks and quotation marks that versions of SQLite write differently.
+    /// Returns the SQL of each part, without the blanks and quotation marks that versions of SQLite write differently.
     private static func entries(_ db: Database) throws -> [Entry: String] {
         let rows = try db.statement("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         var entries: [Entry: String] = [:]

@@ -1,8 +1,8 @@
 import PushCore
 
-/// The statements that the commit loop runs for single rows, prepared once; what is bound stays bound.
+/// The statements that the commit loop runs for single rows, prepared once; bound values stay bound.
 ///
-/// Tables that are used more rarely prepare their own: ``DeviceTables``, ``OutboxEntryTable``, ``OutboxChangeTable``,
+/// Tables that are used less often prepare their own: ``DeviceTables``, ``OutboxEntryTable``, ``OutboxChangeTable``,
 /// ``ReceiptTables``, ``Archive``.
 struct Statements {
     let insertHead: SQLStatement
@@ -54,7 +54,7 @@ struct Statements {
     let commit: SQLStatement
     let rollback: SQLStatement
 
-    /// Story and attempts grow in the row itself, so that nothing has to be read first.
+    /// The assignments that append an attempt to the row itself, so that nothing has to be read first.
     private static let attemptLog = """
         attempts = attempts + ?4, replay = replay | ?5, changed = ?3,
         attempt_log = CASE WHEN ?6 IS NULL THEN attempt_log WHEN attempt_log IS NULL THEN ?6 ELSE attempt_log || ',' || ?6 END

@@ -5,9 +5,9 @@ package import PushQueue
 
 /// The steps that a file's tables lack.
 package enum StoreMigration {
-    /// What an opening would do; nothing is changed, and a gateway may use the file meanwhile.
+    /// Returns the steps that an opening would apply; changes nothing, and a gateway may use the file meanwhile.
     ///
-    /// - Throws: `StoreError.newer` when a newer version has been here, `StoreError.failed` when the file cannot be
+    /// - Throws: `StoreError.newer` when a newer version has changed the file, `StoreError.failed` when it cannot be
     ///   read.
     package static func plan(_ path: String) throws(StoreError) -> [MigrationStep] {
         let names = Schema.migrator.migrations
@@ -26,7 +26,7 @@ package enum StoreMigration {
         }
     }
 
-    /// Brings a file up to date, as its opening does, and tells `report` how it goes on; no gateway may use it.
+    /// Applies the missing steps, as an opening does, and reports the progress; no gateway may use the file.
     package static func apply(
         _ options: SQLiteStoreOptions,
         report: (String) -> Void = { _ in }

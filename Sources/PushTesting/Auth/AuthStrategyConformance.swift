@@ -1,8 +1,8 @@
 public import PushCore
 
-/// What every `AuthStrategy` promises, as checks that a plugin's tests run.
+/// The promises of every `AuthStrategy`, as checks that a plugin's tests run.
 ///
-/// The strategy, its address and a count of refreshes are enough to begin.
+/// The strategy, its destination and a count of refreshes are enough to begin.
 ///
 /// ```swift
 /// @Test("It keeps the promises of a strategy", arguments: AuthStrategyConformance.checks)
@@ -16,22 +16,21 @@ public import PushCore
 /// }
 /// ```
 public enum AuthStrategyConformance {
-    /// A strategy with what the checks need to know about it.
+    /// A strategy, with the facts that the checks need about it.
     public struct Subject: Sendable {
-        /// The strategy, not used yet.
+        /// The strategy, unused.
         public var strategy: any AuthStrategy
-        /// Where credentials are asked for.
+        /// The endpoint for which credentials are requested.
         public var destination: HTTPEndpoint
-        /// How many credentials have been fetched or made so far.
+        /// Returns the number of credentials that have been fetched or made so far.
         public var refreshes: @Sendable () async -> Int
-        /// The refusal that a fresh credential mends; nil when no refusal is, as with an API key.
+        /// The refusal that a fresh credential fixes; nil when there is none, as with an API key.
         public var curable: (status: Int, reason: String?)?
-        /// A refusal that no credential mends.
+        /// A refusal that no credential fixes.
         public var hopeless: (status: Int, reason: String?)
-        /// Lets enough time pass for a refused credential to be replaced, where a platform bounds how often that may
-        /// be.
+        /// Waits until a refused credential may be replaced, where a platform limits how often that happens.
         public var age: @Sendable () async -> Void
-        /// How long a thing may take on a slow machine before it counts as never ending.
+        /// The time on a slow machine after which a call counts as never ending.
         public var waitLimit = Duration.seconds(20)
 
         /// Makes a subject.
@@ -177,7 +176,7 @@ public enum AuthStrategyConformance {
             HTTPEndpoint(scheme: own.scheme == .https ? .http : .https, host: own.host, port: own.port),
         ]
         for stranger in strangers {
-            // To throw is one way to give nothing.
+            // An error is one way to give nothing.
             guard let given = try? await subject.strategy.credential(for: stranger) else { continue }
             let isOut = given.headers.contains { secrets.contains($0.value.reveal()) }
             try expect(!isOut && given.headers.isEmpty, "it gives its credential to \(stranger)")
@@ -245,7 +244,7 @@ public enum AuthStrategyConformance {
         let before = await subject.refreshes()
         for number in 1...3 {
             let call = HTTPCall(HTTPCallTemplate(method: "POST"), path: "/")
-            // A refusal that stands is a failure of the call.
+            // A refusal that persists is a failure of the call.
             _ = try? await within(subject.waitLimit, "a call that is always refused did not end") {
                 try await pool.send(call)
             }

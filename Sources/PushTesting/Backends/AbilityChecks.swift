@@ -1,8 +1,8 @@
 internal import PushCore
 
-/// What a backend declares beside sending does something on the platform, and what it answers fits.
+/// Checks that each declared ability has an effect on the platform, and that its answers fit.
 ///
-/// An ability that is nil is not asked for. One that is declared must be given the means to be tried.
+/// An ability that is nil is not checked. A declared one fails its check when the subject gives no means to try it.
 extension BackendConformance {
     static let abilities: [Check] = [
         Check(
@@ -187,7 +187,7 @@ extension BackendConformance {
             try await cancellation.cancel(platformID: id)
         }
         try expect(first, "a message that has not gone out could not be cancelled")
-        // A word about a message that nobody knows is as good as "too late".
+        // An error about an unknown message is as good as "too late".
         let late = (try? await cancellation.cancel(platformID: subject.means.unknownID)) ?? false
         try expect(!late, "a message that does not exist was cancelled")
     }
@@ -346,7 +346,7 @@ extension BackendConformance {
 
     // MARK: Tools
 
-    /// What an ability is tried with; without it nobody knows whether the ability does anything.
+    /// Returns the means to try an ability; throws without them, since then nothing shows that it has an effect.
     private static func means<Value>(_ value: Value?, _ ability: String, _ name: String) throws -> Value {
         guard let value else {
             throw ConformanceFailure("it declares \(ability), and the subject gives no means.\(name) to try it with")
@@ -354,7 +354,7 @@ extension BackendConformance {
         return value
     }
 
-    /// The device of the subject, registered where the backend registers devices.
+    /// Returns the device of the subject, registered where the backend registers devices.
     private static func known(_ subject: Subject, _ ability: String) async throws -> DeviceRecord {
         let device = try means(subject.means.device, ability, "device")
         if let devices = subject.backend.devices, devices.accepts(device) {

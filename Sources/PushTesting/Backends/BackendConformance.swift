@@ -1,10 +1,10 @@
 internal import PushCore
 
-/// What every `PushBackend` promises, as checks that a plugin's tests run against their own simulator.
+/// The promises of every `PushBackend`, as checks that a plugin's tests run against their own simulator.
 ///
-/// Each check gets a fresh subject. Nothing here knows a platform. The checks go by what the backend declares: a form,
-/// a token service or an ability that it does not declare is not asked for, and one that it declares and that does
-/// nothing fails.
+/// Each check gets a fresh subject. Nothing here depends on a platform. The checks follow the backend's declarations: a
+/// form, a token service or an ability that it does not declare is not checked, and a declared one without effect
+/// fails.
 ///
 /// ```swift
 /// @Test("It keeps the promises of a backend", arguments: BackendConformance.checks)
@@ -18,9 +18,9 @@ public enum BackendConformance {
     /// A check of this kit.
     public typealias Check = ConformanceCheck<Subject>
 
-    /// What the checks would not ask of a subject, since it does not give what they need.
+    /// Returns the checks that would be skipped, since a subject does not give what they need.
     ///
-    /// A test that expects it to be empty keeps a kit from growing silent.
+    /// A test that expects it to be empty keeps a kit from skipping checks unnoticed.
     public static func skips(_ subject: Subject) -> [ConformanceSkip] { checks.compactMap { $0.skip(for: subject) } }
 
     /// All checks.

@@ -1,56 +1,56 @@
 public import PushCore
 
 extension BackendConformance {
-    /// A backend with what the checks need to know about the world behind it.
+    /// A backend, with the facts that the checks need about it and its platform.
     ///
-    /// What a platform cannot do is left as it is. What the backend declares must be given: an ability without the
-    /// means to look at it fails its check.
+    /// Leave out whatever the platform cannot do. Whatever the backend declares must be given: an ability without the
+    /// means to observe it fails its check.
     public struct Subject: Sendable {
-        /// The backend, able to send.
+        /// The backend, ready to send.
         public var backend: any PushBackend
-        /// The recipient of a number, from 0 to ``largeBatch``: different ones, all of which the platform takes
-        /// messages for.
+        /// Returns the recipient with a number, from 0 to ``largeBatch``: all different, and all accepted by the
+        /// platform.
         public var recipient: @Sendable (Int) -> Recipient
         /// One recipient for each further form and token service of the audience.
         public var others: [Recipient]
-        /// What recipients of a form are sent where the platform wants a message of a kind of its own.
+        /// The message for recipients of a form, where the platform requires a special kind of message.
         public var messages: [Recipient.Form: PushNotification] = [:]
         /// A recipient whose token the platform declares dead.
         public var deadRecipient: Recipient?
         /// A recipient of a form or service that the backend cannot address.
         public var foreignRecipient: Recipient?
-        /// How many messages the platform has taken so far; it must not count what it only looked at.
+        /// Returns the number of messages that the platform has accepted so far, without those that it only checked.
         public var taken: (@Sendable () async -> Int)?
-        /// How many requests of any kind have reached the platform so far.
+        /// Returns the number of requests of any kind that have reached the platform so far.
         public var requests: (@Sendable () async -> Int)?
         /// The largest payload in bytes of UTF-8, which `PushBackend.check(_:for:)` must know; nil when the platform
         /// has no such limit.
         ///
-        /// The kit's texts are ASCII, so that a limit in characters can be given as it is.
+        /// The kit's texts are ASCII, so a limit in characters can be given as it is.
         public var payloadLimit: Int?
-        /// Whether an acceptance carries an id of the platform's that no other message has.
+        /// Whether an acceptance carries a platform id that no other message has.
         ///
         /// False also where the platform gives one id to a whole request: the backend reports it with each message,
-        /// receipts find theirs by id and token together, and tracking by id cannot tell the messages apart.
+        /// receipts are matched by id and token together, and tracking by id cannot tell the messages apart.
         public var givesPlatformIDs: Bool
-        /// Whether the platform takes a message once, however often its id comes: then the kit looks whether the
-        /// backend gives it the same id with every attempt.
+        /// Whether the platform accepts a message only once, no matter how often its id comes: then the kit checks that
+        /// the backend sends the same id with every attempt.
         ///
-        /// Nil when nobody has said so, which is shown as a check that was not asked.
+        /// Nil means not stated, which is shown as a skipped check.
         public var takesRepeatsOnce: Bool?
-        /// How many recipients a large batch has: more than the platform takes in one request.
+        /// The number of recipients in a large batch: more than the platform takes in one request.
         public var largeBatch = 1_001
-        /// What must never be shown: keys, secrets, credentials.
+        /// The values that must never be shown: keys, secrets, credentials.
         public var secrets: [Secret] = []
-        /// Where the backend logs to.
+        /// The log of the backend.
         public var log: RecordedLog?
-        /// Makes the platform misbehave from now on; nil when it cannot be brought to that.
+        /// Makes the platform fail from now on; nil when the test cannot do that.
         public var disturb: (@Sendable (Disturbance) async throws -> Void)?
-        /// How long a send may take to a platform that never answers: the backend's own deadline.
+        /// The longest time of a send to a platform that never answers: the backend's own deadline.
         public var deadline = Duration.seconds(60)
-        /// How much longer than it should a thing may take on a slow machine before it counts as never ending.
+        /// The extra time on a slow machine after which a call counts as never ending.
         public var waitLimit = Duration.seconds(20)
-        /// What the abilities are tried with.
+        /// The means to try the abilities.
         public var means = Means()
 
         /// Makes a subject.
@@ -79,30 +79,30 @@ extension BackendConformance {
         }
     }
 
-    /// How a platform misbehaves.
+    /// The failure of a platform.
     @nonexhaustive
     public enum Disturbance: String, Sendable, CaseIterable {
         /// It takes messages and never answers.
         case silence
         /// It takes a message, and the connection ends before the answer.
         case lostAnswer = "lost_answer"
-        /// It answers what nobody can read.
+        /// It answers with a body that cannot be parsed.
         case unreadable
         /// Nothing answers at its address.
         case unreachable
     }
 
-    /// What a backend's abilities are tried with; each is needed only where the backend declares the ability.
+    /// The means to try a backend's abilities; each is needed only where the backend declares the ability.
     public struct Means: Sendable {
         /// A device that the platform keeps or may keep, for `PushBackend.devices`, subscriptions, tags and events.
         public var device: DeviceRecord?
-        /// Where a subscription can be brought so that the platform tells it apart.
+        /// Subscription statuses that the platform distinguishes and that a device can be brought to.
         public var statuses: [SubscriptionStatus] = [.unsubscribed, .subscribed]
-        /// Tags that the platform takes.
+        /// Tags that the platform accepts.
         public var tags: JSONObject = ["conformance": "yes"]
-        /// Gives the id of a message whose events the platform takes.
+        /// Returns the id of a message whose events the platform accepts.
         public var reported: (@Sendable () async throws -> String)?
-        /// Gives the id of a message that the platform has taken and that can still be cancelled.
+        /// Returns the id of a message that the platform has accepted and that can still be cancelled.
         public var cancellable: (@Sendable () async throws -> String)?
         /// A user with a device that the platform knows, for `PushBackend.recall`.
         public var recallUser: String?
@@ -110,13 +110,13 @@ extension BackendConformance {
         public var member: DeviceToken?
         /// A token that the platform imports, for `PushBackend.tokenDirectory`.
         public var imported: DeviceToken?
-        /// Gives the id of a message whose state the platform tells.
+        /// Returns the id of a message whose state the platform reports.
         public var tracked: (@Sendable () async throws -> String)?
-        /// An id of the platform's form that stands for no message.
+        /// An id in the platform's form that belongs to no message.
         public var unknownID = "00000000-0000-4000-8000-000000000000"
-        /// Gives a callback as the platform makes it, with at least one receipt in it.
+        /// Returns a callback in the platform's form, with at least one receipt in it.
         public var callback: (@Sendable () async throws -> ReceiptCallback)?
-        /// A notification as an app of the platform received it, and what its user did.
+        /// A notification as an app of the platform received it, and the action of its user.
         public var click: ReportedClick?
 
         /// Makes the defaults.
@@ -147,7 +147,7 @@ extension ConformanceNeed<BackendConformance.Subject> {
 }
 
 extension BackendConformance.Subject {
-    /// Words of every message that the checks send, which must turn up nowhere else.
+    /// The text in every message of the checks, which must appear nowhere else.
     static let marker = "kit-5d1f0c"
 
     func request(_ numbers: Range<Int>, title: String = "Conformance") -> PushRequest {
@@ -157,7 +157,7 @@ extension BackendConformance.Subject {
         )
     }
 
-    /// Sends within the deadline, and gives the outcomes when each was reported exactly once.
+    /// Sends within the deadline, and returns the outcomes; throws unless each was reported exactly once.
     @discardableResult
     func send(_ requests: [PushRequest]) async throws -> [DeliveryOutcome] {
         let tally = SendTally(requests)
@@ -170,7 +170,7 @@ extension BackendConformance.Subject {
 
     func send(_ request: PushRequest) async throws -> [DeliveryOutcome] { try await send([request]) }
 
-    /// How much `count` rose while `body` ran; nil where the subject cannot tell.
+    /// Returns the rise of `count` while `body` ran; nil where the subject has no count.
     func rise(
         _ count: (@Sendable () async -> Int)?,
         while body: () async throws -> Void
@@ -185,7 +185,7 @@ extension BackendConformance.Subject {
     }
 }
 
-/// The acceptance of a message to a good recipient.
+/// Returns the acceptance of a message to a good recipient; throws for another outcome.
 @discardableResult
 func expectAccepted(_ outcome: DeliveryOutcome) throws(ConformanceFailure) -> Acceptance {
     guard case .accepted(let acceptance) = outcome else {

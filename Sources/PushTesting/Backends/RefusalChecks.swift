@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Whose fault a refusal is, and what its words may hold.
+/// Checks that a refusal blames the right part, and that its texts hold no secret.
 extension BackendConformance {
     static let refusing: [Check] = [
         Check(
@@ -148,11 +148,11 @@ extension BackendConformance {
         words += [subject.backend.health.detail ?? "", String(reflecting: subject.backend)]
         words += subject.log?.lines ?? []
         let tokens = recipients.compactMap { if case .token(let token) = $0 { token.value } else { nil } }
-        // A shorter one is a word that may stand anywhere.
+        // A shorter one may occur anywhere by chance.
         let hidden = tokens.filter { $0.utf8.count >= 8 } + subject.secrets.map { $0.reveal() }
         for word in words {
             try expect(!word.contains(Subject.marker), "the text of a message stands in: \(word)")
-            // What is shown of a broken promise must not break it again.
+            // The report of a broken promise must not break it again.
             let shown = hidden.filter { word.contains($0) }.reduce(word) { $0.replacing($1, with: "<hidden>") }
             try expect(shown == word, "a device token or secret stands in: \(shown)")
         }

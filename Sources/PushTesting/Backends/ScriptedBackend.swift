@@ -1,21 +1,21 @@
 public import PushCore
 internal import Synchronization
 
-/// A backend without a platform, which answers what a test tells it to: for tests of what is built around backends.
+/// A backend without a platform that answers as its test decides: for tests of code around backends.
 ///
-/// It keeps the promises of a backend, so that a wrapper around it can be held to the conformance kit.
+/// It keeps the promises of a backend, so a wrapper around it can be checked with the conformance kit.
 public final class ScriptedBackend: PushBackend {
     /// A message as it reached the backend.
     public struct Call: Sendable, Hashable {
         /// The delivery and its address.
         public let addressee: Addressee
-        /// How many calls of this delivery there were before.
+        /// The number of earlier calls of this delivery.
         public let earlier: Int
         /// The text of its heading.
         public let title: LocalizedText?
     }
 
-    /// What a test decides about a message; nil takes it.
+    /// The test's decision about a message; nil accepts it.
     public typealias Script = @Sendable (Call) -> DeliveryOutcome?
 
     private struct State {
@@ -27,28 +27,28 @@ public final class ScriptedBackend: PushBackend {
         var isShutDown = false
     }
 
-    /// The kind it was given.
+    /// Its kind, as given.
     public let kind: BackendKind
-    /// The audience it was given.
+    /// Its audience, as given.
     public let audience: BackendAudience
-    /// The tracker it was given.
+    /// Its tracker, as given.
     public let tracking: (any MessageTracker)?
     private let script: Script
     private let pause: (@Sendable () async -> Void)?
     private let state = Mutex(State())
 
-    /// The most bytes of a body that it takes.
+    /// The most bytes of a body that it accepts.
     public static let bodyLimit = 4_096
-    /// A token that it declares dead.
+    /// A token that it reports as dead.
     public static let deadToken = "dead"
 
     /// Makes a backend that answers at once.
     ///
     /// - Parameters:
     ///   - kind: Its kind.
-    ///   - audience: Whom it addresses; the rest it refuses.
+    ///   - audience: The recipients it addresses; it refuses the rest.
     ///   - tracking: Its tracker.
-    ///   - script: What is answered; nil takes the message.
+    ///   - script: Decides about each message; nil accepts it.
     public convenience init(
         _ kind: BackendKind = "scripted",
         audience: BackendAudience = BackendAudience(services: [.iOSAPNs], forms: [.topic]),
@@ -62,10 +62,10 @@ public final class ScriptedBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - kind: Its kind.
-    ///   - audience: Whom it addresses; the rest it refuses.
+    ///   - audience: The recipients it addresses; it refuses the rest.
     ///   - tracking: Its tracker.
-    ///   - script: What is answered; nil takes the message.
-    ///   - pause: What every `send` waits for.
+    ///   - script: Decides about each message; nil accepts it.
+    ///   - pause: A wait before the answer of every `send`.
     public init(
         _ kind: BackendKind = "scripted",
         audience: BackendAudience = BackendAudience(services: [.iOSAPNs], forms: [.topic]),
@@ -82,9 +82,9 @@ public final class ScriptedBackend: PushBackend {
 
     /// The messages that reached it, in order.
     public var calls: [Call] { state.withLock { $0.calls } }
-    /// How many messages it took.
+    /// The number of messages that it accepted.
     public var taken: Int { state.withLock { $0.taken } }
-    /// The most messages that it had at a time.
+    /// The most messages that it had under way at a time.
     public var mostUnderWay: Int { state.withLock { $0.mostUnderWay } }
 
     /// Answers by the script, in two groups for each request.
@@ -104,7 +104,7 @@ public final class ScriptedBackend: PushBackend {
         }
     }
 
-    /// Finds a body over ``bodyLimit`` faulty.
+    /// Reports a body over ``bodyLimit`` as a fault.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         guard isLarge(notification) else { return PayloadCheck() }
         return PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "too_large", detail: "too large")])

@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// Counts the reports of one send.
 ///
-/// The checks of a backend give it to `send` as the place for reports, from whichever thread, and ask it at the end. It
-/// fails when a recipient has no report, more than one, or one that nobody asked for.
+/// The checks of a backend pass it to `send` as the receiver of reports, on any thread, and read it at the end. It
+/// fails when a recipient has no report, more than one, or one that was not requested.
 final class SendTally: Sendable {
     private struct State {
         var outcomes: [[DeliveryOutcome?]]
@@ -36,7 +36,7 @@ final class SendTally: Sendable {
         }
     }
 
-    /// The outcomes in order, once `send` has returned.
+    /// Returns the outcomes in order, once `send` has returned.
     @discardableResult
     func check() throws(ConformanceFailure) -> [DeliveryOutcome] {
         let state = state.withLock { $0 }

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Who a backend is, and that each recipient of a send is told of once.
+/// Checks a backend's identity, and that it reports each recipient exactly once.
 extension BackendConformance {
     static let identity: [Check] = [
         Check(

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// What a send comes to when the platform misbehaves, and how a backend ends.
+/// Checks the outcomes of a send while the platform fails, and the shutdown of a backend.
 extension BackendConformance {
     static let troubles: [Check] = [
         Check(
@@ -140,7 +140,7 @@ extension BackendConformance {
         guard let disturb = subject.disturb else { return }
         try await disturb(.unreachable)
         var refusals: [Refusal] = []
-        // A connection that was open may carry the first of them; of those nobody knows.
+        // A connection that was open may carry the first messages, whose outcome is unknown.
         let isKnown = try await eventually(within: subject.waitLimit) {
             let outcomes = try await subject.send(subject.request(0..<2))
             try expectNoSuccess(outcomes, "while nothing answers")
@@ -170,7 +170,7 @@ extension BackendConformance {
     }
 
     private static func seesOutage(_ subject: Subject) async throws {
-        // The deadline is short here, and a busy machine may miss it once.
+        // The deadline is short here, so a busy machine may miss it once.
         let isUp = try await eventually(within: subject.waitLimit) {
             if case .accepted = try await subject.send(subject.request(0..<1))[0] { true } else { false }
         }
@@ -180,7 +180,7 @@ extension BackendConformance {
         try expect(well.inFlight == 0, "after its only send \(well.inFlight) messages are on the wire")
         guard let disturb = subject.disturb else { return }
         try await disturb(.unreachable)
-        // A connection that was open may carry the first of them.
+        // A connection that was open may carry the first messages.
         let isSeen = try await eventually(within: subject.waitLimit) {
             _ = try await subject.send(subject.request(0..<1))
             return subject.backend.health.status != .ok
@@ -192,7 +192,7 @@ extension BackendConformance {
     private static func diagnoses(_ subject: Subject) async throws {
         let backend = subject.backend
         var well: [Diagnosis] = []
-        // The deadline is short here, and a busy machine may miss it once.
+        // The deadline is short here, so a busy machine may miss it once.
         let isWell = try await eventually(within: subject.waitLimit) {
             well = try await within(subject.deadline + subject.waitLimit, "the diagnosis did not end") {
                 await backend.diagnose()
@@ -226,7 +226,7 @@ extension BackendConformance {
     // MARK: Endings
 
     private static func survivesCancellation(_ subject: Subject) async throws {
-        // Once cancelled before it begins, once at any moment.
+        // Once cancelled before it begins, once at a random moment.
         for isCancelledFirst in [true, false] {
             let before = await subject.taken?()
             let sending = begin(subject, 0..<5, whenCancelled: isCancelledFirst)
@@ -279,7 +279,7 @@ extension BackendConformance {
         try expectNoSuccess(try sending.tally.check(), "without an answer")
     }
 
-    /// Begins a send, whose end the caller waits for; on demand only once its task has been cancelled.
+    /// Begins a send and returns its task; with `whenCancelled` the send begins only after the task was cancelled.
     private static func begin(
         _ subject: Subject,
         _ numbers: Range<Int>,
@@ -295,7 +295,7 @@ extension BackendConformance {
         return (task, tally)
     }
 
-    /// Begins a send, and returns once the platform has seen something of it, where the subject can tell.
+    /// Begins a send, and returns once the platform has accepted part of it, where the subject counts that.
     private static func start(_ subject: Subject) async throws -> (task: Task<Void, Never>, tally: SendTally) {
         let before = await subject.taken?()
         let sending = begin(subject, 0..<3)

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// A backend's section of a configuration file, for the tests of its factory: written as JSON, read like any file.
+/// A backend's section of a configuration file, for the tests of its factory: given as JSON, read like any file.
 ///
 ///     let sample = SampleSection(["url": "https://push.example"])
 ///     let backend = sample.make(.mine, context)
@@ -18,7 +18,8 @@ public struct SampleSection {
     /// The section.
     public let section: ConfigSection
 
-    /// Makes a section of `keys`, at the path `backends.sample`; `files` are those that keys can name, by their paths.
+    /// Makes a section of `keys`, at the path `backends.sample`; `files` are the files that keys can name, by their
+    /// paths.
     public init(_ keys: JSONObject, files: [String: String] = [:]) {
         section = ConfigSection(
             ConfigNode(.object(keys)),
@@ -28,12 +29,12 @@ public struct SampleSection {
         )
     }
 
-    /// What reading has brought to light.
+    /// The issues found while the section was read.
     public var issues: [ConfigIssue] { section.report.issues }
 
-    /// Makes a backend as the registry does: keys that the factory did not ask for become issues.
+    /// Makes a backend as the registry does: keys that the factory did not read become issues.
     ///
-    /// Nil after an issue.
+    /// Returns nil after an issue.
     public func make(_ factory: BackendFactory, _ context: BackendContext) -> (any PushBackend)? {
         let backend = factory.make(section, context)
         section.finish()
@@ -42,7 +43,7 @@ public struct SampleSection {
 }
 
 extension ConfigNode {
-    /// A value as a configuration file would have it.
+    /// Makes a value as a configuration file would have it.
     public init(_ value: JSONValue) {
         let origin = ConfigOrigin(file: "sample.yaml", line: 1, column: 1)
         switch value {

@@ -181,7 +181,7 @@ extension DeviceStoreConformance {
                     let page = try await store.list(query, after: cursor, limit: 7)
                     seen += page.devices.map(\.id)
                     cursor = page.next
-                    // The last one of the page goes, others are replaced, new ones come.
+                    // The page's last device is removed, others are replaced, new ones are added.
                     if let last = page.devices.last { _ = try await store.delete(last.id) }
                     try await store.put(.sample("d\(round)", user: "u", tags: ["x", "new"], at: 9))
                     try await store.put(.sample("z\(round)", user: "u", tags: ["x"], at: 9))

@@ -2,14 +2,14 @@ import Foundation
 import PushCore
 public import PushQueue
 
-/// What every `DeviceStore` must do, as checks that any test framework can run.
+/// The contract of every `DeviceStore`, as checks that any test framework can run.
 ///
 /// ```swift
 /// @Test("The store keeps the contract", arguments: DeviceStoreConformance.cases)
 /// func contract(_ check: DeviceStoreConformanceCase) async throws { try await check.run(MyStore(…)) }
 /// ```
 public struct DeviceStoreConformance {
-    /// Every check.
+    /// All checks.
     ///
     /// They are independent of each other; each needs an empty store.
     public static let cases: [DeviceStoreConformanceCase] = [
@@ -23,9 +23,9 @@ public struct DeviceStoreConformance {
 
 /// One promise of the contract.
 public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
-    /// What is promised, as a sentence.
+    /// The promise, as a sentence.
     public let name: String
-    /// Where it is promised: the declaration whose documentation says so.
+    /// The source of the promise: the declaration whose documentation makes it.
     public private(set) var source = ""
     private let check: @Sendable (any DeviceStore) async throws -> Void
 
@@ -56,19 +56,19 @@ public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
 }
 
 extension Date {
-    /// A moment of the samples, so many seconds after their beginning.
+    /// Returns a moment of the samples, by its seconds after their beginning.
     static func second(_ number: Double) -> Date { Date(timeIntervalSince1970: 1_800_000_000 + number) }
 }
 
 extension DeviceToken {
-    /// A token that is easy to read.
+    /// Makes a token that is easy to read.
     static func sample(_ name: some CustomStringConvertible, _ service: TokenService = .iOSAPNs) -> DeviceToken {
         DeviceToken("token-\(name)", service: service)
     }
 }
 
 extension RegisteredToken {
-    /// A registration at a second of the samples.
+    /// Makes a registration at a second of the samples.
     static func sample(
         _ name: some CustomStringConvertible,
         _ service: TokenService = .iOSAPNs,
@@ -79,7 +79,7 @@ extension RegisteredToken {
 }
 
 extension Device {
-    /// A device as an app would register it.
+    /// Makes a device as an app would register it.
     static func sample(
         _ id: String,
         user: String? = nil,
@@ -100,7 +100,7 @@ extension Device {
 }
 
 extension TokenRefusal {
-    /// A platform's word about a token, learned of when it was said.
+    /// Makes a platform's refusal of a token; without `learned` it is learned of at once.
     static func sample(
         _ name: some CustomStringConvertible,
         _ service: TokenService = .iOSAPNs,
@@ -125,7 +125,7 @@ extension TokenRefusal {
 }
 
 extension DeviceStore {
-    /// Puts one device and gives back what became of it.
+    /// Puts one device and returns the result.
     @discardableResult
     func put(_ device: Device) async throws -> DevicePut {
         let results = try await put([device])
@@ -133,12 +133,12 @@ extension DeviceStore {
         return results[0]
     }
 
-    /// The registration of a sample token, wherever it is.
+    /// Returns the registration of a sample token on any device.
     func registration(_ name: String, _ service: TokenService = .iOSAPNs) async throws -> RegisteredToken? {
         try await device(having: .sample(name, service))?.token(of: service)
     }
 
-    /// The ids of all devices that fit, page by page.
+    /// Returns the ids of all matching devices, read page by page.
     func ids(_ query: DeviceQuery = DeviceQuery(), by limit: Int = 2) async throws -> [String] {
         var ids: [String] = []
         var cursor: DeviceCursor?

@@ -3,9 +3,9 @@ package import PushCore
 package import PushQueue
 import Synchronization
 
-/// A device registry in memory, for tests: it keeps the whole contract but survives nothing.
+/// A device registry in memory, for tests: it keeps the whole contract, but nothing after its end.
 ///
-/// The conformance suite runs over it too, and real stores are compared with it.
+/// The conformance suite runs on it too, and real stores are compared with it.
 package final class MemoryDeviceStore: DeviceStore {
     /// A token of an app.
     struct Ownership: Hashable {
@@ -14,20 +14,20 @@ package final class MemoryDeviceStore: DeviceStore {
     }
 
     struct Contents {
-        /// The devices by their place in the order of registration.
+        /// The devices by their number in the order of registration.
         var devices: [Int: Device] = [:]
         var places: [String: Int] = [:]
         var owners: [Ownership: Int] = [:]
         var last = 0
         var failure: StoreError?
-        /// What platforms are to be told.
+        /// The outbox.
         var operations = MemoryOutbox()
     }
 
     let contents = Mutex(Contents())
     let time: any TimeSource
 
-    /// Makes an empty registry, which keeps operations by a clock.
+    /// Makes an empty registry, whose outbox uses this clock.
     package init(time: any TimeSource = SystemTime()) { self.time = time }
 
     /// Makes a registry with devices in it.
@@ -36,7 +36,7 @@ package final class MemoryDeviceStore: DeviceStore {
         contents.withLock { contents in for device in devices { _ = Self.put(device, &contents) } }
     }
 
-    /// Lets every call fail from now on; nil ends it.
+    /// Makes every call fail from now on; nil ends that.
     package func fail(_ error: StoreError?) { contents.withLock { $0.failure = error } }
 
     /// Creates or replaces devices.
@@ -45,7 +45,7 @@ package final class MemoryDeviceStore: DeviceStore {
             let results = devices.map { device in
                 Self.put(contents.device(device.id).map(device.replacing) ?? device, &contents)
             }
-            // A later device of the same call may have taken a token away.
+            // A later device of the same call may have taken over a token.
             return results.map { DevicePut(contents.device($0.device.id) ?? $0.device, isNew: $0.isNew) }
         }
     }
@@ -87,14 +87,14 @@ package final class MemoryDeviceStore: DeviceStore {
         return devices.count
     }
 
-    /// The devices with these ids.
+    /// Returns the devices with these ids.
     package func devices(_ ids: [String]) async throws(StoreError) -> [String: Device] {
         try use { contents in
             ids.reduce(into: [:]) { found, id in found[id] = contents.device(id) }
         }
     }
 
-    /// The devices of these users.
+    /// Returns the devices of these users.
     package func devices(ofUsers users: [String], limit: Int) async throws(StoreError) -> [Device] {
         try use { contents in
             let ordered = contents.ordered
@@ -106,7 +106,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// The devices of an app that have a token of a kind.
+    /// Returns the devices of an app that have a token of a kind.
     package func devices(
         withTokenOf kind: TokenKind,
         in app: AppName,
@@ -120,7 +120,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// A page of devices.
+    /// Returns a page of devices.
     package func list(
         _ query: DeviceQuery,
         after cursor: DeviceCursor?,
@@ -137,14 +137,14 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Who of an app has a token.
+    /// Returns the device of an app that has a token.
     package func device(having token: DeviceToken, in app: AppName) async throws(StoreError) -> Device? {
         try use { contents in
             contents.owners[Ownership(app: app, token: token)].flatMap { contents.devices[$0] }
         }
     }
 
-    /// Notes refusals of single backends.
+    /// Records refusals of single backends.
     package func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal] {
         try use { contents in
             refusals.filter { refusal in
@@ -162,7 +162,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Forgets refusals of single backends.
+    /// Removes refusals of single backends.
     package func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             var count = 0
@@ -178,7 +178,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Takes tokens away from their devices.
+    /// Removes tokens from their devices.
     package func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError) {
         try use { contents in
             for token in tokens {
@@ -190,17 +190,17 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Puts tombstones.
+    /// Adds tombstones.
     package func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
     }
 
-    /// Puts held tombstones.
+    /// Adds quarantined tombstones.
     package func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         try use { Self.refuse(refusals, isHeld: true, &$0).count }
     }
 
-    /// Holds tombstones that are there.
+    /// Quarantines existing tombstones.
     package func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(Int.max) { token in
@@ -213,7 +213,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// What is held.
+    /// Returns a summary of the quarantined tombstones of each backend.
     package func quarantined() async throws(StoreError) -> [QuarantinedTokens] {
         try use { contents in
             var found: [String: QuarantinedTokens] = [:]
@@ -239,7 +239,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// The tokens that are held.
+    /// Returns the quarantined tokens.
     package func quarantined(
         of backend: String,
         after cursor: DeviceCursor?,
@@ -264,7 +264,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Makes held tombstones real.
+    /// Releases quarantined tombstones: they take effect.
     package func invalidate(
         quarantinedOf backend: String,
         limit: Int,
@@ -279,7 +279,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Forgets held tombstones.
+    /// Discards quarantined tombstones.
     package func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(limit) { token in
@@ -290,7 +290,7 @@ package final class MemoryDeviceStore: DeviceStore {
         }
     }
 
-    /// Changes devices, and puts what changed into the outbox, device by device in the order of registration.
+    /// Changes devices, and puts each changed one into the outbox, in the order of registration.
     private func use<Value: Sendable>(
         _ outbox: Date?,
         _ body: (inout Contents) -> Value

@@ -95,7 +95,7 @@ extension DeviceStoreConformance {
 }
 
 extension TokenRefusal {
-    /// A refusal that may hold for its backend only.
+    /// Makes a refusal that may hold for its backend only.
     fileprivate static func doubt(
         _ name: String,
         by backend: String,

@@ -45,7 +45,7 @@ extension DeviceStoreConformance {
             let alternatives = others.map { TokenRefusal.sample("x", kind: $0, asOf: 5, alternatives: ["two"]) }
             try expect(try await store.record(alternatives), is: [], "exhausted by an answer about another kind")
             try expect(try await store.device("a")?.token(of: .iOSAPNs, .order(1))?.refusals, is: [], "refusals")
-            // An answer about another activity is one about the same topic.
+            // An answer about another activity concerns the same topic.
             let buried = try await store.invalidate([.sample("x", kind: .order(2), asOf: 5)])
             try expect(buried.map(\.device), is: ["a"], "buried")
             let device = try await store.device("a")
@@ -95,12 +95,12 @@ extension DeviceStoreConformance {
 }
 
 extension TokenKind {
-    /// The kind of a running activity's token.
+    /// Returns the kind of a running activity's token.
     fileprivate static func order(_ number: Int) -> TokenKind { .liveActivityUpdate(activity: "order-\(number)") }
 }
 
 extension RegisteredToken {
-    /// A registration of a kind at a second of the samples.
+    /// Makes a registration of a kind at a second of the samples.
     fileprivate static func sample(_ name: String, _ kind: TokenKind, at second: Double = 0) -> RegisteredToken {
         RegisteredToken(.sample(name), kind: kind, registeredAt: .second(second))
     }

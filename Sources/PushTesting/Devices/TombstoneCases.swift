@@ -196,8 +196,7 @@ extension DeviceStoreConformance {
 
 /// A store and the registry in memory that go through the same calls.
 ///
-/// Which call is next is drawn from a seed. The registry in memory is the model: where the two differ, one of them is
-/// wrong.
+/// The next call is drawn from a seed. The registry in memory is the model: where the two differ, one of them is wrong.
 private struct DeviceWalk {
     private let store: any DeviceStore
     private let model = MemoryDeviceStore()

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Synchronization
 
-/// A child process whose output goes to files, so that it never waits for its reader.
+/// A child process whose output goes to files, so that it never blocks on its reader.
 final class ChildProcess: Sendable {
     private let process: Process
     private let files: URL
@@ -26,11 +26,11 @@ final class ChildProcess: Sendable {
         try process.run()
     }
 
-    deinit { try? FileManager.default.removeItem(at: files) }  // What cannot be removed is left to the system.
+    deinit { try? FileManager.default.removeItem(at: files) }  // The system removes what cannot be removed here.
 
-    /// What it wrote to stdout so far.
+    /// Its stdout so far.
     var output: String { text("out") }
-    /// What it wrote to stderr so far.
+    /// Its stderr so far.
     var errors: String { text("err") }
 
     private func text(_ name: String) -> String {
@@ -39,7 +39,7 @@ final class ChildProcess: Sendable {
 
     /// Waits for the first whole line of stdout.
     ///
-    /// Throws ``ConformanceFailure`` when it ends before, or when that takes too long, with what it said.
+    /// Throws ``ConformanceFailure`` with its output when it ends before that, or does not get there in time.
     func firstLine(within limit: Duration) async throws -> String {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline {
@@ -52,7 +52,7 @@ final class ChildProcess: Sendable {
         throw ConformanceFailure("the program did not say where it listens; stderr: \(errors)")
     }
 
-    /// Waits for its end, and gives its exit code.
+    /// Waits for its end, and returns its exit code.
     func wait(within limit: Duration) async throws -> Int32 {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline {
@@ -62,6 +62,6 @@ final class ChildProcess: Sendable {
         throw ConformanceFailure("the program did not end within \(limit); stderr: \(errors)")
     }
 
-    /// Ends it at once.
+    /// Kills it.
     func end() { if status.withLock({ $0 }) == nil { kill(process.processIdentifier, SIGKILL) } }
 }

@@ -2,10 +2,10 @@ internal import Foundation
 public import PushCore
 internal import Synchronization
 
-/// A gateway program of one's own as a child process: a test of the whole way in a few lines.
+/// A custom gateway program as a child process: an end-to-end test in a few lines.
 ///
-/// The program is the one that the test's package builds; it stands beside the test bundle. It gets a configuration in
-/// a folder of its own, listens on a free port of this machine, and is ended with the test.
+/// The program is the one that the test's package builds, beside the test bundle. It gets a configuration in its own
+/// folder, listens on a free port of this machine, and ends with the test.
 ///
 /// ```swift
 /// try await Simulator.run(PagerService()) { simulator in
@@ -18,7 +18,7 @@ internal import Synchronization
 /// }
 /// ```
 public final class GatewayProcess: Sendable {
-    /// What a request was answered with.
+    /// The answer to a request.
     public struct Answer: Sendable {
         /// The HTTP status.
         public let status: Int
@@ -26,17 +26,17 @@ public final class GatewayProcess: Sendable {
         public let json: JSONValue
     }
 
-    /// What a command of the program came to.
+    /// The result of a command of the program.
     public struct Output: Sendable {
         /// The exit code.
         public let status: Int32
-        /// What it wrote to stdout.
+        /// Its stdout.
         public let text: String
-        /// What it wrote to stderr.
+        /// Its stderr.
         public let errors: String
     }
 
-    /// Where the gateway listens, such as `http://127.0.0.1:40123`.
+    /// The URL of the gateway, such as `http://127.0.0.1:40123`.
     public let url: String
     private let program: URL
     private let folder: URL
@@ -70,7 +70,7 @@ public final class GatewayProcess: Sendable {
     ) async throws -> Value {
         let folder = FileManager.default.temporaryDirectory.appending(path: "\(name)-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }  // What cannot be removed is left to the system.
+        defer { try? FileManager.default.removeItem(at: folder) }  // The system removes what cannot be removed here.
         var sections = JSONObject()
         for (name, section) in backends { sections[name] = .object(section) }
         let configuration: JSONValue = [
@@ -99,7 +99,7 @@ public final class GatewayProcess: Sendable {
     /// Posts a notification for one recipient and waits for its end.
     ///
     /// - Parameters:
-    ///   - recipient: Who gets it: a token, or another form that a request can name.
+    ///   - recipient: The recipient: a token, or another form that a request can name.
     ///   - body: The text.
     ///   - backend: The backend to use, where the routes do not say.
     /// - Returns: The state of each delivery, such as `accepted_by_platform`.
@@ -132,7 +132,7 @@ public final class GatewayProcess: Sendable {
         throw ConformanceFailure("notification \(id) did not end within a minute")
     }
 
-    /// Asks for a document of the API.
+    /// Reads a document of the API.
     public func get(_ path: String) async throws -> Answer { try await request("GET", path, nil) }
 
     /// Posts a document to the API.
@@ -148,7 +148,7 @@ public final class GatewayProcess: Sendable {
         try await request("PATCH", path, body)
     }
 
-    /// Deletes what a path of the API names.
+    /// Deletes the document at a path of the API.
     public func delete(_ path: String) async throws -> Answer { try await request("DELETE", path, nil) }
 
     private func request(_ method: String, _ path: String, _ body: JSONValue?) async throws -> Answer {
@@ -167,7 +167,7 @@ public final class GatewayProcess: Sendable {
         return Output(status: status, text: child.output, errors: child.errors)
     }
 
-    /// The program that stands beside the test bundle.
+    /// Returns the program that stands beside the test bundle.
     private static func find(_ name: String) throws -> URL {
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         let folders = [own] + CommandLine.arguments.filter { $0.hasSuffix(".xctest") }

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// One request to a server of this machine on a connection of its own: all that a test of the API needs of HTTP/1.1.
+/// A minimal HTTP/1.1 client: one request to a server of this machine, on a connection of its own.
 enum LoopbackHTTP {
     /// Sends a request and reads the answer to its end; runs on a thread of its own, for at most half a minute.
     static func exchange(
@@ -75,7 +75,7 @@ enum LoopbackHTTP {
         }
     }
 
-    /// The status and the body of an answer, whose parts are joined where it comes in parts.
+    /// Returns the status and the body of an answer, with the parts of a chunked one joined.
     private static func parse(_ answer: [UInt8]) throws -> (status: Int, body: [UInt8]) {
         let mark = Array("\r\n\r\n".utf8)
         guard let end = answer.firstRange(of: mark) else { throw failure("the answer is no HTTP") }

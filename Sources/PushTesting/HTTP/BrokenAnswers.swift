@@ -1,14 +1,15 @@
 package import PushCore
 internal import Foundation
 
-/// What a broken or hostile service can bring about at the end of a call, drawn from a seed: for tests of whatever
-/// reads answers.
+/// The possible results of a call to a broken or hostile service, drawn from a seed: for tests of code that reads
+/// answers.
 ///
-/// A transport gives an answer or a failure and nothing else, whatever a peer writes; tests of its own see to that. So
-/// a reader that copes with these copes with every peer. Every answer follows from the seed alone, which a failing test
-/// should name.
+/// Whatever a peer writes, a transport returns an answer or a failure; its own tests ensure that. So a reader that
+/// handles these results handles every peer. Every answer follows from the seed alone, which a failing test should
+/// name.
 package struct BrokenAnswers: Sendable {
-    /// The seeds of a test: so many as usual, or what the variable `CHAPAR_FUZZ` asks for (`20000`, `1234...1234`).
+    /// Returns the seeds of a test: `usual` of them, or those that the variable `CHAPAR_FUZZ` asks for (`20000`,
+    /// `1234...1234`).
     package static func seeds(_ usual: Int) -> ClosedRange<Int> {
         let wish = ProcessInfo.processInfo.environment["CHAPAR_FUZZ"] ?? ""
         let ends = wish.split(separator: ".").compactMap { Int($0) }
@@ -31,7 +32,7 @@ package struct BrokenAnswers: Sendable {
         ("date", "Thu, 01 Jan 1970 00:00:00 GMT"),
         ("date", "Fri, 31 Dec 9999 23:59:59 GMT"), ("date", "nonsense"), ("content-type", "text/html"),
     ]
-    /// Values that readers of JSON trip over.
+    /// Values that are hard for readers of JSON.
     private static let values = [
         "null", "true", "0", "-1", "1e21", "-1e21", "1e308", "-1e308", "1e999", "9223372036854775807",
         "-9223372036854775808",
@@ -47,7 +48,7 @@ package struct BrokenAnswers: Sendable {
         random = SeededGenerator(seed: UInt64(truncatingIfNeeded: seed) &* 0xD129_0D3B_5A69_C1F5)
     }
 
-    /// What comes of a call whose good answer is 200 with this JSON; sometimes the good answer itself.
+    /// Returns the result of a call whose good answer is 200 with this JSON; sometimes the good answer itself.
     package mutating func next(instead good: JSONValue) -> Result<HTTPAnswer, HTTPFailure> {
         let bytes = good.bytes
         switch roll(12) {
@@ -79,7 +80,7 @@ package struct BrokenAnswers: Sendable {
         return .success(HTTPAnswer(status: status, headers: headers, body: body))
     }
 
-    /// The JSON with one of its values replaced, one member doubled, or one left out.
+    /// Returns the JSON with one value replaced, one member doubled, or one left out.
     private mutating func replaced(_ value: JSONValue) -> String {
         var left = roll(max(1, Self.count(value)))
         let (other, way) = (pick(Self.values), roll(4))

@@ -1,17 +1,17 @@
 public import PushCore
 internal import Synchronization
 
-/// An HTTP transport without sockets: a closure plays the platform, so that a test reads as the conversation it is
-/// about.
+/// An HTTP transport without sockets: a closure plays the platform, so that a test reads like the conversation it
+/// checks.
 ///
 /// It follows the contract of `HTTPPool` where plugins depend on it: policies are asked for header fields when a
 /// connection opens, and for a verdict on every answer that is no success; a retired connection gets no further call.
-/// Every call of all pools is kept in ``calls``. What it does not play (stream limits, deadlines, real failures)
-/// belongs on real sockets.
+/// Every call of all pools is kept in ``calls``. Stream limits, deadlines and real failures are not simulated: test
+/// them on real sockets.
 public final class ScriptedTransport: HTTPTransport {
-    /// A call as it would have gone out.
+    /// A call as it would have been sent.
     public struct Sent: Sendable {
-        /// Where to.
+        /// The endpoint.
         public let endpoint: HTTPEndpoint
         /// The connection's number.
         public let connection: UInt64
@@ -24,13 +24,13 @@ public final class ScriptedTransport: HTTPTransport {
         /// The body.
         public let body: [UInt8]
 
-        /// The first value of a field, its name given in lower case.
+        /// Returns the first value of a field; the name is in lower case.
         public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
         /// The body as text.
         public var text: String { String(decoding: body, as: UTF8.self) }
     }
 
-    /// What the platform does with a call.
+    /// Returns the platform's answer to a call.
     public typealias Platform = @Sendable (Sent) -> Result<HTTPAnswer, HTTPFailure>
 
     private let platform: Platform
@@ -42,16 +42,16 @@ public final class ScriptedTransport: HTTPTransport {
     /// Makes a transport whose platform answers with the closure.
     public init(_ platform: @escaping Platform) { self.platform = platform }
 
-    /// Makes a transport whose platform says 200 to everything.
+    /// Makes a transport whose platform answers everything with 200.
     public convenience init() { self.init { _ in .success(HTTPAnswer(status: 200)) } }
 
-    /// Every call so far, in order.
+    /// All calls so far, in order.
     public var calls: [Sent] { sent.withLock { $0 } }
 
     /// The configurations of the pools that were made.
     public var configurations: [HTTPPoolConfiguration] { made.withLock { $0 } }
 
-    /// What the pools report as their status from now on; nil for their own.
+    /// The status that the pools report from now on; nil for their own.
     public var status: HTTPPoolStatus? {
         get { presetStatus.withLock { $0 } }
         set { presetStatus.withLock { $0 = newValue } }
@@ -85,7 +85,7 @@ public final class ScriptedTransport: HTTPTransport {
         }
 
         func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async {
-            // Calls that go out together meet the same connection, as streams do; a verdict concerns later ones.
+            // Calls that are sent together use the same connection, as streams do; a verdict affects later ones.
             var replies: [HTTPReply] = []
             for (index, call) in calls.enumerated() {
                 if Task.isCancelled {

@@ -3,7 +3,7 @@ import PushCore
 import PushQueue
 
 extension OutboxStoreConformance {
-    /// A change of a device is in the outbox from its own commit on, until the commit of its operations.
+    /// Checks that a change of a device is in the outbox from its own commit until its operations are committed.
     static let outbox: [OutboxStoreConformanceCase] = [
         OutboxStoreConformanceCase("A change is kept with its device, before and after it are as they were") {
             fixture in
@@ -149,14 +149,14 @@ extension OutboxStoreConformance {
 }
 
 extension OutboxFixture {
-    /// What is not planned.
+    /// Returns the changes that are not planned yet.
     fileprivate func changes() async throws -> [OutboxChange] {
         try await store.unplannedChanges(limit: 100, wait: .zero)
     }
 }
 
 extension OutboxChange {
-    /// What happened, by the locales of the device and the second of the change.
+    /// The content of the change, by the locales of the device, and its second.
     fileprivate var word: String {
         let second = Int(at.timeIntervalSince(.second(0)))
         switch content {

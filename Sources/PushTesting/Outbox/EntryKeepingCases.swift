@@ -3,7 +3,7 @@ import PushCore
 import PushQueue
 
 extension OutboxStoreConformance {
-    /// What stays, what goes, and what is known of it.
+    /// Checks which entries stay, which are removed, and what the store reports of them.
     static let keeping: [OutboxStoreConformanceCase] = [
         OutboxStoreConformanceCase("What was accepted survives the end of its owner", needsDisk: true) { fixture in
             let added = [fixture.operation("a"), fixture.operation("a", .tags), fixture.operation("b", user: "u")]

@@ -4,7 +4,7 @@ import PushCore
 import PushQueue
 
 extension OutboxStoreConformance {
-    /// The order of what waits, and who may have it.
+    /// Checks the order of waiting entries, and who may claim them.
     static let lines: [OutboxStoreConformanceCase] = [
         OutboxStoreConformanceCase("What is claimed is what was added, whole") { fixture in
             let body: JSONObject = ["status": "subscribed", "options": ["cats": [1, 2.5, nil, true]]]
@@ -88,7 +88,7 @@ extension OutboxStoreConformance {
             let again = try await fixture.claim()
             try expect(again.map(\.operation.device), is: ["asked"], "what comes due by itself")
             try expect(again.map(\.attempt), is: [2], "the number of its try")
-            // The wish was for that try alone, and its former owner has no say any more.
+            // The platform's wait was for that attempt alone, and its former owner may not record any more.
             let retry = OutboxResult(again[0], .retry(at: fixture.time.steady.addingTimeInterval(60)))
             try await store.record([retry])
             try expect(try await store.makeRetriesDue(ofEntriesAt: "crm"), is: 1, "once nobody asks")
@@ -149,7 +149,7 @@ extension OutboxStoreConformance {
         OutboxStoreConformanceCase("What an owner says moves an entry as the table says") { fixture in
             let moment = fixture.time.now + 500
             for ending in [OutboxResult.Ending.end, .retry(at: moment), .release] {
-                for other: OutboxEntryState? in [nil, .claimed, .waiting] {  // Where another owner has brought it.
+                for other: OutboxEntryState? in [nil, .claimed, .waiting] {  // As another owner left it.
                     let device = "\(ending)-\(other?.rawValue ?? "none")"
                     try await fixture.store.enqueue([fixture.operation(device)])
                     let claims = try await fixture.claim(lease: .seconds(1))

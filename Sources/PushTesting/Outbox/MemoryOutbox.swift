@@ -4,7 +4,7 @@ package import PushCore
 package import PushQueue
 import Synchronization
 
-/// Entries in memory, in the order of acceptance: the plainest thing that keeps the contract.
+/// Entries in memory, in the order of acceptance: the simplest implementation of the contract.
 struct MemoryOutbox {
     struct Entry {
         var number: Int64
@@ -19,16 +19,16 @@ struct MemoryOutbox {
     var entries: [Entry] = []
     var events: [[UInt8]] = []
     var waiters: [UInt64: Task<Void, any Error>] = [:]
-    /// What is not planned yet, with the backends that must not hear of it.
+    /// The changes that are not planned yet, each with the backends that get no entry of it.
     var unplanned: [(change: OutboxChange, skipped: Set<String>)] = []
     private var last: Int64 = 0
     private var lastChange: Int64 = 0
     private var lastWaiter: UInt64 = 0
 
-    /// Somebody who waits for so long, or until there is something new.
+    /// Adds a waiter that ends after this time, or when something new is there.
     mutating func makeWaiter(_ span: Duration, _ time: any TimeSource) -> MemoryWaiter {
         lastWaiter += 1
-        // Awaited by whoever asked; a task, so that whoever adds something can end it.
+        // The waiter awaits this task; code that adds work cancels it.
         let sleep = Task { try await time.sleep(for: span) }
         waiters[lastWaiter] = sleep
         return MemoryWaiter(id: lastWaiter, sleep: sleep)
@@ -40,7 +40,7 @@ struct MemoryOutbox {
         unplanned.append((OutboxChange(number: lastChange, at: moment, content: content), []))
     }
 
-    /// Keeps entries, those behind a change of their device in the outbox.
+    /// Keeps entries; an entry whose device has a change in the outbox waits behind that change.
     mutating func enqueue(_ operations: [OutboxEntry], now: Date) {
         for operation in operations {
             if unplanned.contains(where: { $0.change.content.device == operation.device }) {
@@ -70,7 +70,7 @@ struct MemoryOutbox {
         }
     }
 
-    /// Whether nothing older waits for the same device at the same backend.
+    /// Returns whether nothing older waits for the same device at the same backend.
     func isHead(_ entry: Entry) -> Bool {
         entries.first { $0.isInLine(of: entry.operation) }?.number == entry.number
     }
@@ -124,7 +124,7 @@ struct MemoryOutbox {
         }
     }
 
-    /// Makes the entries of a backend due that wait for another try; gives their number.
+    /// Makes the entries of a backend due that wait for another attempt; returns their number.
     mutating func makeRetriesDue(of backend: String, now: Date) -> Int {
         let found = entries.filter {
             $0.operation.backend == backend && !$0.isLeased && !$0.asksToWait && $0.due > now && isHead($0)
@@ -133,7 +133,7 @@ struct MemoryOutbox {
         return found.count
     }
 
-    /// Removes what waits for a backend, now or once it is planned; gives the number of entries.
+    /// Removes what waits for a backend, now or once it is planned; returns the number of entries.
     mutating func cancel(of backend: String, device: String?) -> Int {
         for place in unplanned.indices
         where unplanned[place].change.content.device == device ?? unplanned[place].change.content.device {
@@ -166,7 +166,7 @@ extension MemoryDeviceStore: OutboxStore {
         wake()
     }
 
-    /// Takes what is due, and waits for some when there is none.
+    /// Claims due entries, and waits for some when there are none.
     package func claimEntries(
         of backend: String,
         limit: Int,
@@ -180,14 +180,14 @@ extension MemoryDeviceStore: OutboxStore {
         }
     }
 
-    /// Writes what became of operations.
+    /// Records the results of operations.
     package func record(_ results: [OutboxResult]) async throws(StoreError) {
         let now = time.steady
         try use { contents in for result in results { contents.operations.record(result, now: now) } }
         wake()
     }
 
-    /// What waits for a device.
+    /// Returns the entries that wait for a device.
     package func entries(ofDevice device: String, limit: Int) async throws(StoreError) -> [WaitingEntry] {
         try use { contents in
             contents.operations.entries.filter { $0.operation.device == device }.prefix(limit).map { entry in
@@ -201,12 +201,12 @@ extension MemoryDeviceStore: OutboxStore {
         }
     }
 
-    /// Removes what waits for a backend.
+    /// Removes the entries that wait for a backend.
     package func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         try use { $0.operations.cancel(of: backend, device: device) }
     }
 
-    /// Makes the entries due that wait for another try.
+    /// Makes the entries due that wait for another attempt.
     package func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int {
         let now = time.steady
         let count = try use { $0.operations.makeRetriesDue(of: backend, now: now) }
@@ -214,7 +214,7 @@ extension MemoryDeviceStore: OutboxStore {
         return count
     }
 
-    /// How much waits at each backend.
+    /// Returns the number of waiting entries at each backend.
     package func outboxDepths() async throws(StoreError) -> [String: OutboxDepth] {
         try use { contents in
             contents.operations.entries.reduce(into: [:]) { depths, entry in
@@ -224,26 +224,27 @@ extension MemoryDeviceStore: OutboxStore {
         }
     }
 
-    /// The oldest changes that are not planned.
+    /// Returns the oldest changes that are not planned yet.
     package func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         try await find(within: wait) { outbox, _ in (outbox.unplanned.prefix(limit).map(\.change), nil) }
     }
 
-    /// Puts entries in the place of changes.
+    /// Replaces changes with their entries.
     package func record(_ plans: [OutboxPlan]) async throws(StoreError) {
         let now = time.steady
         try use { contents in for plan in plans { contents.operations.record(plan, now: now) } }
         wake()
     }
 
-    /// How many changes are not planned.
+    /// Returns the number of changes that are not planned yet.
     package func unplannedCount(ofDevice device: String?) async throws(StoreError) -> Int {
         try use { contents in
             contents.operations.unplanned.count { device ?? $0.change.content.device == $0.change.content.device }
         }
     }
 
-    /// Looks until there is something, the wait is over or the task is cancelled; `look` also says when more comes due.
+    /// Searches until something is found, the wait is over or the task is cancelled; `look` also returns when more
+    /// comes due.
     private func find<Found: Sendable>(
         within wait: Duration,
         _ look: (inout MemoryOutbox, Date) -> (found: [Found], due: Date?)
@@ -272,10 +273,10 @@ extension MemoryDeviceStore: OutboxStore {
         contents.withLock { $0.operations.waiters[waiter.id] = nil }
     }
 
-    /// Forgets those who wait for something to do: their process has died.
+    /// Removes all waiters: their process has died.
     func forgetWaiters() { contents.withLock { $0.operations.waiters = [:] } }
 
-    /// Lets those look again who wait for something to do.
+    /// Makes all waiters search again.
     func wake() {
         let waiters = contents.withLock { contents in
             defer { contents.operations.waiters = [:] }
@@ -285,7 +286,7 @@ extension MemoryDeviceStore: OutboxStore {
     }
 }
 
-/// Somebody who waits for something to do.
+/// A task that waits for work.
 struct MemoryWaiter {
     let id: UInt64
     let sleep: Task<Void, any Error>

@@ -2,25 +2,25 @@ import Foundation
 import PushCore
 public import PushQueue
 
-/// What every `OutboxStore` must do, as checks that any test framework can run.
+/// The contract of every `OutboxStore`, as checks that any test framework can run.
 ///
-/// Stores keep entries together with the devices they are about, and both are checked here.
+/// Stores keep entries together with their devices, and both are checked here.
 public struct OutboxStoreConformance {
-    /// What a check works with.
+    /// The store that a check uses.
     public typealias Store = any OutboxStore & DeviceStore
 
-    /// Every check; they are independent of each other.
+    /// All checks; they are independent of each other.
     public static let cases: [OutboxStoreConformanceCase] = lines + keeping + outbox
 }
 
 /// One promise of the contract.
 ///
 /// ``OutboxStoreConformance`` lists them; the tests of a store run each with stores of their own. A case opens a store,
-/// uses nothing but the protocol, and closes it.
+/// uses only the protocol, and closes it.
 public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
-    /// What is promised, as a sentence.
+    /// The promise, as a sentence.
     public let name: String
-    /// Whether the check opens the store a second time, which one in memory cannot keep.
+    /// Whether the check opens the store a second time, which a store in memory does not survive.
     public let needsDisk: Bool
     private let check: @Sendable (OutboxFixture) async throws -> Void
 
@@ -64,17 +64,16 @@ public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
     public var description: String { name }
 }
 
-/// A store with the clock it goes by.
+/// A store with its clock.
 ///
-/// A case of the kit gets one, with shorthands for what most of them do. The clock stands still unless the case moves
-/// it.
+/// A case of the kit gets one, with shorthands for common calls. The clock stands still unless the case moves it.
 struct OutboxFixture: Sendable {
     let time: ManualTime
     let store: OutboxStoreConformance.Store
     let open: @Sendable () async throws -> OutboxStoreConformance.Store
     let close: @Sendable (OutboxStoreConformance.Store) async -> Void
 
-    /// Closes the store and opens it again; the fixture's own is closed twice, which must do no harm.
+    /// Closes the store and opens it again; the caller closes the old one once more, which must be harmless.
     func reopened() async throws -> OutboxFixture {
         await close(store)
         return OutboxFixture(time: time, store: try await open(), open: open, close: close)
@@ -97,7 +96,7 @@ struct OutboxFixture: Sendable {
         )
     }
 
-    /// Claims what is due now, or what is due first within the wait.
+    /// Claims entries that are due now, or those that are due first within the wait.
     func claim(
         _ limit: Int = 100,
         backend: String = "crm",
@@ -107,13 +106,13 @@ struct OutboxFixture: Sendable {
         try await store.claimEntries(of: backend, limit: limit, lease: lease, wait: wait)
     }
 
-    /// The devices of what is due now.
+    /// Claims due entries and returns their devices.
     func due(_ limit: Int = 100, backend: String = "crm") async throws -> [String] {
         try await claim(limit, backend: backend).map(\.operation.device)
     }
 }
 
 extension Date {
-    /// The moment as stores keep it.
+    /// The moment in the precision of stores.
     fileprivate var toMillisecond: Date { Date(millisecondsSince1970: millisecondsSince1970) }
 }

@@ -2,30 +2,30 @@ internal import Foundation
 package import PushCore
 package import PushComposition
 
-/// An answer of a backend, as a word: what cases and test names are written with.
+/// An answer of a backend, as a word for cases and test names.
 package enum PlanAnswer: String, Sendable, CaseIterable {
-    /// Takes the message.
+    /// Accepts the message.
     case accepted
-    /// Declares the token dead.
+    /// Reports the token as dead.
     case dead
     /// Refuses the message for good.
     case never
     /// Refuses for now.
     case retry
-    /// Refuses for now, with a wish of 30 s.
+    /// Refuses for now, and asks for a wait of 30 s.
     case retryLater
-    /// Wants this recipient to be left alone.
+    /// Asks for a pause for this recipient.
     case slowRecipient
-    /// Wants to be left alone for 5 s.
+    /// Asks for a pause of 5 s for the whole backend.
     case slowBackend
     /// Refuses the account's credentials.
     case park
-    /// Gives no answer; a repeat does no harm.
+    /// Gives no answer; a repeat is harmless.
     case silence
-    /// Gives no answer; a repeat does harm.
+    /// Gives no answer; a repeat is harmful.
     case harmfulSilence
 
-    /// The outcome that the word stands for.
+    /// The outcome of this answer.
     package var outcome: DeliveryOutcome {
         switch self {
         case .accepted: .accepted(Acceptance(platformID: "taken", status: 200))
@@ -58,10 +58,10 @@ package enum PlanAnswer: String, Sendable, CaseIterable {
     }
 }
 
-/// A delivery on its way through a plan, with what its backends answer and what must come of it: data for both
+/// A delivery on its way through a plan, with the answers of its backends and the expected end: data for both
 /// interpreters of plans, the one in memory and the gateway's.
 package struct PlanCase: Sendable, CustomStringConvertible {
-    /// Which interpreter a case is for.
+    /// The interpreter that runs a case.
     package enum Interpreter: Sendable, CaseIterable {
         /// `FallbackBackend`.
         case memory
@@ -69,32 +69,32 @@ package struct PlanCase: Sendable, CustomStringConvertible {
         case gateway
     }
 
-    /// The backends' names and the services whose tokens they take, in the order of the longest plan.
+    /// The backends' names and the services whose tokens they accept, in the order of the longest plan.
     package static let backends: [(name: String, service: TokenService)] = [
         ("one", .iOSAPNs), ("two", .iOSFirebase), ("three", .iOSHuawei),
     ]
-    /// How often is tried, waits included: 1 s doubled up to 8 s, three attempts.
+    /// The retry policy of the cases: waits of 1 s, doubled up to 8 s, and three attempts.
     package static let retry = RetryPolicy(firstWait: .seconds(1), longestWait: .seconds(8), maximumAttempts: 3)
 
-    /// What it is about, as a claim.
+    /// The name: the claim that the case checks.
     package var name: String
     /// The plan; its fallback delay is always set.
     package var plan: DeliveryPlan
-    /// The services of the live tokens that the device has.
+    /// The services for which the device has live tokens.
     package var tokens: Set<TokenService> = Set(Self.backends.map(\.service))
-    /// Whether the recipient is the first of its tokens itself instead of the device.
+    /// Whether the recipient is the first of the tokens itself instead of the device.
     package var isRawToken = false
-    /// What each backend answers, attempt by attempt; the last answer again and again.
+    /// The answers of each backend, attempt by attempt; the last one is repeated.
     package var answers: [String: [PlanAnswer]]
-    /// What the backends' trackers know of a message that got no answer; nil for nothing.
+    /// The state that the backends' trackers report of a message that got no answer; nil for none.
     package var word: DeliveryState?
-    /// How long it is tried; zero is now or never.
+    /// The time to live; zero is now or never.
     package var timeToLive = Duration.seconds(3600)
     /// The backends that must be asked, in order.
     package var expectedAttempts: [String]
-    /// The state that must be its last.
+    /// The expected last state.
     package var expectedEnd: DeliveryState
-    /// The interpreters that it is for.
+    /// The interpreters that run it.
     package var interpreters = Set(Interpreter.allCases)
 
     /// Makes a case.
@@ -122,18 +122,18 @@ package struct PlanCase: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whom it goes to.
+    /// The recipient of the delivery.
     package var recipient: Recipient {
         if isRawToken, let token = deviceTokens.first { .token(token) } else { .device("device-1") }
     }
 
-    /// The answer of a backend to the attempt of a number, from 0.
+    /// Returns the answer of a backend to an attempt, counted from 0.
     package func answer(of backend: String, attempt: Int) -> PlanAnswer {
         let answers = answers[backend] ?? []
         return attempt < answers.count ? answers[attempt] : answers.last ?? .accepted
     }
 
-    /// The plan's backends, which answer by the script, with their trackers.
+    /// Makes the plan's backends, which answer by the script, with their trackers.
     package func makeBackends() -> [(name: String, backend: ScriptedBackend)] {
         plan.backends.compactMap { name -> (name: String, backend: ScriptedBackend)? in
             guard let service = Self.backends.first(where: { $0.name == name })?.service else { return nil }
@@ -154,7 +154,7 @@ package struct PlanCase: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Throws when an interpreter did something else.
+    /// Throws when an interpreter behaved differently.
     ///
     /// - Parameters:
     ///   - attempts: The backends that were asked, in order.

@@ -1,13 +1,13 @@
 internal import PushCore
 internal import PushComposition
 
-/// The suite that every interpreter of `DeliveryPlan` must pass: each kind of outcome under each
-/// rule at each step, and what happens between steps.
+/// The suite that every interpreter of `DeliveryPlan` must pass: each kind of outcome under each rule at each step, and
+/// the time between steps.
 package enum PlanCases {
-    /// All of it.
+    /// All cases.
     package static let all = matrix + waits + skips + times + nowOrNever + mixtures
 
-    /// All that one interpreter must pass.
+    /// Returns the cases that one interpreter must pass.
     package static func cases(for interpreter: PlanCase.Interpreter) -> [PlanCase] {
         all.filter { $0.interpreters.contains(interpreter) }
     }
@@ -37,7 +37,7 @@ package enum PlanCases {
         }
     }
 
-    /// The first `failing` backends give the answer again and again, the others accept.
+    /// Returns a case in which the first `failing` backends repeat the answer, and the others accept.
     private static func single(
         _ answer: PlanAnswer,
         _ rule: DeliveryPlan.UnknownRule?,
@@ -66,7 +66,7 @@ package enum PlanCases {
             }
         let what = "\(failing) of \(steps) answer \(answer.rawValue), rule \(rule?.rawValue ?? "none")"
         var one = PlanCase(what, plan(steps, rule), answers: answers, attempts: attempts, end: end)
-        // In the gateway a message waits for the operator until its time ends.
+        // In the gateway a message waits for the operator until its time to live ends.
         if answer == .park, !isRescued { one.interpreters = [.memory] }
         return one
     }
@@ -182,7 +182,7 @@ package enum PlanCases {
 
     // MARK: A time to live of 0
 
-    /// Each backend of the plan gets one attempt, and none is waited for.
+    /// Cases in which each backend of the plan gets one attempt, without any wait.
     private static let nowOrNever: [PlanCase] = [
         (PlanAnswer.retry, 1, ["one"], DeliveryState.failed), (.retryLater, 1, ["one"], .failed),
         (.slowBackend, 1, ["one"], .failed), (.slowRecipient, 1, ["one"], .failed), (.park, 1, ["one"], .failed),

@@ -84,7 +84,7 @@ extension StoreConformance {
             guard let at = try await fixture.time.advance(until: waiting) else {
                 throw ConformanceFailure("the scheduled delivery never came")
             }
-            // Times are kept to the millisecond, and the clock adds up fractions.
+            // Times are kept in milliseconds, and the clock adds up fractions.
             try expect(at >= due - 0.001, "claimed \(due.timeIntervalSince(at)) s too early")
             await store.close()
         },

@@ -59,7 +59,7 @@ extension StoreConformance {
                     .sample(store, fixture.time, to: recipients, due: due, collapseID: "order", caller: caller)
                 )
             }
-            // Waiting deliveries of each caller, one without a name among them.
+            // Waiting deliveries of each caller, including one without a name.
             let due = fixture.time.now + 50
             let old = [
                 try await accept("shop", due: due), try await accept("news", due: due), try await accept("", due: due),
@@ -69,7 +69,7 @@ extension StoreConformance {
             let newer = try await accept("shop", due: due)
             try expect(try await store.counts(old[0]), is: [.cancelled: 1], "the same caller's, after a restart")
             for id in old[1...] { try expect(try await store.counts(id), is: [.scheduled: 1], "the others'") }
-            // Claimed deliveries: each caller has one in flight, and a second one behind it.
+            // Claimed deliveries: each caller has one in flight, and a second one waiting behind it.
             fixture.time.advance(by: .seconds(60))
             let claimed = try await store.claimNow()
             try expect(Set(claimed.map(\.notificationID)), is: [newer, old[1], old[2]], "in flight together")
@@ -78,7 +78,7 @@ extension StoreConformance {
             let others = claimed.filter { $0.caller != "news" }
             try await store.end(others)
             try expect(try await store.claimNow().count, is: 0, "after the other callers' have ended")
-            // A delivery that comes back: only a newer one of its own caller ends it.
+            // A delivery that is put back: only a newer one of its own caller replaces it.
             let retry = Resolution.Transition.retry(at: fixture.time.now, step: 0)
             let later = try await accept("shop", due: fixture.time.now + 50)
             try await store.record(
@@ -178,7 +178,7 @@ extension StoreConformance {
             func accept(_ collapseID: String) async throws -> NotificationID {
                 try await store.accept(.sample(store, fixture.time, to: [.sample("a")], collapseID: collapseID))
             }
-            // By its attempt, on its way back.
+            // It may have been sent by this attempt, and is put back.
             var older = try await accept("order")
             var claimed = try await store.claimNow()
             _ = try await accept("order")
@@ -187,7 +187,7 @@ extension StoreConformance {
             try expect(try await store.counts(older), is: [.unknown: 1], "after an attempt without an answer")
             try expect(try await store.eventTexts().last, is: "replaced \(older.rawValue) unknown", "its event")
             try await store.end(try await store.claimNow())
-            // By an earlier attempt, while it waits.
+            // It may have been sent by an earlier attempt, and waits.
             older = try await accept("order")
             claimed = try await store.claimNow()
             try await store.record(claimed.map { Resolution(of: $0, retry, attempt: [49], mayHaveBeenSent: true) })
@@ -199,7 +199,7 @@ extension StoreConformance {
                 "the event of the one that waited"
             )
             try await store.end(try await store.claimNow())
-            // By an owner that died with it.
+            // It may have been sent by an owner that died.
             older = try await accept("order")
             _ = try await store.claimNow()
             _ = try await accept("order")

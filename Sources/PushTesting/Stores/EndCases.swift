@@ -153,8 +153,8 @@ extension StoreConformance {
         StoreConformanceCase("What a caller sent a moment ago, or waits behind what is in flight, is cancelled too") {
             fixture in
             let store = try await fixture.open()
-            // Of the first one is in flight and one waits behind it under a collapse id; the rest has come since the
-            // last claim.
+            // The first delivery is in flight, and the second waits behind it under a collapse id; the others were
+            // accepted after the last claim.
             var ids: [NotificationID] = []
             for number in 0..<30 {
                 let recipients = [Recipient.sample(number < 2 ? 0 : number)]

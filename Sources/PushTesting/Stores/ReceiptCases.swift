@@ -153,7 +153,7 @@ extension StoreConformance {
 }
 
 extension NotificationStore {
-    /// Ends deliveries as accepted, with a receipt to come.
+    /// Ends deliveries as accepted by the platform, with a receipt to come.
     fileprivate func acceptByPlatform(_ deliveries: [ClaimedDelivery], _ platformID: String) async throws {
         try await record(
             deliveries.map { delivery in

@@ -39,7 +39,7 @@ extension StoreConformance {
                 store = try await fixture.reopen(store)
                 try await check(planOf, id)
             }
-            // What comes after them has none of their plans.
+            // Later deliveries have none of their plans.
             let id = try await store.accept(.sample(store, fixture.time, to: [.sample("x"), .sample("y")]))
             let claimed = try await store.claimNow()
             try expect(

@@ -2,7 +2,7 @@ import PushCore
 import PushComposition
 public import PushQueue
 
-/// What every `NotificationStore` must do, as checks that any test framework can run.
+/// The contract of every `NotificationStore`, as checks that any test framework can run.
 ///
 /// ```swift
 /// @Test("The store keeps the contract", arguments: StoreConformance.cases)
@@ -12,7 +12,7 @@ public import PushQueue
 /// }
 /// ```
 public struct StoreConformance {
-    /// Every check.
+    /// All checks.
     ///
     /// They are independent of each other.
     public static let cases: [StoreConformanceCase] = [
@@ -32,9 +32,9 @@ public struct StoreConformance {
 
 /// One promise of the contract.
 public struct StoreConformanceCase: Sendable, CustomStringConvertible {
-    /// What is promised, as a sentence.
+    /// The promise, as a sentence.
     public let name: String
-    /// Where it is promised: the declaration whose documentation says so.
+    /// The source of the promise: the declaration whose documentation makes it.
     public private(set) var source = ""
     private let check: @Sendable (StoreFixture) async throws -> Void
 
@@ -67,7 +67,7 @@ public struct StoreConformanceCase: Sendable, CustomStringConvertible {
     public var description: String { name }
 }
 
-/// What a check works with: a clock of its own and the way to open the store on it.
+/// The fixture of a check: a clock, and the way to open the store on it.
 struct StoreFixture: Sendable {
     let time = ManualTime()
     private let opening: @Sendable (ManualTime) async throws -> any NotificationStore
@@ -83,7 +83,7 @@ struct StoreFixture: Sendable {
     }
 }
 
-/// Fails unless two values are equal.
+/// Throws unless two values are equal.
 func expect<Value: Equatable>(
     _ found: Value,
     is wanted: Value,

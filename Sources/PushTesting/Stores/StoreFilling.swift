@@ -3,18 +3,19 @@ import PushComposition
 package import PushCore
 package import PushQueue
 
-/// Fills a store with rows of every kind by public calls, and compares its answers: for copies, and for damaged files.
+/// Fills a store with rows of every kind by public calls, and compares its answers: for tests of copies and of damaged
+/// files.
 package struct StoreFilling: Sendable {
     package typealias Store = DeviceStore & NotificationStore & OutboxStore & StateStore & TraceStore
 
     package private(set) var notifications: [NotificationID] = []
-    /// How long a claim waits for work.
+    /// The longest wait of a claim for work.
     package var patience = Duration.milliseconds(200)
 
     /// Makes one for an empty store.
     package init() {}
 
-    /// Fills a store; a claimed delivery and a leased entry are left when it is closed.
+    /// Fills a store; one delivery stays claimed and one entry leased when it is closed.
     package mutating func fill(_ store: some Store) async throws {
         try await deliver(store)
         try await register(store)
@@ -81,7 +82,8 @@ package struct StoreFilling: Sendable {
                 [Resolution(of: claim, .end(state), attempt: attempt, event: [9], receipt: receipt)]
             )
         }
-        // One of three ends, one waits for another attempt at its next backend, one as it was; with plans of their own.
+        // One of three ends, one waits for another attempt at its next backend, one stays unchanged; with plans of
+        // their own.
         try await accept(store, ["a", "b", "c"], backends: ["apns", "fcm"], collapseID: "news") {
             $0.otherPlans = [DeliveryPlan(["fcm"]), DeliveryPlan(["apns", "hms"])]
             $0.planOf = [0, 1, 2]
@@ -101,7 +103,7 @@ package struct StoreFilling: Sendable {
         try await accept(store, ["there already"], backends: ["hms"])
         _ = try await store.move(backend: "gone", to: "hms")
         try await accept(store, ["key"], backends: ["fcm"], key: "k1")
-        // Claimed when the store is closed, and another one behind it.
+        // Claimed when the store is closed, with another one waiting behind it.
         try await accept(store, ["claimed"], backends: ["slow"], collapseID: "x")
         _ = try await claim(store, "slow")
         try await accept(store, ["claimed"], backends: ["slow"], collapseID: "x")
@@ -170,17 +172,17 @@ package struct StoreFilling: Sendable {
 
     // MARK: Answers
 
-    /// What a store answers to every question; claims what is due at the end.
+    /// Returns a store's answers to all questions; at the end it claims what is due.
     package func answers(_ store: some Store) async throws -> [String] {
         var lines: [String] = []
         for question in questions(store) { lines += try await question() }
         return lines
     }
 
-    /// A question to a store, and how its answer reads.
+    /// A question to a store; returns the answer as text.
     package typealias Question = () async throws -> [String]
 
-    /// Every question to a store; the last ones claim what is due.
+    /// Returns all questions to a store; the last ones claim what is due.
     package func questions(_ store: some Store) -> [Question] {
         var all: [Question] = notifications.map { id in { try await about(id, store) } }
         all.append { ["last event \(try await store.lastEvent())"] }

@@ -4,7 +4,7 @@ import PushComposition
 public import PushQueue
 import Synchronization
 
-/// A truth value that tasks share.
+/// A Boolean that tasks share.
 final class Flag: Sendable {
     private let value = Atomic(false)
     var isSet: Bool { value.load(ordering: .acquiring) }
@@ -12,14 +12,14 @@ final class Flag: Sendable {
 }
 
 extension Recipient {
-    /// A device token that is easy to read.
+    /// Makes a recipient whose device token is easy to read.
     static func sample(_ name: some CustomStringConvertible) -> Recipient {
         .token(DeviceToken("token-\(name)", service: .iOSAPNs))
     }
 }
 
 extension NewNotification {
-    /// A notification as the gateway would make it.
+    /// Makes a notification as the gateway would.
     static func sample(
         _ store: any NotificationStore,
         _ time: ManualTime,
@@ -77,7 +77,7 @@ extension NotificationStore {
         )
     }
 
-    /// Cancels a caller's waiting deliveries, part by part; returns the sum of all parts.
+    /// Cancels a caller's waiting deliveries, call by call; returns the sum of all calls.
     func cancelAll(of caller: String, after first: CallerCancellation? = nil) async throws -> CallerCancellation {
         var total = first ?? CallerCancellation(cancelled: 0)
         var parts = 0
@@ -92,7 +92,7 @@ extension NotificationStore {
         return total
     }
 
-    /// The counts of a notification.
+    /// Returns the number of a notification's deliveries in each state.
     func counts(_ id: NotificationID) async throws -> [DeliveryState: Int] {
         guard let found = try await notification(id) else {
             throw ConformanceFailure("the notification \(id) is gone")
@@ -100,14 +100,14 @@ extension NotificationStore {
         return found.counts
     }
 
-    /// The events as text.
+    /// Returns the events as text.
     func eventTexts(after: Int64 = 0) async throws -> [String] {
         try await events(after: after, limit: 10_000, wait: .zero).map { String(decoding: $0.json, as: UTF8.self) }
     }
 }
 
 extension NotificationStore {
-    /// Records for a test: the event of an end that the store decided reads `replaced 17 unknown`.
+    /// Records resolutions in a test: the event of an end that the store decided reads `replaced 17 unknown`.
     public func record(_ resolutions: [Resolution]) async throws(StoreError) {
         try await record(resolutions) { Array("\($2.rawValue) \($0.id) \($1.rawValue)".utf8) }
     }

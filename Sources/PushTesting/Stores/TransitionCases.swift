@@ -3,7 +3,8 @@ import PushComposition
 import PushCore
 import PushQueue
 
-/// Whether a store moves deliveries as ``PushCore/DeliveryState`` says: every state and event of the table is tried.
+/// Checks that a store moves deliveries as ``PushCore/DeliveryState`` says: every state and event of the table is
+/// tried.
 extension StoreConformance {
     static let transitions: [StoreConformanceCase] = [
         StoreConformanceCase("A delivery goes through its states as the table says") { fixture in
@@ -88,7 +89,7 @@ extension StoreConformance {
 }
 
 extension NotificationStore {
-    /// The state of a notification's only delivery, to which an event must have been allowed to lead.
+    /// Returns the state of a notification's only delivery; throws when an event may not lead to it.
     fileprivate func move(
         _ id: NotificationID,
         _ event: DeliveryEvent,

@@ -4,7 +4,7 @@ import PushQueue
 import Synchronization
 
 extension StoreConformance {
-    /// Who goes first.
+    /// Checks the order of claims between priorities and callers.
     static let turns: [StoreConformanceCase] = [
         StoreConformanceCase("High priority goes before normal, which keeps a share") { fixture in
             let store = try await fixture.open()
@@ -68,7 +68,7 @@ extension StoreConformance {
         },
     ]
 
-    /// What is handed to another backend.
+    /// Checks that deliveries can be moved to another backend.
     static let moving: [StoreConformanceCase] = [
         StoreConformanceCase("What waits for a backend can be handed to another, and what comes later follows") {
             fixture in
@@ -92,7 +92,7 @@ extension StoreConformance {
         }
     ]
 
-    /// What becomes of deadlines when somebody sets the clock.
+    /// Checks that deadlines stay when the wall clock is set.
     static let clocks: [StoreConformanceCase] = [-86_400.0, -3, 3, 86_400].map { jump in
         StoreConformanceCase("A jump of the wall clock by \(Int(jump)) s changes no deadline, and send times follow it")
         {
@@ -158,7 +158,7 @@ extension Recipient {
     }
 }
 
-/// What a store told of its commits, added up.
+/// The sum of the changes that a store has reported.
 final class Changes: Sendable {
     private let total = Mutex(StoreChange())
     var sum: StoreChange { total.withLock { $0 } }

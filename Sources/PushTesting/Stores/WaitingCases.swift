@@ -3,7 +3,7 @@ import PushComposition
 import PushCore
 import PushQueue
 
-/// Decisions of the gateway about deliveries that are not claimed.
+/// Checks the gateway's decisions about deliveries that are not claimed.
 extension StoreConformance {
     static let waiting: [StoreConformanceCase] = [
         StoreConformanceCase("A look claims nothing, and sees everything that is due, once") { fixture in
@@ -129,7 +129,7 @@ extension StoreConformance {
                 _ = try await store.accept(new)
             }
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("scheduled")], due: now + 60))
-            // A text of the platform's that looks like the field does not count.
+            // A text of the platform that looks like the field does not count.
             let attempt = Array(#"{"at":"x","detail":",\"platform_wait\":1"}"#.utf8)
             let asked = Array(#"{"at":"x","platform_wait":50.5}"#.utf8)
             for backend in ["apns", "fcm"] {
@@ -162,7 +162,7 @@ extension StoreConformance {
 }
 
 extension NotificationStore {
-    /// Everything that a walk over a backend's queue sees and wants, so many at a time.
+    /// Returns all wanted deliveries of a backend's queue, read in pages of `limit`.
     fileprivate func seen(
         _ backend: String,
         _ limit: Int,
@@ -183,7 +183,7 @@ extension NotificationStore {
 }
 
 extension Resolution {
-    /// The decision that a delivery goes on to the next step of its plan.
+    /// Returns the decision that a delivery goes on to the next step of its plan.
     fileprivate static func passing(_ delivery: ClaimedDelivery) -> Resolution {
         Resolution(
             of: delivery,

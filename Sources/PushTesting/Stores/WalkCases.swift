@@ -15,8 +15,8 @@ extension StoreConformance {
 
 /// A store and a model of it that go through the same calls.
 ///
-/// Which call is next is drawn from a seed; from time to time, and at the end, everything in the store is compared with
-/// the model. The model is the plainest thing that keeps the contract, and survives what the store has to survive.
+/// The next call is drawn from a seed; from time to time, and at the end, everything in the store is compared with the
+/// model. The model is the simplest implementation of the contract, and survives what the store has to survive.
 private struct StoreWalk {
     private struct Delivery {
         var state: DeliveryState = .queued
@@ -37,7 +37,7 @@ private struct StoreWalk {
     private var held: [ClaimedDelivery] = []
     private var eventCount: Int64 = 0
     private var serial = 0
-    /// The state in which each delivery was seen last.
+    /// The last seen state of each delivery.
     private var seen: [Int64: DeliveryState] = [:]
 
     init(_ fixture: StoreFixture, _ store: any NotificationStore, seed: UInt64) {
@@ -58,7 +58,7 @@ private struct StoreWalk {
         }
     }
 
-    /// Works off everything that is left; nothing may be missing.
+    /// Works off everything that is left; throws when a delivery is missing.
     mutating func finish() async throws {
         try await check()
         for _ in 0..<200 where deliveries.values.contains(where: { !$0.state.isFinal }) {

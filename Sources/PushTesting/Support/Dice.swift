@@ -1,25 +1,25 @@
 internal import Foundation
 internal import PushCore
 
-/// Throws of dice from a seed, the same in every run.
+/// Random numbers from a seed, the same in every run.
 package struct Dice: RandomNumberGenerator {
     private var generator: SeededGenerator
 
-    /// Makes the dice of a case; cases next to each other have nothing in common.
+    /// Makes the numbers of a case; those of neighbouring cases are unrelated.
     package init(seed: Int) {
         generator = SeededGenerator(seed: UInt64(truncatingIfNeeded: seed) &* 0xD129_0D3B_5A69_C1F5 &+ 0x9E37_79B9)
     }
 
-    /// The next number.
+    /// Returns the next number.
     package mutating func next() -> UInt64 { generator.next() }
 
-    /// A number of a range.
+    /// Returns a number of a range.
     package mutating func roll(_ range: ClosedRange<Int>) -> Int { .random(in: range, using: &self) }
 
-    /// True once in `times` on average.
+    /// Returns true once in `times` on average.
     package mutating func happens(onceIn times: Int) -> Bool { roll(1...times) == 1 }
 
-    /// One of the values, of which there must be some.
+    /// Returns one of the values, of which there must be at least one.
     package mutating func pick<Value>(_ values: [Value]) -> Value { values[roll(0...values.count - 1)] }
 
     /// Makes a number of random bytes.
@@ -27,10 +27,10 @@ package struct Dice: RandomNumberGenerator {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: roll(0...255)) }
     }
 
-    /// How bytes are written.
+    /// The way in which bytes are split.
     package enum Cut: CaseIterable { case nowhere, somewhere, everywhere }
 
-    /// The bytes in pieces: whole, cut at random places, or one by one.
+    /// Returns the bytes in pieces: whole, cut at random places, or one by one.
     package mutating func cut(_ bytes: [UInt8], _ wish: Cut? = nil) -> [[UInt8]] {
         switch wish ?? pick(Cut.allCases) {
         case .everywhere where bytes.count < 4000: return bytes.map { [$0] }
@@ -46,7 +46,7 @@ package struct Dice: RandomNumberGenerator {
         }
     }
 
-    /// The bytes with some bits turned over, none before `start`.
+    /// Returns the bytes with some bits flipped, none before `start`.
     package mutating func flip(_ bytes: [UInt8], from start: Int) -> [UInt8] {
         var spoilt = bytes
         guard start < bytes.count else { return bytes }
@@ -56,8 +56,8 @@ package struct Dice: RandomNumberGenerator {
         return spoilt
     }
 
-    /// The numbers of cases, in groups that run together: `usual` of them, or what the environment's `CHAPAR_FUZZ`
-    /// says, which is how many (`20000`) or which (`1234...1240`).
+    /// Returns the numbers of cases, in groups that run together: `usual` of them, or those of the variable
+    /// `CHAPAR_FUZZ`, which is a count (`20000`) or a range (`1234...1240`).
     package static func cases(_ usual: Int, together: Int) -> [ClosedRange<Int>] {
         let wish = ProcessInfo.processInfo.environment["CHAPAR_FUZZ"] ?? ""
         let ends = wish.split(separator: ".").compactMap { Int($0) }

@@ -1,7 +1,7 @@
 public import PushCore
 internal import Synchronization
 
-/// Keeps small values in memory, as a gateway's store keeps them on disk; a test looks into it and can make it fail.
+/// A state store in memory; a test can read it and make it fail.
 public final class MemoryState: StateStore {
     private let state = Mutex((values: [String: [UInt8]](), fails: false))
     private let held = Mutex<Set<String>>([])
@@ -9,7 +9,7 @@ public final class MemoryState: StateStore {
     /// Makes an empty store.
     public init() {}
 
-    /// What it keeps, by name.
+    /// The kept values, by name.
     public var values: [String: [UInt8]] {
         get { state.withLock { $0.values } }
         set { state.withLock { $0.values = newValue } }
@@ -21,19 +21,19 @@ public final class MemoryState: StateStore {
         set { state.withLock { $0.fails = newValue } }
     }
 
-    /// The value of a name.
+    /// Returns the value of a name.
     public func loadState(_ name: String) async throws(StoreError) -> [UInt8]? {
         guard !fails else { throw .failed("the disk is full") }
         return values[name]
     }
 
-    /// Keeps a value; nil removes it.
+    /// Saves a value; nil removes it.
     public func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError) {
         guard !fails else { throw .failed("the disk is full") }
         state.withLock { $0.values[name] = value }
     }
 
-    /// Runs `body` while nobody else holds the name, as among gateways that share a database.
+    /// Runs `body` while it alone holds the name, as among gateways that share a database.
     public func exclusively<Value: Sendable>(
         _ name: String,
         _ body: @Sendable () async -> Value

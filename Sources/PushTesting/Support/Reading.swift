@@ -1,6 +1,6 @@
 package import PushCore
 
-/// Runs a call to a platform and gives its error; nil after a success.
+/// Runs a call to a platform and returns its error; nil after a success.
 package func failure(_ body: () async throws(PushError) -> Void) async -> PushError? {
     do throws(PushError) {
         try await body()
@@ -10,7 +10,7 @@ package func failure(_ body: () async throws(PushError) -> Void) async -> PushEr
     }
 }
 
-/// Runs `body`, and `end` after it whatever happens: what a test's harness is made of.
+/// Runs `body`, and `end` after it in any case: the base of a test's harness.
 package func finally<Value>(
     _ body: () async throws -> Value,
     isolation: isolated (any Actor)? = #isolation,
@@ -33,10 +33,10 @@ extension DeliveryOutcome {
     /// The refusal, when it is one.
     package var refusal: Refusal? { if case .refused(let refusal) = self { refusal } else { nil } }
 
-    /// What is known of an unknown outcome, when it is one.
+    /// The details of an unknown outcome, when it is one.
     package var unknown: UnknownOutcome? { if case .unknown(let unknown) = self { unknown } else { nil } }
 
-    /// Its few words for tables: `accepted`, `token unregistered`, `unknown deadline`.
+    /// A few words for tables: `accepted`, `token unregistered`, `unknown deadline`.
     package var word: String {
         switch self {
         case .accepted: "accepted"

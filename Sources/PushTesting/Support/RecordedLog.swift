@@ -1,7 +1,7 @@
 public import Logging
 internal import Synchronization
 
-/// Keeps what is logged, at every level, for checks that nothing is said that must not be.
+/// A log that keeps its lines at every level, for checks that no secret is logged.
 public final class RecordedLog: Sendable {
     private struct Handler: LogHandler {
         let log: RecordedLog
@@ -27,6 +27,6 @@ public final class RecordedLog: Sendable {
     /// A logger that writes here.
     public var logger: Logger { Logger(label: "recorded") { _ in Handler(log: self) } }
 
-    /// What was logged so far: level, message and metadata in a line each.
+    /// The lines logged so far, each with level, message and metadata.
     public var lines: [String] { kept.withLock { $0 } }
 }

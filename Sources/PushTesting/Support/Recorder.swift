@@ -1,18 +1,18 @@
 internal import Synchronization
 
-/// Keeps what it is told, in order: what a closure under test is given.
+/// A list that collects values in order, such as those passed to a closure under test.
 public final class Recorder<Element: Sendable>: Sendable {
     private let elements = Mutex<[Element]>([])
 
-    /// Makes an empty one.
+    /// Makes an empty recorder.
     public init() {}
 
-    /// Keeps one more.
+    /// Adds a value.
     public func add(_ element: Element) { elements.withLock { $0.append(element) } }
 
-    /// Forgets all.
+    /// Removes all values.
     public func clear() { elements.withLock { $0 = [] } }
 
-    /// What it was told.
+    /// The values so far.
     public var all: [Element] { elements.withLock { $0 } }
 }

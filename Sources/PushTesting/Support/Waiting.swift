@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Runs `body` for at most `waitLimit`; a check whose subject never ends fails with the sentence in its place.
+/// Runs `body` for at most `waitLimit`; throws a failure with the sentence when it does not end.
 func within<Value: Sendable>(
     _ waitLimit: Duration,
     _ sentence: @autoclosure () -> String,
@@ -13,7 +13,7 @@ func within<Value: Sendable>(
     }
 }
 
-/// Runs a call of a platform's ability; what it throws becomes what was seen.
+/// Runs a call of a platform's ability; turns its error into a conformance failure.
 func saying<Value>(
     _ what: String,
     _ body: () async throws(PushError) -> Value
@@ -25,7 +25,7 @@ func saying<Value>(
     }
 }
 
-/// Looks again and again until the claim holds or the waitLimit ends; whether it held.
+/// Tries the claim again and again until it holds or the wait limit ends; returns whether it held.
 func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
     let end = ContinuousClock.now + waitLimit
     while ContinuousClock.now < end {
@@ -36,7 +36,7 @@ func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) as
 }
 
 extension ManualTime {
-    /// Moves the clock, a little at a time, until something that waits on it is done.
+    /// Moves the clock in small steps until a task that waits on it ends.
     func advance<Value: Sendable>(until task: Task<Value, any Error>, line: Int = #line) async throws -> Value {
         let isDone = Flag()
         let watcher = Task {
@@ -48,7 +48,7 @@ extension ManualTime {
         while !isDone.isSet, ContinuousClock.now < end {
             advance(by: .milliseconds(50))
             rounds += 1
-            // After 100 s it is the disk that is slow: leases and waitLimit must not all run out meanwhile.
+            // After 100 s of its time the disk must be slow: leases and wait limits must not all run out meanwhile.
             try await Task.sleep(for: .milliseconds(rounds < 2_000 ? 1 : 50))
         }
         guard isDone.isSet else {

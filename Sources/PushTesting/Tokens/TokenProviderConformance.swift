@@ -1,9 +1,8 @@
 public import PushCore
 
-/// What every `TokenProvider` promises, as checks that a plugin's tests run.
+/// The promises of every `TokenProvider`, as checks that a plugin's tests run.
 ///
-/// A provider and one text that is no token are enough to begin; what else to give is said by each check that was not
-/// asked.
+/// A provider and one text that is no token are enough to begin; each skipped check says what else to give.
 ///
 /// ```swift
 /// @Test("It keeps the promises of a token provider", arguments: TokenProviderConformance.checks)
@@ -13,7 +12,7 @@ public import PushCore
 /// }
 /// ```
 public enum TokenProviderConformance {
-    /// A provider in each of the situations that the checks are about.
+    /// A provider in each of the situations that the checks need.
     public struct Subject: Sendable {
         /// A provider that has a token.
         public var provider: any TokenProvider
@@ -23,11 +22,11 @@ public enum TokenProviderConformance {
         public var hanging: (any TokenProvider)?
         /// The same kind of provider, whose source fails.
         public var failing: (any TokenProvider)?
-        /// The same kind of provider, whose source gives another token once one was deleted.
+        /// The same kind of provider, whose source returns another token after one was deleted.
         public var renewing: (any TokenDeleting)?
         /// Texts that cannot be a token of the service.
         public var invalidTexts: [String]
-        /// How long a thing may take on a slow machine before it counts as never ending.
+        /// The time on a slow machine after which a call counts as never ending.
         public var waitLimit = Duration.seconds(20)
 
         /// Makes a subject.

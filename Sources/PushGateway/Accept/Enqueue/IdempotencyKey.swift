@@ -6,8 +6,8 @@ internal import PushQueue
 
 /// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
 ///
-/// Made by ``AcceptingAPI`` from the head. The store keeps it with the hash of the request and with the answer;
-/// a key that comes with another request is refused.
+/// ``AcceptingAPI`` makes it from the head. The store keeps it with the hash of the request and the answer; the same
+/// key with another request is refused.
 struct IdempotencyKey: Sendable, Hashable {
     /// The longest key.
     static let maximumCharacters = 255
@@ -15,9 +15,9 @@ struct IdempotencyKey: Sendable, Hashable {
     /// The key, as the caller chose it.
     let value: String
 
-    /// Reads the field, of which there should be one; nil without one.
+    /// Reads the field, which may occur once; nil without one.
     ///
-    /// The IETF draft quotes the key, most clients do not: both are the same key.
+    /// The IETF draft puts the key in quotes, most clients do not. Both forms are the same key.
     init?(_ values: [String]) throws(Problem) {
         guard let field = values.first else { return nil }
         var key = field[...]
@@ -35,7 +35,7 @@ struct IdempotencyKey: Sendable, Hashable {
         value = String(key)
     }
 
-    /// What the store keeps: the key, what the request was, and what to answer to its repetition.
+    /// Makes the store's entry: the key, the hash of the request, and the answer to a repetition.
     func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date) -> IdempotencyEntry {
         var hash = SHA256()
         hash.update(data: Array(path.utf8))
@@ -52,7 +52,7 @@ struct IdempotencyKey: Sendable, Hashable {
 }
 
 extension Problem {
-    /// The key came before with another request.
+    /// The problem when an earlier, different request used the key.
     static let keyReused = Problem(
         .unprocessableContent,
         "idempotency_key_reused",
@@ -60,7 +60,7 @@ extension Problem {
         detail: "Use a new key for a new request."
     )
 
-    /// A request with the key is being stored.
+    /// The problem when a request with the key is still being stored.
     static let keyInUse = Problem(
         .conflict,
         "idempotency_key_in_use",

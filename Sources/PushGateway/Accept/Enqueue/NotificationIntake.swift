@@ -3,24 +3,24 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Decides whether a notification that was read can be accepted, and makes what the store keeps of it.
+/// The check of whether notifications can be accepted, which makes the rows for the store.
 ///
-/// Made for one request: all its notifications are checked by the same configuration at the same moment.
+/// Made for one request: all its notifications are checked against the same configuration at the same moment.
 struct NotificationIntake {
     /// The furthest time ahead that a notification can be scheduled for.
     static let furthestSendAt: TimeInterval = 365 * 86400
     /// The most deliveries of one request: they share a commit, which must not keep others waiting.
     static let maximumDeliveries = 100_000
-    /// How long a notification with a TTL of 0 ("now or never") may wait for its one attempt.
+    /// The longest time that a notification with a TTL of 0 ("now or never") waits for its one attempt, in seconds.
     static let graceForNowOrNever: TimeInterval = 10
 
     let snapshot: APISnapshot
     let store: any NotificationStore
     let caller: Caller
-    /// The moment of acceptance by the steady clock, in whole milliseconds: as the store will give it back.
+    /// The moment of acceptance on the steady clock, in whole milliseconds, as the store returns it.
     let acceptedAt: Date
     private let now: TimeReading
-    /// How many more deliveries the request may have.
+    /// The number of deliveries that the request may still have.
     private var deliveriesLeft = Self.maximumDeliveries
     private var template: NotificationTemplate
 
@@ -34,20 +34,21 @@ struct NotificationIntake {
         template = NotificationTemplate(at: now.wall(acceptedAt), caller: caller.name)
     }
 
-    /// What the answer says of a notification that can be accepted.
+    /// The part of the answer about one accepted notification.
     struct Enqueued {
         var id: NotificationID
-        /// The state it begins with.
+        /// The state that it starts in.
         var state: DeliveryState
-        /// How many recipients it has; nil when only the platform knows.
+        /// The number of its recipients; nil when only the platform knows.
         var recipients: Int?
         var warnings: [Finding]
         var labels: AcceptanceLabels
     }
 
-    /// Checks a notification, and adds one that can be accepted to those for the store.
+    /// Checks a notification, and adds it to the batch for the store when it can be accepted.
     ///
-    /// Nil when something is wrong, which is among the issues then. The draft stays as it is: it is only not copied.
+    /// Returns nil when something is wrong; the issues say what. The draft is inout only to avoid a copy; it stays as
+    /// it is.
     mutating func check(
         _ draft: inout NotificationDraft,
         _ body: [UInt8],
@@ -126,9 +127,9 @@ struct NotificationIntake {
         )
     }
 
-    /// When to send and when trying ends, by the steady clock.
+    /// Returns the send time and the expiry, on the steady clock.
     ///
-    /// The TTL counts from acceptance; without one the default counts from the send time.
+    /// The TTL counts from acceptance; the default TTL counts from the send time.
     private func times(
         of notification: PushNotification,
         _ issues: inout RequestIssues
@@ -152,7 +153,7 @@ struct NotificationIntake {
         return (dueAt, now + (seconds > 0 ? seconds : Self.graceForNowOrNever))
     }
 
-    /// The event of a waiting delivery that this notification replaces.
+    /// The function that makes the event of a waiting delivery that this notification replaces.
     private var replacementEvent: @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8] {
         { [time = now.wall(acceptedAt)] claim, state in
             EventJSON.delivery(claim, state: state, at: time, reason: EndReason.replaced.rawValue)
@@ -161,7 +162,7 @@ struct NotificationIntake {
 }
 
 extension NotificationIntake.Enqueued {
-    /// The members of the answer, within an object that the caller has begun.
+    /// Writes the members of the answer into an object that the caller has begun.
     func write(to writer: inout JSONWriter, stateName: StaticString) {
         writer.field("id", id.description)
         writer.name(stateName)
@@ -178,7 +179,7 @@ extension NotificationIntake.Enqueued {
 }
 
 extension RequestIssues {
-    /// The notifications before this one have as many deliveries as a request may.
+    /// Adds the issue that the notifications before this one reached the limit of deliveries.
     mutating func addBatchTooLarge() {
         add(
             "#/to",

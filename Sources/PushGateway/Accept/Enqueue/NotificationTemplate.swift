@@ -3,12 +3,12 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Writes the texts about the notifications of one request: their events, and their part of a batch's answer.
+/// A writer of the texts about the notifications of one request: their events, and their parts of a batch's answer.
 ///
-/// It writes what ``EventJSON`` and ``NotificationIntake/Enqueued`` do, byte for byte, but has ready what notifications
-/// have in common: it takes that from samples that those wrote. What is not the usual case it leaves to them.
+/// The result equals that of ``EventJSON`` and ``NotificationIntake/Enqueued`` byte for byte. The parts that
+/// notifications share are cut from a sample that those wrote; unusual notifications are left to them.
 struct NotificationTemplate {
-    /// What the events of a sample have in common.
+    /// The properties that decide the shared part of an event.
     private struct Kind: Equatable {
         var state: DeliveryState
         var recipients: Int
@@ -22,16 +22,16 @@ struct NotificationTemplate {
     /// The name of the request's API key, empty without one.
     private let caller: String
     private var kind: Kind?
-    /// The event before the id, between id and title, and after the title.
+    /// The event's text before the id, between id and title, and after the title.
     private var parts: [ArraySlice<UInt8>] = []
 
-    /// Makes a writer for what is accepted at a moment.
+    /// Makes a writer for notifications that are accepted at a moment.
     init(at time: Date, caller: String) {
         self.time = time
         self.caller = caller
     }
 
-    /// The event of an acceptance.
+    /// Returns the event of an acceptance.
     mutating func event(
         _ id: NotificationID,
         state: DeliveryState,
@@ -51,7 +51,7 @@ struct NotificationTemplate {
             )
         }
         let wanted = Kind(state: state, recipients: recipients, backend: plan.backends.first)
-        guard kind == wanted else {  // The first of its kind may be the only one.
+        guard kind == wanted else {  // A kind may occur only once.
             (kind, parts) = (wanted, [])
             return made(id, title)
         }
@@ -65,7 +65,7 @@ struct NotificationTemplate {
         return event
     }
 
-    /// The parts with id and title between them; nil when the title needs an escape.
+    /// Joins the parts with id and title; nil when the title needs an escape.
     private static func join(_ parts: [ArraySlice<UInt8>], _ id: NotificationID, _ title: inout String) -> [UInt8]? {
         var id = id.description
         return title.withUTF8 { title -> [UInt8]? in
@@ -83,7 +83,7 @@ struct NotificationTemplate {
 
     // MARK: Answers
 
-    /// The answer to a notification of a batch that goes to one recipient at once, before and after its id.
+    /// The answer about a notification with one recipient that is sent at once: the text before and after the id.
     private static let answer: [ArraySlice<UInt8>] = {
         var writer = JSONWriter()
         let sample = NotificationIntake.Enqueued(
@@ -121,7 +121,7 @@ struct NotificationTemplate {
 }
 
 extension NotificationIntake.Enqueued {
-    /// The members of its part of a batch's answer, within an object that the caller has begun.
+    /// Writes the members of a batch's answer about one notification, into an object that the caller has begun.
     fileprivate func writeInBatch(to writer: inout JSONWriter) {
         writer.field("status", 202)
         write(to: &writer, stateName: "state")

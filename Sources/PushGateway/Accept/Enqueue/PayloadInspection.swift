@@ -1,15 +1,15 @@
 internal import PushCore
 internal import PushComposition
 
-/// Runs the backends' payload checks for the plans of a notification, before it is accepted.
+/// The backends' payload checks for the plans of a notification, before it is accepted.
 ///
-/// A fault at the first backend of a plan refuses the notification. At a later one it is a warning: the message can go
-/// out, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
+/// A fault at the first backend of a plan refuses the notification. At a later backend it is a warning: the message can
+/// still be sent, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
 struct PayloadInspection {
-    /// What the platforms would drop or change, and the fallbacks that could not take the message.
+    /// The fields that platforms would drop or change, and the fallbacks that cannot take the message.
     private(set) var warnings: [Finding] = []
 
-    /// Looks at a notification; faults become issues, and so do warnings when the configuration is strict.
+    /// Checks a notification; faults become issues, and so do warnings when the configuration is strict.
     init(
         _ notification: PushNotification,
         for form: Recipient.Form,
@@ -40,7 +40,7 @@ struct PayloadInspection {
         for position in warnings.indices { warnings[position] = issues.whole(warnings[position]) }
     }
 
-    /// The same finding of two backends is reported once for each.
+    /// Adds a warning once, even when several plans report it.
     private mutating func add(_ warning: Finding) {
         if !warnings.contains(warning) { warnings.append(warning) }
     }

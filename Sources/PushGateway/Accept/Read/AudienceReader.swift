@@ -1,14 +1,15 @@
 internal import PushCore
 internal import PushQueue
 
-/// Reads `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of them.
+/// The reader of `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of
+/// them.
 ///
 /// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
 /// ``PlanAssignment``'s check.
 enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000
-    /// The forms, for sentences.
+    /// The names of the forms, for messages.
     static let fieldNames = Field.names.joined(separator: ", ")
 
     /// The longest device token, in bytes.
@@ -31,7 +32,7 @@ enum AudienceReader {
         static let names = ["all", "any", "none"]
     }
 
-    /// Reads the object that comes next.
+    /// Reads the next value, an object.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -153,7 +154,7 @@ enum AudienceReader {
         return checked(recipients, count, "#/to/\(field)", &issues)
     }
 
-    /// Checks the number of recipients, and that nobody would get the message twice.
+    /// Checks the number of recipients, and that no recipient is named twice.
     private static func checked(
         _ recipients: [Recipient],
         _ count: Int,
@@ -169,7 +170,7 @@ enum AudienceReader {
                 "At most \(maximumRecipients) recipients; there are \(count). Use several notifications of a batch."
             )
         }
-        guard recipients.count == min(count, maximumRecipients) else { return recipients }  // Places would be wrong.
+        guard recipients.count == min(count, maximumRecipients) else { return recipients }  // Positions would be wrong.
         var seen: Set<Recipient> = []
         seen.reserveCapacity(recipients.count)
         for (position, recipient) in recipients.enumerated() where !seen.insert(recipient).inserted {

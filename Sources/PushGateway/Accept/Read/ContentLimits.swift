@@ -1,9 +1,9 @@
 internal import PushCore
 
-/// What one notification may hold: bounds the memory and the time that it costs, from the request to the last attempt.
+/// The limits of one notification's content, which bound its memory and time from the request to the last attempt.
 ///
-/// Wider than what any platform takes, whose own payload limits the backends check. Applied when a notification is
-/// accepted, never to one that is stored already.
+/// They are wider than any platform's payload limits, which the backends check. They apply when a notification is
+/// accepted, never to a stored one.
 struct ContentLimits: Sendable {
     /// The most bytes of `content`, `options` and `overrides` together, as they were sent (`limits.content_bytes`).
     var contentBytes = GatewayConfiguration.Limits().contentBytes
@@ -23,12 +23,11 @@ struct ContentLimits: Sendable {
 }
 
 extension JSONScanner {
-    /// Reads an object whose members only the caller knows, within limits; nil after a mistake.
+    /// Reads an object with arbitrary members, within limits; nil after a mistake.
     ///
-    /// From the first mistake on nothing is kept and the rest is passed over, so that an object of megabytes costs no
-    /// more than its reading.
+    /// After the first mistake nothing is kept and the rest is skipped, so a huge object costs no more than its scan.
     ///
-    /// Without limits it is read as it is, for what was checked when it was accepted.
+    /// Without limits the object is taken as it is: it was checked when it was accepted.
     mutating func tree(
         _ limits: ContentLimits?,
         _ issues: inout RequestIssues,
@@ -108,13 +107,13 @@ extension JSONScanner {
     }
 }
 
-/// How far the reading of one object has come.
+/// The progress of reading one object.
 private struct TreeReading {
-    /// Where its last byte may stand.
+    /// The position of the last byte that it may have.
     let end: Int
     /// Whether it has a mistake.
     var isRefused = false
-    /// Whether it goes on after ``end``, and nothing else is wrong before that.
+    /// Whether it continues after ``end``, with no other mistake before that.
     private(set) var isTooLarge = false
 
     init(end: Int) { self.end = end }

@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Reads `content`: what a notification shows and carries.
+/// The reader of `content`: the texts and data that a notification shows and carries.
 ///
 /// Called by ``NotificationReader``. It checks types and sizes; what a platform supports is checked by
 /// ``PayloadInspection``.
@@ -21,9 +21,9 @@ enum ContentReader {
         static let names = ["id", "title", "url"]
     }
 
-    /// Reads the object that comes next.
+    /// Reads the next value, an object.
     ///
-    /// Nil for `limits` takes any size, for what was checked before.
+    /// Nil for `limits` accepts any size, for content that was checked before.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -52,7 +52,7 @@ enum ContentReader {
         }
     }
 
-    /// A string, or a map from language tag to string with a `default`.
+    /// Reads a string, or a map from language tag to string with a `default`.
     private static func localized(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,

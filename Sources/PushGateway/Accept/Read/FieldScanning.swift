@@ -1,7 +1,7 @@
 internal import Foundation
 internal import PushCore
 
-/// The members that an object of a request may have; the raw value is the place in ``names``.
+/// The members that an object of a request may have; the raw value is the index in ``names``.
 protocol RequestField: RawRepresentable<Int>, Sendable {
     /// The names in the API, in the order of the cases.
     static var names: [String] { get }
@@ -9,11 +9,11 @@ protocol RequestField: RawRepresentable<Int>, Sendable {
 
 /// Typed reads that report a wrong value instead of stopping, so that one pass finds every mistake.
 ///
-/// A value of another type is passed over. Only text that is not JSON ends the reading.
+/// A value of another type is skipped. Only text that is not JSON ends the reading.
 extension JSONScanner {
     /// Reads an object of known members; unknown and repeated ones are mistakes.
     ///
-    /// False when the value is no object.
+    /// Returns false when the value is no object.
     @discardableResult
     mutating func fields<Field: RequestField>(
         _ type: Field.Type,
@@ -39,7 +39,7 @@ extension JSONScanner {
         return true
     }
 
-    /// Reads an array, or reports that the value is none.
+    /// Reads an array, or reports that the value is not one.
     @discardableResult
     mutating func elements(
         _ issues: inout RequestIssues,
@@ -88,7 +88,7 @@ extension JSONScanner {
         return text
     }
 
-    /// Reads a truth value.
+    /// Reads a Boolean.
     mutating func flag(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String
@@ -123,7 +123,9 @@ extension JSONScanner {
         return nil
     }
 
-    /// Reads a time that is not to come: at most five minutes ahead of `now`, for clocks differ.
+    /// Reads a time in the past.
+    ///
+    /// Up to five minutes ahead of `now` is accepted, since clocks differ.
     mutating func pastTime(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,
@@ -141,7 +143,7 @@ extension JSONScanner {
         return time
     }
 
-    /// Whether the next value has a type; otherwise the mistake is noted and the value passed over.
+    /// Checks the type of the next value; reports and skips one of another type.
     mutating func expect(
         _ kind: Kind,
         _ name: StaticString,
@@ -176,12 +178,12 @@ private func hasControlCharacter(_ text: String) -> Bool {
     }
 }
 
-/// The sentence about a name that is not known, with what was probably meant.
+/// Returns the sentence about an unknown name, with the nearest known one.
 func unknownField(_ name: String, _ names: [String]) -> String {
     didYouMean(name, names) ?? "There is no such field here. Known: \(names.joined(separator: ", "))."
 }
 
-/// `Did you mean …?`, when a known name is near.
+/// Returns `Did you mean …?` when a known name is near.
 func didYouMean(_ word: String, _ known: some Sequence<String>) -> String? {
     Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
 }

@@ -1,10 +1,9 @@
 package import PushCore
 
-/// Turns the stored form of a notification's content back into the notification.
+/// The reader of the stored form of a notification's content.
 ///
-/// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` of the bytes that were received. The
-/// dispatcher calls this for deliveries that come from disk; those that never left memory bring their notification
-/// along.
+/// The stored form is `{"activity":…,"content":…,"options":…,"overrides":…}` with the bytes as received. The dispatcher
+/// calls this for deliveries read from disk; those still in memory have their notification with them.
 package enum NotificationContent {
     private enum Field: Int, RequestField {
         case activity, content, options, overrides
@@ -13,7 +12,7 @@ package enum NotificationContent {
 
     /// Reads the stored form.
     ///
-    /// A field that this version does not know is passed over: it was right when it was accepted.
+    /// Skips fields that this version does not know: they were valid when the notification was accepted.
     ///
     /// Throws when the bytes are not JSON, which means that the store is damaged.
     package static func decode(_ stored: [UInt8]) throws(JSONSyntaxError) -> PushNotification {

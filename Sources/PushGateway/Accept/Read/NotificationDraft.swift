@@ -4,48 +4,48 @@ internal import PushCore
 ///
 /// Made by ``NotificationReader``; ``NotificationIntake`` turns it into the row that the store keeps.
 struct NotificationDraft: Sendable {
-    /// What to show, how urgently, for how long.
+    /// The content, with its priority and time to live.
     var notification = PushNotification()
-    /// Who gets it; empty when the audience is wrong, which is among the issues.
+    /// The recipients; empty when the audience is wrong, which the issues say.
     var recipients: [Recipient] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
     var devices: [RegistryRecipient] = []
-    /// Whether the registry was asked for ``devices``.
+    /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
-    /// Recipients that turned out to be nobody.
+    /// Warnings about recipients that match no device.
     var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
-    /// The app that it names.
+    /// The app that the request names.
     var app: AppName?
-    /// The app that it is of, once that is settled.
+    /// The app of the notification, once it is decided.
     var appName = AppName.default
-    /// Whether it names something that is no app.
+    /// Whether the request names something that is no app.
     var isAppFaulty = false
-    /// The route it asks for.
+    /// The route that the request names.
     var route: String?
-    /// The backend it asks for.
+    /// The backend that the request names.
     var backend: String?
-    /// Whether it asked for both, or for something that is no name.
+    /// Whether the request names both, or something that is no name.
     var isChoiceFaulty = false
-    /// Whether content, options and overrides are in order, so that a backend can look at the payload.
+    /// Whether content, options and overrides are valid, so that a backend can check the payload.
     var isContentSound = true
-    /// Where the content stands in the body, when there is one.
+    /// The byte range of the content in the body, when there is one.
     var content: Range<Int>?
-    /// Where the options stand in the body, when there are any.
+    /// The byte range of the options in the body, when there are any.
     var options: Range<Int>?
-    /// Where the overrides stand in the body, when there are any.
+    /// The byte range of the overrides in the body, when there are any.
     var overrides: Range<Int>?
 
-    /// The JSON values of `data` and `overrides`, at every level.
+    /// The number of JSON values in `data` and `overrides`, at every level.
     var treeValues: Int {
         notification.overrides.values.reduce(notification.data.valueCount) { $0 + $1.valueCount }
     }
 
-    /// The form that backends get to see: of a device they get a token.
+    /// The form of recipient that backends get: for a device it is a token.
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
-    /// The JSON pointer of a recipient, from the notification.
+    /// Returns the JSON pointer of a recipient, relative to the notification.
     func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
         case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
@@ -53,7 +53,7 @@ struct NotificationDraft: Sendable {
         }
     }
 
-    /// What goes into the store: content, options and overrides, byte for byte as they were received, and the activity.
+    /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
     func stored(from body: [UInt8]) -> [UInt8] {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
@@ -77,12 +77,12 @@ struct NotificationDraft: Sendable {
 }
 
 extension JSONObject {
-    /// The values within, at every level.
+    /// The number of values in it, at every level.
     fileprivate var valueCount: Int { reduce(count) { $0 + $1.value.innerCount } }
 }
 
 extension JSONValue {
-    /// The values within it, itself not counted.
+    /// The number of values in it, without itself.
     fileprivate var innerCount: Int {
         switch self {
         case .array(let values): values.reduce(values.count) { $0 + $1.innerCount }

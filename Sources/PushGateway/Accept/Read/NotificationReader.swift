@@ -1,13 +1,13 @@
 internal import PushCore
 
-/// Reads notifications from the bytes of a request into values, in one pass and without a tree.
+/// A reader of notifications from the bytes of a request, in one pass and without a tree.
 ///
-/// Every mistake is collected; only text that is not JSON is thrown. What depends on the configuration or the time is
-/// ``NotificationIntake``'s business.
+/// Collects every mistake, and throws only for text that is not JSON. Checks that depend on the configuration or the
+/// time are made by ``NotificationIntake``.
 struct NotificationReader {
-    /// The kinds of backends whose names `overrides` may have.
+    /// The backend kinds that are valid names in `overrides`.
     let kinds: [String]
-    /// What a notification may hold.
+    /// The limits of a notification's content.
     let limits: ContentLimits
 
     init(_ snapshot: APISnapshot) {
@@ -24,14 +24,14 @@ struct NotificationReader {
     func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
         var draft = NotificationDraft()
         var issues = RequestIssues()
-        // The results leave through captured variables: through the generic return they would be copied twice.
+        // The results are captured variables: the generic return would copy them twice.
         try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
             draft = try read(&scanner, &issues)
         }
         return (draft, issues)
     }
 
-    /// Reads the notification that comes next.
+    /// Reads the next value, a notification.
     func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues
@@ -77,7 +77,7 @@ struct NotificationReader {
         return draft
     }
 
-    /// Reads one of the stored parts, keeping its place and whether it was in order.
+    /// Reads one of the stored parts; keeps its byte range and whether it was valid.
     private func part(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -92,7 +92,7 @@ struct NotificationReader {
         return start..<scanner.offset
     }
 
-    /// Checks what no single field shows.
+    /// Checks the rules that involve several fields.
     private func checkWhole(_ draft: inout NotificationDraft, _ issues: inout RequestIssues) {
         if draft.route != nil, draft.backend != nil {
             draft.isChoiceFaulty = true

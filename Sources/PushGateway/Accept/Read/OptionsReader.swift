@@ -1,6 +1,6 @@
 internal import PushCore
 
-/// Reads `options`: how urgently a notification goes out, when, and for how long it is tried.
+/// The reader of `options`: the priority of a notification, its send time and its time to live.
 enum OptionsReader {
     /// The longest time to live, 28 days: the longest that any platform keeps a message (FCM).
     static let maximumTimeToLive = 2_419_200
@@ -12,7 +12,7 @@ enum OptionsReader {
         static let names = ["ttl", "priority", "collapse_id", "send_at", "silent", "dry_run"]
     }
 
-    /// Reads the object that comes next.
+    /// Reads the next value, an object.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
@@ -62,11 +62,11 @@ enum OptionsReader {
     }
 }
 
-/// Reads `overrides`: what only one kind of backend understands.
+/// The reader of `overrides`: settings for one kind of backend each.
 enum OverridesReader {
-    /// Reads the object that comes next.
+    /// Reads the next value, an object.
     ///
-    /// Nil for `kinds` takes every name and nil for `limits` any size, for what was checked before.
+    /// Nil for `kinds` accepts every name and nil for `limits` any size, for overrides that were checked before.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,

@@ -1,4 +1,4 @@
-/// Tells addresses from other text, as far as a push platform cares: scheme, host, no blanks.
+/// The checks of addresses, as far as a push platform needs them: scheme, host, no blanks.
 enum WebAddress {
     /// Whether the text is `scheme:` and something after it (RFC 3986, section 3), without blanks.
     static func hasScheme(_ text: String) -> Bool {

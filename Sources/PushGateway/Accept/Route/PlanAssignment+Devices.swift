@@ -3,10 +3,10 @@ internal import PushQueue
 
 /// Plans for devices of the registry.
 extension PlanAssignment {
-    /// The most devices without a message that a warning names each.
+    /// The most devices without a message that warnings name one by one.
     private static let namedDevices = 100
 
-    /// What decides a device's plan, the same for most devices.
+    /// The properties that decide a device's plan; most devices share them.
     private struct Kind: Hashable {
         private struct Token: Hashable {
             var slot: TokenSlot
@@ -28,7 +28,7 @@ extension PlanAssignment {
 
     /// Finds the plan of every device.
     ///
-    /// One that nothing reaches gets no message, which a warning says; when none is reached, each is a mistake.
+    /// A device that no backend reaches gets no message and a warning; when no device is reached, each is a mistake.
     mutating func assign(
         _ draft: NotificationDraft,
         _ routing: RoutingTable,
@@ -96,7 +96,7 @@ extension PlanAssignment {
         guard !live.isEmpty else {
             return ("no_live_token", "The device \(device.name) has no live token.")
         }
-        // Without the names of other activities.
+        // Names of other activities are left out.
         let slots = Set(
             live.map { $0.kind == .device ? $0.token.service.rawValue : "\($0.token.service)/\($0.kind.typeName)" }
         )
@@ -106,7 +106,7 @@ extension PlanAssignment {
         let candidates = routing.order.filter { !$0.backend.audience.services.isDisjoint(with: services) }.map(\.name)
         let kinds = uses.kinds(of: named ?? candidates)
         guard kinds.contains(.device) else {
-            // The names are those of the request.
+            // Activity names come from the request.
             let missing = kinds.map { $0.typeName + ($0.name.map { "/" + $0 } ?? "") }.joined(separator: ", ")
             let need =
                 !kinds.isEmpty

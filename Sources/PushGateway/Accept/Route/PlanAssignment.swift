@@ -1,34 +1,34 @@
 internal import PushCore
 internal import PushComposition
 
-/// The plans of a notification's recipients: one for nearly every notification, several when its tokens are of services
-/// that go through different backends, or when a route fans out.
+/// The delivery plans of a notification's recipients: usually one; several when its tokens belong to services that go
+/// through different backends, or when a route fans out.
 struct PlanAssignment {
-    /// The plans that differ, in the order they were needed.
+    /// The distinct plans, in the order in which they were first needed.
     var plans: [DeliveryPlan] = []
-    /// The place in ``plans`` for each recipient; empty when all have the first.
+    /// The index in ``plans`` for each recipient; empty when all have the first.
     var planOf: [UInt8] = []
-    /// The recipients, without those that nothing reaches, and each as often as a route that fans out wants.
+    /// The recipients that a backend reaches, each once per backend when the route fans out.
     ///
-    /// Nil when they are those of the draft.
+    /// Nil when they equal those of the draft.
     var recipients: [Recipient]?
-    /// Devices that get no message.
+    /// Warnings about devices that get no message.
     var warnings: [Finding] = []
 
-    /// The places in ``plans`` of one recipient, side by side.
+    /// The indices in ``plans`` of one recipient, which are adjacent.
     typealias PlanRange = Range<UInt8>
     /// The most plans of a notification.
     private static let maximumPlans = 255
 
-    /// Finds the plan of every recipient of a draft, and reports those that no backend can address, or the caller may
-    /// not.
+    /// Finds the plan of every recipient of a draft, and reports those that no backend can address or that the caller
+    /// may not address.
     init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
         guard !draft.isChoiceFaulty else { return }
         guard draft.devices.isEmpty else {
             assign(draft, routing, &issues)
             return
         }
-        // Whoever checks without a registry must not take devices for a platform's own.
+        // A check without a registry must not take devices for a platform's own recipients.
         guard !draft.needsRegistry(routing) else {
             let sentence = "Only a gateway knows devices and users of the registry; give its address."
             issues.add("#/to/\(draft.audienceField)", "needs_gateway", sentence)
@@ -49,7 +49,7 @@ struct PlanAssignment {
             return
         }
         if case .platformID = first, draft.backend == nil {
-            _ = positions(of: first, choice, routing, draft, 0, &issues)  // One mistake, not one for each.
+            _ = positions(of: first, choice, routing, draft, 0, &issues)  // Reports one mistake, not one per recipient.
             return
         }
         var known: [(service: TokenService?, positions: PlanRange?)] = []
@@ -69,7 +69,7 @@ struct PlanAssignment {
         if plans.count < 2 { planOf = [] }
     }
 
-    /// Notes the plans of a recipient.
+    /// Records the plans of a recipient.
     private mutating func add(_ recipient: Recipient, _ positions: PlanRange, after earlier: ArraySlice<Recipient>) {
         planOf.append(contentsOf: positions)
         if positions.count > 1, recipients == nil { recipients = Array(earlier) }
@@ -93,10 +93,10 @@ struct PlanAssignment {
         }
     }
 
-    /// Where the plans of a routing stand, which are added where they are new.
+    /// Returns the indices of a routing's plans, and adds those that are new.
     mutating func positions(of found: RoutingTable.Routing, _ issues: inout RequestIssues) -> PlanRange {
         if plans.isEmpty, !found.isFanOut {
-            plans = found.plans  // The usual case, in an array that is there already.
+            plans = found.plans  // The usual case reuses an existing array.
             return 0..<1
         }
         if !found.isFanOut, let position = plans.firstIndex(of: found.plan) {
@@ -121,8 +121,8 @@ struct PlanAssignment {
     /// Refuses a message to every user of a platform unless the caller has the scope and each backend's section allows
     /// it.
     ///
-    /// Backends check it again when they send. Here the caller is known, and no notification is accepted that a backend
-    /// would refuse.
+    /// Backends check it again when they send. Here the caller is known, and a notification that a backend would refuse
+    /// is not accepted.
     private func checkBroadcast(
         _ recipient: Recipient,
         _ routing: RoutingTable,
@@ -148,7 +148,7 @@ struct PlanAssignment {
         }
     }
 
-    /// With no usable recipient, a route or backend that does not exist is a mistake all the same.
+    /// Reports a route or backend that does not exist, also when there is no usable recipient.
     private static func checkName(
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
@@ -215,16 +215,16 @@ struct PlanAssignment {
 }
 
 extension NotificationDraft {
-    /// What the request asks for.
+    /// The route or backend that the request names.
     var choice: RoutingTable.Choice {
         if let route { return .route(route) }
         if let backend { return .backend(backend) }
         return .automatic
     }
 
-    /// The choice as a label of bounded variety, for metrics.
+    /// The choice as a metrics label of bounded variety.
     ///
-    /// Asked for after the names were found to exist.
+    /// Used only after the names were found to exist.
     var routeLabel: String {
         switch choice {
         case .route(let name): name

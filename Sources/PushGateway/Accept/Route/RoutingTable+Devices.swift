@@ -2,13 +2,14 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Routing for devices of the registry, which may be reached by several services.
+/// Routing for devices of the registry, which several services may reach.
 extension RoutingTable {
-    /// The backends for a device: those that take one of its live tokens, or devices as such.
+    /// Returns the backends for a device: those that take one of its live tokens, or devices as such.
     ///
-    /// The route that matches its platform, when there is one. Else for each service that the device has a live token
-    /// of, in the order of the token priority, then those it does not name (services of one's own), the backends for
-    /// that token (``backends(for:)``).
+    /// Without a named backend or route, the first route that matches the device and has a usable backend decides.
+    /// Otherwise the plan has the backends of each live token (``backends(for:)``), with the services in the order of
+    /// the token priority; services that it does not name, such as the operator's own, come last. Without any, a
+    /// backend that takes devices as such is used.
     func routing(
         for device: Device,
         _ choice: Choice,
@@ -49,8 +50,8 @@ extension RoutingTable {
             ?? []
     }
 
-    /// The backends for a token, as long as they have not refused it: the first of each environment, that of the token
-    /// first.
+    /// Returns the backends for a token that have not refused it: the first of each environment, the token's own
+    /// environment first.
     private func backends(for token: RegisteredToken, _ uses: TokenUses) -> [String] {
         var found: [(name: String, environment: TokenEnvironment)] = []
         for (name, backend) in order where token.isUsable(by: name) && uses[name]?.kind == token.kind {
@@ -60,7 +61,7 @@ extension RoutingTable {
                 found.append((name, audience.environment))
             }
         }
-        // The others stay behind them: what the app reported may be wrong.
+        // Backends of the other environment follow: the app may have reported a wrong one.
         let fitting = found.filter { !token.environment.conflicts(with: $0.environment) }
         return (fitting + found.filter { token.environment.conflicts(with: $0.environment) }).map(\.name)
     }

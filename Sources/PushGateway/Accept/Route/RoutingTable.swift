@@ -2,14 +2,14 @@ package import PushCore
 package import PushComposition
 internal import PushQueue
 
-/// Finds the backends that a recipient goes through: by name, by route, by the routes' matches, or by what backends
-/// take.
+/// The table by which a recipient's backends are found: by name, by route, by the routes' matches, or by what backends
+/// accept.
 ///
-/// One for a configuration: a class, since every notification is shown it.
+/// There is one for each configuration. It is a class because every notification uses it.
 package final class RoutingTable: Sendable {
-    /// What a request asks for.
+    /// The route or backend that a request names.
     package enum Choice: Sendable, Hashable {
-        /// Nothing: the routes' matches decide, then what backends take.
+        /// Neither: the routes' matches decide, then what backends accept.
         case automatic
         /// A route by its name; `default` without such a route is ``automatic``.
         case route(String)
@@ -17,7 +17,7 @@ package final class RoutingTable: Sendable {
         case backend(String)
     }
 
-    /// Why no plan was found.
+    /// The reason why no plan was found.
     package enum Failure: Error, Sendable, Hashable {
         /// No route has the name; the nearest that exists.
         case unknownRoute(nearest: String?)
@@ -25,19 +25,19 @@ package final class RoutingTable: Sendable {
         case unknownBackend(nearest: String?)
         /// The named backend, or those of the named route, cannot address such a recipient.
         case notAddressable([String])
-        /// Nothing that is configured can address such a recipient.
+        /// No configured backend can address such a recipient.
         case noBackend
-        /// The recipient is a platform's own, and nothing says which of these is meant.
+        /// The recipient belongs to a platform, and several backends of such platforms could be meant.
         case ambiguous(backends: [String])
     }
 
-    /// What is done for a recipient.
+    /// The plans for a recipient.
     package struct Routing: Sendable, Hashable {
         /// The backends that can address it, in order.
         package var plan: DeliveryPlan { plans[0] }
-        /// Whether each of them gets a delivery of its own, instead of one after the other.
+        /// Whether every backend gets its own delivery, instead of one after the other.
         package let isFanOut: Bool
-        /// The plan alone, in an array that many share.
+        /// The plans, in an array that many routings share.
         let plans: [DeliveryPlan]
 
         init(plan: DeliveryPlan, isFanOut: Bool = false) {
@@ -48,8 +48,8 @@ package final class RoutingTable: Sendable {
 
     let routes: [GatewayConfiguration.Route]
     let order: [(name: String, backend: any PushBackend)]
-    /// The plan of each backend of ``order`` alone with whom it addresses, ready for the many that go this way; for
-    /// tokens also with the backend of the other environment after it.
+    /// The plan and the audience of each backend of ``order`` alone, prepared since many recipients use it; for tokens
+    /// also with the backend of the other environment after it.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     let priority: [TokenService]
@@ -74,15 +74,15 @@ package final class RoutingTable: Sendable {
         named = Dictionary(order.map { ($0.name, $0.backend) }) { first, _ in first }
     }
 
-    /// A backend by its name.
+    /// Returns the backend of a name.
     package func backend(_ name: String) -> (any PushBackend)? { named[name] }
 
-    /// The plan for a recipient of a route that does not fan out: only backends that can address it, in order.
+    /// Returns the plan for a recipient by a route that does not fan out: only backends that can address it, in order.
     package func plan(for recipient: Recipient, _ choice: Choice) throws(Failure) -> DeliveryPlan {
         try routing(for: recipient, choice).plan
     }
 
-    /// The backends for a recipient: only those that can address it.
+    /// Returns the backends for a recipient: only those that can address it.
     package func routing(for recipient: Recipient, _ choice: Choice) throws(Failure) -> Routing {
         switch choice {
         case .backend(let name):
@@ -117,13 +117,13 @@ package final class RoutingTable: Sendable {
         }
     }
 
-    /// The failure of a recipient whose backend was not named.
+    /// Returns the failure for a recipient whose backend was not named.
     private func unnamed(_ recipient: Recipient) -> Failure {
         let able = able(recipient)
         return able.isEmpty ? .noBackend : .ambiguous(backends: able.map { order[$0].name })
     }
 
-    /// The only backend with topics: a topic of one platform has nothing to do with another's of the same name.
+    /// Returns the only backend with topics: a topic of one platform has nothing to do with another's of the same name.
     private func topicRouting(_ recipient: Recipient) throws(Failure) -> Routing {
         let able = able(recipient)
         guard let first = able.first else { throw .noBackend }
@@ -131,7 +131,7 @@ package final class RoutingTable: Sendable {
         return single[first].routing
     }
 
-    /// The places of the backends that can address a recipient.
+    /// Returns the indices of the backends that can address a recipient.
     private func able(_ recipient: Recipient) -> [Int] {
         single.indices.filter { single[$0].audience.contains(recipient) }
     }
@@ -146,20 +146,20 @@ package final class RoutingTable: Sendable {
         usable(plan) { $1.audience.contains(recipient) }
     }
 
-    /// The backend of a name.
+    /// Returns the backend of a name.
     func named(_ name: String) throws(Failure) -> any PushBackend {
         if let backend = named[name] { return backend }
         throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
     }
 
-    /// The route of a name; nil for `default` when there is none.
+    /// Returns the route of a name; nil for `default` when there is none.
     func route(_ name: String) throws(Failure) -> GatewayConfiguration.Route? {
         if let route = routes.first(where: { $0.name == name }) { return route }
         if name == "default" { return nil }
         throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
     }
 
-    /// A plan with the backends that fit; nil without any.
+    /// Returns a plan with the backends that fit; nil without any.
     func usable(_ plan: DeliveryPlan, by fits: (String, any PushBackend) -> Bool) -> DeliveryPlan? {
         let backends = plan.backends.filter { name in named[name].map { fits(name, $0) } ?? false }
         guard !backends.isEmpty else { return nil }

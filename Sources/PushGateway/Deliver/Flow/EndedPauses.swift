@@ -9,7 +9,7 @@ package struct EndedPauses: Sendable, Equatable {
         case breaker
         /// The platform refuses the account: an operator must act.
         case parked
-        /// The gateway waits by itself, since the platform did not say how long.
+        /// The gateway waits by its own choice, since the platform named no time.
         case backoff
         /// The same for the outbox entries of the backend.
         case operations
@@ -26,7 +26,7 @@ package struct EndedPauses: Sendable, Equatable {
         package var kind: Kind
         /// The code of the cause, from the platform or the gateway.
         package var reason: String?
-        /// The end of the pause, as a time of day; nil when it is not known.
+        /// The end of the pause, on the wall clock; nil when it is not known.
         package var until: Date?
         /// The number of paused recipients; nil when the pause is for all.
         package var count: Int?
@@ -48,11 +48,11 @@ package struct EndedPauses: Sendable, Equatable {
 }
 
 extension FlowGate.State {
-    /// Ends every pause that no platform asked for, so that the next look may claim.
+    /// Ends every pause that no platform asked for, so that the next step may claim.
     ///
     /// No other code ends such pauses. A parked or slowed worker and an open breaker try one delivery at once; the
-    /// others follow when it succeeds, and the waits between tries begin anew. A pause that the platform asked for
-    /// stays, and so do quarantined tokens, about which an operator decides.
+    /// others follow when it succeeds, and the waits between probes start from the shortest. A pause that the platform
+    /// asked for stays, and so do quarantined tokens, about which an operator decides.
     mutating func endOwnPauses(at now: Date) -> EndedPauses {
         var result = EndedPauses()
         if isHeld { result.kept.append(EndedPauses.Pause(.invalidationsHeld, reason: nil)) }
@@ -63,7 +63,8 @@ extension FlowGate.State {
             if let probeAt, probeAt > now {
                 result.ended.append(EndedPauses.Pause(isParked ? .parked : .backoff, reason: probeReason))
             }
-            // It stays parked or slowed until a delivery succeeds, and one may go now, beside a probe that hangs.
+            // It stays parked or slowed until a delivery succeeds. One may be sent now, even while an earlier probe
+            // hangs.
             (probeAt, probedAt) = (nil, nil)
         }
         nextProbe = BackendSignal.firstWait

@@ -4,27 +4,27 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// How a backend is used at the moment: what is under way, its pauses, its breaker and its quota.
+/// The current use of a backend: messages under way, pauses, breaker and quota.
 ///
-/// With a ``PushQueue/QuotaLedger`` the quota is one for all gateways on the store: what ``reserve(_:at:)`` gives out
-/// is reserved from it by ``reserveSlice(_:_:)``, which the worker calls when that is used up. Without one the gateway
-/// has a bucket of its own.
+/// With a ``PushQueue/QuotaLedger`` all gateways on the store share one quota: ``reserve(_:at:)`` takes from the slice
+/// that ``reserveSlice(_:_:)`` has reserved, and the worker calls that when the slice is used up. Without a ledger the
+/// gateway has its own bucket.
 ///
-/// Outlives the workers of a backend: a reload that leaves the backend as it is hands it to the new worker, and
-/// ``memory(at:)`` is kept over a restart.
+/// It outlives the workers of a backend: a reload that leaves the backend unchanged passes it to the new worker, and
+/// ``memory(at:)`` is stored for a restart.
 final class FlowControl: Sendable {
-    /// How much is under way, and whether more may follow.
+    /// The number of messages under way, and the rules that decide whether more may follow.
     let gate: FlowGate
-    /// Recipients that get nothing for a while.
+    /// The recipients that are paused.
     let pauses: Mutex<RecipientPauses>
-    /// What the backend is, so that another one under its name begins anew.
+    /// The identity of the backend: a different backend under the same name starts without this flow.
     let identity: String
-    /// What the ledger calls the quota: another backend under this name has another one.
+    /// The name of the quota in the ledger; a different backend under the same name has a different one.
     private let quotaName: String
     private let ledger: (any QuotaLedger)?
     private let quota: Mutex<Quota>
     private let written = Mutex<FlowMemory?>(nil)
-    /// The longest pause that other gateways were told of.
+    /// The latest end of a pause that was announced to other gateways.
     private let told = Mutex(Date.distantPast)
     private let retired = Atomic(false)
 
@@ -32,13 +32,13 @@ final class FlowControl: Sendable {
         var pacing: Pacing?
         /// The gateway's own bucket; nil with a ledger.
         var bucket: TokenBucket?
-        /// What is reserved from the ledger.
+        /// The slice that is reserved from the ledger.
         var slice = QuotaSlice()
     }
 
-    /// Makes the flow of a backend, as it was left when the gateway ended; nil begins anew.
+    /// Makes the flow of a backend from what was stored before a restart; nil starts afresh.
     ///
-    /// `ledger` has the quota when other gateways share it.
+    /// `ledger` holds the quota when other gateways share it.
     init(
         _ configured: BackendRegistry.ConfiguredBackend,
         _ memory: FlowMemory? = nil,
@@ -66,7 +66,7 @@ final class FlowControl: Sendable {
         written.withLock { $0 = memory }
     }
 
-    /// Takes over other settings for the same backend; what is under way and in force stays.
+    /// Applies new settings for the same backend; messages under way and pauses stay.
     func adopt(_ configured: BackendRegistry.ConfiguredBackend, at now: Date) {
         gate.update { state in
             switch (state.breaker, configured.breaker) {
@@ -86,25 +86,25 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Whether the backend is not in use any more: a reload has put another one under its name, or removed it.
+    /// Whether the backend is no longer in use: a reload removed it, or put another one under its name.
     var isRetired: Bool { retired.load(ordering: .relaxed) }
 
-    /// Says whether it is in use.
+    /// Sets whether the backend is out of use.
     func retire(_ isRetired: Bool) { retired.store(isRetired, ordering: .relaxed) }
 
-    /// What the quota lets go now.
+    /// The number of messages that the quota allows now.
     struct Allowance {
-        /// The most messages, if all are urgent.
+        /// The most messages, if all of them are urgent.
         var granted: Int
         /// The most messages of normal priority among them.
         var normal: Int
-        /// When to ask again, if nothing or nothing normal may go.
+        /// The time of the next attempt, when no message, or none of normal priority, may go.
         var retryAt: Date
-        /// Whether ``FlowControl/reserveSlice(_:_:)`` has to be asked first.
+        /// Whether ``FlowControl/reserveSlice(_:_:)`` must be called first.
         var needsSlice = false
     }
 
-    /// Takes as many messages as the quota lets go, if all are urgent.
+    /// Takes from the quota, as if all messages were urgent.
     func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
             if ledger != nil, quota.pacing != nil {
@@ -119,7 +119,7 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Says how much of what was taken is used, now.
+    /// Returns the unused part of a reservation to the quota.
     func release(reserved: Int, used: Int, at now: Date) {
         quota.withLock { quota in
             quota.bucket?.release(reserved: reserved, used: used, at: now)
@@ -127,7 +127,7 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Ends the pauses that no platform asked for; says what it ended and what stays.
+    /// Ends the pauses that no platform asked for; returns those that it ended and those that stay.
     func endOwnPauses(at now: TimeReading) -> EndedPauses {
         var result = gate.update { ($0.endOwnPauses(at: now.steady), wakes: true) }
         if let recipients = pauses.withLock({ $0.running(at: now.steady) }) {
@@ -141,22 +141,21 @@ final class FlowControl: Sendable {
 
     // MARK: A quota that gateways share
 
-    /// Whether what may go is reserved, and must not be held up for long.
+    /// Whether other gateways share the quota, so that a reservation must be used or given back soon.
     var isShared: Bool { ledger != nil && quota.withLock { $0.pacing != nil } }
 
-    /// When what is reserved and not used is to be given back (``giveBack(_:)``); nil when nothing is.
+    /// The time when the unused part of the slice is to be given back (``giveBack(_:)``); nil when there is none.
     var sliceLapsesAt: Date? {
         ledger == nil ? nil : quota.withLock { $0.pacing == nil ? nil : $0.slice.lapsesAt }
     }
 
-    /// Reserves a slice, and takes of it as ``reserve(_:at:)`` does; nothing while the ledger does not answer.
+    /// Reserves a slice, and takes from it like ``reserve(_:at:)``; grants nothing while the ledger does not answer.
     func reserveSlice(_ wanted: Int, _ time: any TimeSource) async -> Allowance {
-        // Without a quota any more, after a reload, everything may go.
+        // After a reload without a quota, everything may go.
         await request(wanted, time) ?? Allowance(granted: wanted, normal: wanted, retryAt: time.steady)
     }
 
-    /// Gives back what is reserved and not used; when the ledger does not answer it is lost, and the quota fills up
-    /// again.
+    /// Gives the unused part of the slice back; if the ledger does not answer, it is lost and the quota fills up again.
     func giveBack(_ time: any TimeSource) async {
         guard sliceLapsesAt != nil else { return }
         _ = await request(0, time)
@@ -173,7 +172,7 @@ final class FlowControl: Sendable {
         do throws(StoreError) {
             grant = try await ledger.reserve(request, of: quotaName)
         } catch {
-            grant = nil  // The store says in its own log that it does not answer.
+            grant = nil  // The store logs that it does not answer.
         }
         let after = time.steady
         return quota.withLock { quota in
@@ -187,8 +186,9 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Whether other gateways are to be told of a pause: each message of a batch may have been answered with it, a
-    /// little later each.
+    /// Whether other gateways should be told of a pause.
+    ///
+    /// Each message of a batch may have been answered with it, each a little later.
     func isNewsToOthers(pauseUntil until: Date) -> Bool {
         told.withLock { told in
             guard until.timeIntervalSince(told) > 0.5 else { return false }
@@ -199,9 +199,9 @@ final class FlowControl: Sendable {
 
     // MARK: Over a restart
 
-    /// What is to be written now; nil when it is what was written last.
+    /// Returns the state to save now; nil when it equals the last saved one.
     ///
-    /// The quota alone is no reason to write more often than every ten seconds, unless `isLast`.
+    /// A change of the quota alone is saved at most every ten seconds, unless `isLast`.
     func changedMemory(at now: Date, isLast: Bool) -> FlowMemory? {
         let memory = memory(at: now)
         return written.withLock { written in
@@ -212,13 +212,13 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// What has to survive a restart, as it stands.
+    /// Returns the state that must survive a restart.
     private func memory(at now: Date) -> FlowMemory {
         var memory = FlowMemory(identity: identity, at: now)
         gate.state.write(to: &memory, at: now)
         memory.recipients = pauses.withLock { $0.longest(FlowMemory.mostRecipients, at: now) }
         quota.withLock { quota in
-            // A bucket that is full again within a second needs no memory; the ledger has one of its own.
+            // A bucket that is full again within a second need not be saved; the ledger saves its own.
             guard ledger == nil, let pacing = quota.pacing, pacing.burst > .seconds(1) || pacing.rampUp > .zero else {
                 return
             }
@@ -230,7 +230,7 @@ final class FlowControl: Sendable {
 }
 
 extension FlowGate.State {
-    /// Puts back what was in force when the gateway ended.
+    /// Restores the state that was saved before the gateway ended.
     fileprivate mutating func restore(_ memory: FlowMemory) {
         (isParked, isSlowed) = (memory.isParked, memory.isSlowed)
         if isProbing {

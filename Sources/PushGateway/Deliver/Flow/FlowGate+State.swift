@@ -3,69 +3,69 @@ internal import PushCore
 internal import PushComposition
 
 extension FlowGate {
-    /// The rules, without a lock.
+    /// The rules of the gate, without a lock.
     ///
-    /// Four things stop a worker: a pause of the length that the platform asked for; single probes, while it asks for a
+    /// Four things stop a worker: a pause of a length that the platform asked for; single probes, while it asks for a
     /// pause without a length (slowed) or an operator must act (parked); too many failures (the breaker); and
-    /// quarantined dead-token answers. Each ends by itself but the last, and none overrules another.
+    /// quarantined dead-token answers. All but the last end by themselves, and none overrules another.
     struct State {
-        /// With the backend now.
+        /// The number of messages with the backend.
         var inFlight = 0
-        /// Room that a look for work may fill at this moment.
+        /// The capacity that claims under way may fill.
         var reserved = 0
-        /// The most that may be with it; brought up to date with every look.
+        /// The most messages with the backend; updated at every step.
         var window = 0
-        /// How the backend takes several messages in a request, and what is known of its requests; nil where each
-        /// message is one.
+        /// The requests of a backend that takes several messages in one; nil when each message is a request.
         var requests: OpenRequests?
         /// The end of the pause that the platform asked for.
         var pausedUntil: Date?
         var pauseReason: String?
-        /// Set while an operator must mend the backend; then one delivery at a time is tried.
+        /// Whether an operator must correct something; meanwhile one delivery at a time is tried.
         var isParked = false
-        /// Set while the platform asks for a pause and names no time; then one delivery at a time is tried.
+        /// Whether the platform asks for a pause without naming a time; meanwhile one delivery at a time is tried.
         var isSlowed = false
         /// The time of the next single delivery; nil when one may go now.
         var probeAt: Date?
         /// The deliveries that are under way as probes, the oldest first; at most ``mostProbes``.
         private var probes: [Int64] = []
-        /// When the last of ``probes`` was claimed; nil where another one need not wait for it.
+        /// The time when the last of ``probes`` was claimed; nil when the next one need not wait for it.
         var probedAt: Date?
-        /// Since when messages go out freely: when a probe last ended the single deliveries, or closed the breaker.
+        /// The time when a probe last ended the single deliveries or closed the breaker: messages sent since then went
+        /// freely.
         private var isFreeSince = Date.distantPast
-        /// Why it is parked or slowed.
+        /// The reason for being parked or slowed.
         var probeReason: String?
-        /// The same in a sentence with the fix; nil when there is none.
+        /// The reason as a sentence with the fix; nil when there is none.
         var probeDetail: String?
-        /// The time and the reason of the last reported slowing: a slowing that comes and goes is reported only once in
-        /// a while.
+        /// The time and the reason of the last reported slowing: one that repeats is reported only at intervals.
         private var told: (reason: String, at: Date)?
         /// Whether the slowing in force was reported.
         private var isTold = false
         /// The wait after the next refusal while parked or slowed; doubles each time.
         var nextProbe = BackendSignal.firstWait
-        /// Opens after too many failures; nil never does.
+        /// The breaker, which opens after too many failures; nil when there is none.
         var breaker: Breaker?
-        /// Set while invalidations are held: then nothing is sent until an operator decides.
+        /// Whether invalidations are held; meanwhile nothing is sent until an operator decides.
         var isHeld = false
-        /// Since when the backend has not worked; nil while it does.
+        /// The time since which the backend has not worked; nil while it works.
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
         var fallbackDelay: Duration?
-        /// Whether the platform was out of reach while the breaker was open; ``cameBackAt`` is when it was last found
-        /// to be back.
+        /// Whether the platform was unreachable while the breaker was open.
+        ///
+        /// ``cameBackAt`` is the time when it was last found reachable again.
         private var isOutOfReach = false
         private var cameBackAt = Date.distantPast
-        /// When to look again for deliveries whose fallback delay has ended.
+        /// The next time to look for deliveries whose fallback delay has ended.
         private var nextPassOn = Date.distantPast
 
-        /// How often a worker whose platform is out of reach looks whether it is back.
+        /// The interval, in seconds, at which a worker checks whether its unreachable platform is back.
         static let reachInterval = 0.5
-        /// A platform that comes and goes gets a probe for it once in so many seconds.
+        /// The shortest time, in seconds, between probes for a platform that comes and goes.
         private static let returnInterval = 10.0
-        /// How often a worker that stands still looks for such deliveries.
+        /// The interval, in seconds, at which a stopped worker looks for deliveries whose fallback delay has ended.
         static let passOnInterval = 0.25
-        /// A slowing that comes and goes for one reason is reported once in so many seconds.
+        /// The shortest time, in seconds, between reports of a slowing that comes and goes for one reason.
         static let tellingInterval = 600.0
         /// The number of probes that are remembered; an older one counts as a message that was sent before.
         static let mostProbes = 8
@@ -73,7 +73,7 @@ extension FlowGate {
         /// The message that an answer is about.
         struct Message {
             var delivery: Int64
-            /// When the backend got it, by the steady clock.
+            /// The time when the backend got it, on the steady clock.
             var sentAt: Date
         }
 
@@ -82,7 +82,7 @@ extension FlowGate {
             self.fallbackDelay = fallbackDelay
         }
 
-        /// A claim smaller than this is not worth a trip to the store while plenty is under way.
+        /// The smallest claim that is worth a trip to the store while many messages are under way.
         var leastClaim: Int { max(1, min(256, window / 4)) }
 
         mutating func step(window: Int, requests limit: OpenRequests.Limit? = nil, at now: Date) -> Step {
@@ -110,11 +110,10 @@ extension FlowGate {
             return capacity > 0 && (capacity >= leastClaim || inFlight == 0) ? .claim(capacity) : .wait(until: nil)
         }
 
-        /// Claims a single delivery, also beside messages that were sent before the pause, as long as the window has
-        /// room.
+        /// Claims a single delivery when the window has room, even beside messages that were sent before the pause.
         ///
-        /// While a probe is not answered the next one waits, for longer with each: one that hangs does not keep the
-        /// backend shut until its deadline.
+        /// While a probe is unanswered the next one waits, longer each time, so that a probe that hangs does not block
+        /// the backend until its deadline.
         private func probe(at now: Date) -> Step {
             guard reserved == 0, inFlight < max(1, window) else { return .wait(until: nil) }
             if let probedAt, !probes.isEmpty {
@@ -125,7 +124,7 @@ extension FlowGate {
             return .claim(1)
         }
 
-        /// Waits, but for a look now and then for deliveries whose fallback delay has ended.
+        /// Waits, with periodic searches for deliveries whose fallback delay has ended.
         private mutating func standStill(until: Date?, at now: Date) -> Step {
             guard let fallbackDelay, let since = troubleSince else { return .wait(until: until) }
             let look = max(since.addingTimeInterval(fallbackDelay.inSeconds), nextPassOn)
@@ -136,10 +135,10 @@ extension FlowGate {
             return .wait(until: until.map { min($0, look) } ?? look)
         }
 
-        /// Looks for more of these deliveries at once, since the last look did not find all.
+        /// Searches for more of these deliveries at once, since the last search did not find all.
         mutating func passOnMore() { nextPassOn = .distantPast }
 
-        /// How it stands, apart from the breaker.
+        /// The status, apart from the breaker.
         var status: FlowStatus {
             isHeld ? .held : isParked ? .parked : pausedUntil == nil && !isSlowed ? .sending : .paused
         }
@@ -147,7 +146,7 @@ extension FlowGate {
         /// Whether one delivery at a time is tried.
         var isProbing: Bool { isParked || isSlowed }
 
-        /// Whether the answers of probes decide: also while the breaker tries one message.
+        /// Whether the answers of probes decide, which includes the single message of a half-open breaker.
         private var waitsForProbes: Bool {
             if case .halfOpen? = breaker?.state { return true }
             return isProbing
@@ -158,17 +157,17 @@ extension FlowGate {
             !probes.isEmpty && deliveries.contains { probes.contains($0) }
         }
 
-        /// Whether an answer is about the backend as it is now: a probe's while probes decide, else that of a message
-        /// sent since then.
+        /// Whether an answer is about the backend's current state: that of a probe while probes decide, otherwise that
+        /// of a message sent since they ended.
         ///
-        /// The answer of an older message neither opens the gate nor shuts it. Nil is no answer, but what the gateway
-        /// knows by itself.
+        /// The answer of an older message neither opens nor closes the gate. Nil stands for what the gateway knows
+        /// without an answer.
         private func isNews(_ message: Message?) -> Bool {
             guard let message else { return true }
             return waitsForProbes ? probes.contains(message.delivery) : message.sentAt >= isFreeSince
         }
 
-        /// Until when nothing goes out, for what the platform asked for or for the next probe; nil without either.
+        /// The time until which nothing is sent, because of a pause or the next probe; nil without either.
         var waitsUntil: Date? {
             guard let pausedUntil, let probeAt else { return pausedUntil ?? probeAt }
             return max(pausedUntil, probeAt)
@@ -182,19 +181,19 @@ extension FlowGate {
             return false
         }
 
-        /// Whether the pause that the platform asked for is what holds now: it ends after the time of the next probe.
+        /// Whether the pause that the platform asked for is in force: it ends after the time of the next probe.
         var isPauseInForce: Bool {
             guard let pausedUntil else { return false }
             return probeAt.map { pausedUntil > $0 } ?? true
         }
 
-        /// Why it is paused, slowed or parked, whichever holds now, in the platform's word and in a sentence; nil when
-        /// it flows.
+        /// The reason for the current pause, slowing or parking, in the platform's word and as a sentence; nil when
+        /// messages flow.
         var blockDetail: (reason: String?, sentence: String?) {
             isProbing && !isPauseInForce ? (probeReason, probeDetail) : (pauseReason, nil)
         }
 
-        /// Why the worker stands still, as a reason of bounded variety.
+        /// The reason why the worker is stopped, of bounded variety.
         var blockReason: String {
             switch status {
             case .held: "invalidations_held"
@@ -204,7 +203,7 @@ extension FlowGate {
             }
         }
 
-        /// The breaker's status, and why it is not closed.
+        /// The breaker's status, with the reason why it is not closed.
         var breakerState: WorkerStatus.Breaker {
             if isHeld { return .init(.open, reason: "mass_invalidation") }
             switch breaker?.state {
@@ -214,7 +213,7 @@ extension FlowGate {
             }
         }
 
-        /// Counts claimed deliveries as under way; they are probes while probes decide.
+        /// Counts claimed deliveries as under way, and as probes while probes decide.
         mutating func begin(_ deliveries: some Collection<Int64>, at now: Date) {
             inFlight += deliveries.count
             guard waitsForProbes, !deliveries.isEmpty else { return }
@@ -222,13 +221,13 @@ extension FlowGate {
             probedAt = now
         }
 
-        /// Whether the loop has to look again after these ended.
+        /// Counts deliveries as ended; returns whether the loop has to take another step.
         mutating func finish(_ deliveries: some Collection<Int64>) -> Bool {
             inFlight -= deliveries.count
             let hadProbe = isProbe(anyOf: deliveries)
             if hadProbe { probes.removeAll { deliveries.contains($0) } }
             if inFlight == 0 || hadProbe && probes.isEmpty { breaker?.abandonProbe() }
-            // The next probe may have waited for its answer, or for room in the window.
+            // The next probe may have waited for this answer, or for room in the window.
             if hadProbe || isProbing { return true }
             if requests != nil { return inFlight == 0 }
             return window - inFlight >= leastClaim || inFlight == 0
@@ -236,16 +235,16 @@ extension FlowGate {
 
         // MARK: Reach
 
-        /// Whether the breaker is open since the platform could not be reached.
+        /// Whether the breaker is open because the platform could not be reached.
         func waitsForReach(at now: Date) -> Bool {
             guard case .open(let until, let reason)? = breaker?.state else { return false }
             return now < until && reason == HTTPFailure.Cause.connect.reason
         }
 
-        /// Notes whether the platform can be reached while ``waitsForReach(at:)``: one that is back gets the breaker's
-        /// probe at once.
+        /// Records whether the platform can be reached while ``waitsForReach(at:)``; once it can, the breaker's probe
+        /// is due at once.
         ///
-        /// - Returns: When to look again at the latest; nil when that makes no difference.
+        /// - Returns: The latest time of the next check; nil when the result made no difference.
         mutating func note(isInReach: Bool, at now: Date) -> Date? {
             guard waitsForReach(at: now), isOutOfReach || !isInReach else {
                 isOutOfReach = false
@@ -254,7 +253,7 @@ extension FlowGate {
             isOutOfReach = true
             if isInReach, now >= cameBackAt.addingTimeInterval(Self.returnInterval) {
                 (isOutOfReach, cameBackAt) = (false, now)
-                // A probe that fails makes it wait for as long as it would have.
+                // If the probe fails, the next wait is as long as it would have been.
                 _ = breaker?.endCooldown(at: now, keepingNext: true)
                 return now
             }
@@ -277,7 +276,7 @@ extension FlowGate {
                 (probes, probedAt) = ([], nil)
                 isFreeSince = now
             }
-            // One answer of a batch does not end what another one asked for.
+            // One answer of a batch does not end a pause that another one asked for.
             if breakerState.status != .open, !standsStill(at: now) { troubleSince = nil }
             return isOver ? isQuiet ? .resumedQuietly : .resumed : isClosing ? .closed : nil
         }
@@ -289,11 +288,10 @@ extension FlowGate {
             isTold = false
         }
 
-        /// Applies what an answer other than an acceptance shows of the backend; wakes the loop when it has to look
-        /// again.
+        /// Applies an answer other than an acceptance; the loop is woken when it has to take another step.
         ///
-        /// A pause of a length counts from every message, all else as ``isNews(_:)`` says; `message` is nil where it is
-        /// no answer.
+        /// A pause with a length counts from every message, everything else only if ``isNews(_:)``; `message` is nil
+        /// when there was no answer.
         mutating func apply(
             _ signal: BackendSignal,
             of message: Message? = nil,
@@ -317,7 +315,7 @@ extension FlowGate {
                 return (pause(until: until, reason: reason) ? .paused(until: until, reason: reason) : nil, false)
             case .slow(let reason, let detail):
                 troubleSince = troubleSince ?? now
-                // A loop that waits for room has to learn the time of the probe.
+                // A loop that waits for room must be told the time of the probe.
                 let change = slow(reason: reason, detail: detail, at: now)
                 return (change, change != nil)
             case .park(let reason, let detail):
@@ -327,8 +325,7 @@ extension FlowGate {
             }
         }
 
-        /// Applies the failure of messages that went in one request, of which one that is news makes it news: it is one
-        /// failure.
+        /// Applies the failure of messages that went in one request as one failure; it is news if any of them is.
         mutating func apply(
             failure reason: String,
             of messages: [Message],
@@ -358,11 +355,11 @@ extension FlowGate {
             return true
         }
 
-        /// True when the worker was not paused before.
+        /// Pauses the worker; returns true when it was not paused before.
         mutating func pause(until: Date, reason: String) -> Bool {
             let isNew = pausedUntil == nil
             move(.pause) { state in
-                // The longer one holds, with its reason.
+                // The longer pause counts, with its reason.
                 guard state.pausedUntil.map({ until >= $0 }) ?? true else { return }
                 (state.pausedUntil, state.pauseReason) = (until, reason)
             }
@@ -371,7 +368,7 @@ extension FlowGate {
 
         /// Slows the backend to single probes, or lengthens the wait between them; nil when nothing changes.
         ///
-        /// A parked backend stays parked, and only the time of the next probe changes: an operator must act.
+        /// A parked backend stays parked, since an operator must act; only the time of its next probe changes.
         mutating func slow(reason: String, detail: String?, at now: Date) -> Change? {
             if isParked { return park(reason: probeReason ?? reason, detail: probeDetail ?? detail, at: now) }
             let isNew = !isSlowed || probeReason != reason
@@ -398,8 +395,8 @@ extension FlowGate {
             return .parked(until: until, reason: reason, detail: detail, isFirst: isFirst)
         }
 
-        /// The time of the next probe after a refusal; nil when no probe is under way, since many refusals at the same
-        /// time count as one.
+        /// Returns the time of the next probe after a refusal; nil before the current probe time, since many refusals
+        /// at the same time count as one.
         private mutating func nextProbeTime(atMost longest: Duration, at now: Date) -> Date? {
             guard waitsUntil.map({ now >= $0 }) ?? true else { return nil }
             let wait = min(nextProbe, longest)
@@ -407,7 +404,7 @@ extension FlowGate {
             return now.addingTimeInterval(wait.inSeconds)
         }
 
-        /// The one place that changes what ``status`` shows, but for ``restore(_:)``.
+        /// Changes what ``status`` shows; no other code does so, except ``restore(_:)``.
         private mutating func move(_ event: FlowEvent, _ change: (inout State) -> Void) {
             let before = status
             change(&self)

@@ -4,47 +4,49 @@ internal import PushQueue
 internal import PushComposition
 internal import Synchronization
 
-/// The state of one backend's delivery: how much is under way, and whether more may follow.
+/// The send state of one backend: the messages under way, and whether more may follow.
 ///
-/// Shared by the worker's loop and its reports, and by the workers of one backend over a reload: what is under way with
-/// the old one counts in the new one's window, and a pause that the platform required stays in force.
+/// The worker's loop and its reports share it, and so do the workers of one backend across a reload: messages under way
+/// with the old one count in the new one's window, and a pause that the platform asked for stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
 final class FlowGate: Sendable {
-    /// What the loop does next.
+    /// The loop's next step.
     enum Step: Equatable {
-        /// Claim up to so many messages; those of a backend that takes several in a request, up to so many requests.
-        /// The look must not wait where only the request that is kept ready is missing.
+        /// Claim at most this number of messages, and at most this number of requests for a backend that takes several
+        /// messages in one.
+        ///
+        /// The claim must not wait when only the request kept in reserve is missing.
         case claim(Int, requests: Int = 0, mayWait: Bool = true)
-        /// Send on to other backends the deliveries whose fallback delay has ended.
+        /// Pass deliveries whose fallback delay has ended on to other backends.
         case passOn
-        /// Wait for a change, at most until then.
+        /// Wait for a change, at most until this time.
         case wait(until: Date?)
     }
 
-    /// What happened to a worker, for the log and the events.
+    /// A change of a worker's state, for the log and the events.
     enum Change: Equatable {
         /// A parked or slowed worker works again.
         case resumed
-        /// The same for a worker whose stop was not reported.
+        /// The same for a worker whose stop was never reported.
         case resumedQuietly
         /// The platform asked for a pause.
         case paused(until: Date, reason: String)
-        /// The platform asked for a pause without saying how long; `isFirst` unless it goes on asking, or asks again
-        /// soon, for the same reason.
+        /// The platform asked for a pause without a length; `isFirst` unless it repeats that for the same reason, now
+        /// or soon after.
         case slowed(until: Date, reason: String, detail: String?, isFirst: Bool)
-        /// An operator must act; `isFirst` unless that is known, for the same reason.
+        /// An operator must act; `isFirst` unless that was already known for the same reason.
         case parked(until: Date, reason: String, detail: String?, isFirst: Bool)
         /// Too many messages failed.
         case opened(until: Date, reason: String)
-        /// A probe was taken.
+        /// A probe succeeded.
         case closed
     }
 
     private let guarded: Mutex<State>
-    /// Given with each change that a loop has to look at.
+    /// The signal of each change that a loop must react to.
     private let changed = AsyncSignal()
-    /// The waits for work of its workers: after a reload there are two for a while.
+    /// The open claims of its workers; after a reload there are two workers for a while.
     private let looks = Mutex<[ObjectIdentifier: Look]>([:])
 
     /// Makes an open gate.
@@ -56,14 +58,14 @@ final class FlowGate: Sendable {
         guarded = Mutex(State(breaker: breaker, fallbackDelay: fallbackDelay))
     }
 
-    /// Reads or changes the state; the loop is woken when `body` says so.
+    /// Reads or changes the state; wakes the loop when `body` returns `wakes`.
     func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
         let (result, wakes) = guarded.withLock { body(&$0) }
         if wakes { changed.signal() }
         return result
     }
 
-    /// What the loop does next, and the mark after which a change makes it look again.
+    /// Returns the loop's next step, and the mark for waiting for a later change.
     ///
     /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until
     /// ``release(reserved:claimed:in:isLast:at:)``: another worker of the backend does not claim for it as well.
@@ -79,7 +81,9 @@ final class FlowGate: Sendable {
         }
     }
 
-    /// Ends the reservation of a claim that found these deliveries, in requests where the backend takes several in one;
+    /// Ends the reservation of a claim that found these deliveries, parted into requests for a backend that takes
+    /// several in one.
+    ///
     /// `isLast` wakes the worker that follows.
     func release(
         reserved: Int,
@@ -92,12 +96,12 @@ final class FlowGate: Sendable {
             state.reserved -= reserved
             state.begin(claimed, at: now)
             if let requests { state.requests?.end(requests) }
-            if claimed.isEmpty { state.breaker?.abandonProbe() }  // The next look may be the probe.
+            if claimed.isEmpty { state.breaker?.abandonProbe() }  // The next claim may be the probe.
             return ((), wakes: isLast)
         }
     }
 
-    /// A request of several messages is over: another one may follow.
+    /// Counts a request of several messages as over, so that another one may follow.
     func endRequest() {
         update { state in
             state.requests?.end()
@@ -105,43 +109,42 @@ final class FlowGate: Sendable {
         }
     }
 
-    /// The state now.
+    /// A copy of the state.
     var state: State { guarded.withLock { $0 } }
 
-    /// Whether nothing may be sent now; without the copy of ``state``.
+    /// Whether nothing may be sent now; avoids the copy of ``state``.
     func standsStill(at now: Date) -> Bool { guarded.withLock { $0.standsStill(at: now) } }
 
-    /// Whether the backend is left alone since its platform is out of reach; without the copy of ``state``.
+    /// Whether the backend is left alone because its platform is unreachable; avoids the copy of ``state``.
     func waitsForReach(at now: Date) -> Bool { guarded.withLock { $0.waitsForReach(at: now) } }
 
-    /// Waits for a change after a mark of ``step(window:at:)``; ends early when the task is cancelled.
+    /// Waits for a change after a mark of ``step(window:requests:at:)``; ends early when the task is cancelled.
     func waitForChange(after mark: AsyncSignal.Mark) async { await changed.wait(after: mark) }
 
-    /// Waits for a change after a mark, but no longer than until a steady time.
+    /// Waits for a change after a mark, at most until a steady time.
     func waitForChange(after mark: AsyncSignal.Mark, until end: Date, _ time: any TimeSource) async {
         await changed.wait(after: mark, until: end, time)
     }
 
-    /// Makes the loop look again.
+    /// Makes the loop take another step.
     func wake() { changed.signal() }
 
     // MARK: Looks for work
 
-    /// A wait for work at the store.
+    /// A claim at the store, which waits for work.
     typealias Look = Task<[ClaimedDelivery], any Error>
 
-    /// Keeps a worker's look, so that it can be ended.
+    /// Stores a worker's open claim, so that it can be cancelled.
     func begin(_ look: Look, of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] = look } }
 
-    /// The worker's look is over.
+    /// Removes a worker's claim that has ended.
     func forgetLook(of worker: DeliveryWorker) {
         _ = looks.withLock { $0.removeValue(forKey: ObjectIdentifier(worker)) }
     }
 
-    /// Ends a worker's look for work.
+    /// Cancels a worker's open claim.
     func endLook(of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] }?.cancel() }
 
-    /// Ends all looks for work, since the backend has to be left alone: also those of the worker that follows one whose
-    /// platform answered after a reload.
+    /// Cancels every open claim for this backend, including those of the worker that replaced this one in a reload.
     func endLooks() { for look in looks.withLock({ Array($0.values) }) { look.cancel() } }
 }

@@ -2,32 +2,34 @@ internal import Foundation
 internal import PushCore
 internal import PushComposition
 
-/// What of a backend's ``FlowControl`` survives a restart, as a small value in the store: times by the steady clock.
+/// The part of a backend's ``FlowControl`` that survives a restart, as a small value in the store.
+///
+/// Times are on the steady clock.
 struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
-    /// The longest that a worker may pause for a time that was kept by a clock ahead of this one: how much of it has
+    /// The longest pause, in seconds, that is restored when the wall clock went back meanwhile, since the time that has
     /// passed is unknown.
     private static let longestAfterStepBack = 60.0
 
-    /// Of which backend it is.
+    /// The identity of the backend.
     var identity: String
-    /// When it was so.
+    /// The time of this state.
     var at: Date
     var pausedUntil: Date?
     var pauseReason: String?
     var isParked = false
     var isSlowed = false
-    /// The next wait while parked or slowed; nil is the first.
+    /// The next wait while parked or slowed; nil is the first one.
     var nextProbe: Duration?
     var troubleSince: Date?
-    /// How the breaker stands; nil is closed.
+    /// The state of the breaker; nil is closed.
     var breaker: Breaker.State?
-    /// How long the breaker's next opening lasts.
+    /// The length of the breaker's next opening.
     var cooldown: Duration?
-    /// How full the quota's bucket is, from 0 to 1; nil where that does not matter.
+    /// The fill of the quota's bucket, from 0 to 1; nil when it does not matter.
     var fill: Double?
-    /// How far the quota's ramp has risen, from 0 to 1.
+    /// The progress of the quota's ramp, from 0 to 1.
     var ramp: Double?
     var recipients: [(recipient: Recipient, until: Date)] = []
 
@@ -36,14 +38,14 @@ struct FlowMemory: Sendable {
         at = now
     }
 
-    /// Whether nothing but a backend in order is to be remembered.
+    /// Whether it equals the state of a backend without troubles.
     var isEmpty: Bool {
         pausedUntil == nil && !isParked && !isSlowed && nextProbe == nil && troubleSince == nil && breaker == nil
             && fill ?? 1 >= 1
             && ramp ?? 0 <= 0 && recipients.isEmpty
     }
 
-    /// Whether another says the same; nil is the memory of a backend in order.
+    /// Whether another memory says the same; nil stands for a backend without troubles.
     func isLike(_ other: FlowMemory?, comparingQuota: Bool) -> Bool {
         let other = other ?? FlowMemory(identity: identity, at: at)
         guard identity == other.identity, pausedUntil == other.pausedUntil, pauseReason == other.pauseReason,
@@ -57,7 +59,8 @@ struct FlowMemory: Sendable {
 
     // MARK: As it is stored
 
-    /// The form for the store: spans from a time of day, since the process that reads it counts time anew.
+    /// Returns the form for the store: spans relative to a wall-clock time, since the next process has another steady
+    /// clock.
     func stored(at now: TimeReading) -> [UInt8] {
         func span(_ time: Date) -> JSONValue {
             .integer(Int64(clamping: (time.timeIntervalSince(now.steady) * 1000).rounded()))
@@ -93,8 +96,8 @@ struct FlowMemory: Sendable {
 
     /// Reads ``stored(at:)``; nil for anything else.
     ///
-    /// The time that has passed is by the wall clock; when that went back meanwhile, nothing holds a worker for longer
-    /// than a minute.
+    /// The time that has passed is taken from the wall clock; if that went back meanwhile, no pause lasts longer than a
+    /// minute.
     init?(stored: [UInt8], at now: TimeReading) {
         guard let value = try? JSONValue(parsing: stored), let identity = value["identity"]?.stringValue,
             let written = value["at"]?.integerValue

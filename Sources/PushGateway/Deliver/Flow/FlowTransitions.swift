@@ -1,14 +1,15 @@
 internal import PushComposition
 internal import PushCore
 
-/// How a backend's flow control stands, apart from its breaker: `held` hides what is beneath it, and `parked` a pause.
+/// The status of a backend's flow control, apart from its breaker: `held` hides the states beneath it, and `parked`
+/// hides a pause.
 ///
-/// `paused` is for a time that the platform named, or but for single probes.
+/// `paused` is either for a time that the platform named, or allows single probes only.
 enum FlowStatus: String, Sendable, CaseIterable {
     case sending, paused, parked, held
 }
 
-/// What moves flow control from one state to another.
+/// The events that move flow control from one state to another.
 enum FlowEvent: String, Sendable, CaseIterable {
     case pause
     case pauseEnds = "pause ends"
@@ -16,7 +17,7 @@ enum FlowEvent: String, Sendable, CaseIterable {
 }
 
 extension FlowGate {
-    /// The states of flow control and what moves it, which `docs/States.md` shows.
+    /// The states of flow control and their transitions, which `docs/States.md` shows.
     static let transitions = StateTable<FlowStatus, FlowEvent>([
         .init(.restore, to: [.sending, .paused, .parked], "the process began; as it was kept"),
         .init(.pause, from: [.sending, .paused], to: [.paused], "the platform asked for it: the longest pause counts"),

@@ -4,44 +4,45 @@ internal import PushQueue
 
 /// The part of a shared quota that this gateway has reserved, without a lock; ``FlowControl`` asks the ``QuotaLedger``.
 ///
-/// It is enough for about a quarter of a second, so that the ledger is asked some times a second whatever the rate. Who
-/// reserves and then waits holds it up for the others, so it is good for ``lifetime``. All times are steady.
+/// A slice lasts for about a quarter of a second at the quota's rate, so the ledger is asked a few times a second at
+/// any rate. An unused reservation keeps the quota from other gateways, so it is valid for ``lifetime`` only. All times
+/// are steady.
 struct QuotaSlice: Sendable {
-    /// How long a slice may be used, and how long one that is not used is kept from the others, in seconds.
+    /// The time for which a slice may be used, and for which an unused one is kept from the others, in seconds.
     static let lifetime = 1.0
-    /// For how much of the rate a slice is enough, in seconds.
+    /// The span of the quota's rate that a slice covers, in seconds.
     static let span = 0.25
-    /// After so long a ledger that did not answer is asked again, in seconds.
+    /// The pause, in seconds, before a ledger that did not answer is asked again.
     static let outagePause = 0.25
-    /// A quota that is used up is not asked for again sooner, in seconds, unless the bucket is so small that it would
-    /// overflow.
+    /// The longest pause, in seconds, before an exhausted quota is asked for again; shorter for a bucket so small that
+    /// it would overflow.
     private static let longestPause = 0.025
 
-    /// What is left.
+    /// The unused messages of the slice.
     private var tokens = 0
-    /// How many of these only urgent messages may use.
+    /// The number of these that only urgent messages may use.
     private var reserve = 0
-    /// What was taken and is neither used nor given back yet.
+    /// The messages that were taken and are neither used nor given back yet.
     private var taken = 0
     private var grantedAt = Date.distantPast
-    /// When the ledger may be asked again.
+    /// The time from which the ledger may be asked again.
     private var retryAt = Date.distantPast
-    /// What was used and the quota has not made up for yet: falls with the rate.
+    /// The used messages that the quota has not refilled yet; falls with the rate.
     private var spent = 0.0
     private var spentAt = Date.distantPast
     private var rate = 0.0
 
-    /// When what is left is to be given back; nil when nothing is.
+    /// The time when the rest of the slice is to be given back; nil when there is none.
     var lapsesAt: Date? { tokens > 0 ? grantedAt.addingTimeInterval(Self.lifetime) : nil }
 
-    /// Takes what may go now; nil when the ledger is to be asked first.
+    /// Takes messages from the slice; nil when the ledger must be asked first.
     mutating func reserve(_ wanted: Int, at now: Date) -> FlowControl.Allowance? {
         let isOver = tokens <= reserve || now.timeIntervalSince(grantedAt) >= Self.lifetime
         if isOver, now >= retryAt { return nil }
         return take(wanted)
     }
 
-    /// Takes what is left, as it is.
+    /// Takes from the rest of the slice, without asking the ledger.
     mutating func take(_ wanted: Int) -> FlowControl.Allowance {
         let granted = max(0, min(wanted, tokens))
         let normal = min(granted, max(0, tokens - reserve))
@@ -50,7 +51,7 @@ struct QuotaSlice: Sendable {
         return FlowControl.Allowance(granted: granted, normal: normal, retryAt: retryAt)
     }
 
-    /// Says how much of what was taken is used, now; what was reserved while there was no quota is none of it.
+    /// Returns the unused part of a reservation; one that was made while there was no quota does not count.
     mutating func release(reserved: Int, used: Int, at now: Date) {
         let known = min(reserved, taken)
         taken -= known
@@ -59,7 +60,7 @@ struct QuotaSlice: Sendable {
         spent += Double(used)
     }
 
-    /// Makes the request for a new slice, of which what is left of this one is no part any more.
+    /// Makes the request for a new slice; the rest of this one goes back with it.
     mutating func makeRequest(_ wanted: Int, _ pacing: Pacing, at now: Date) -> QuotaRequest {
         settle(at: now)
         var request = QuotaRequest(pacing: pacing, wanted: 0, unused: tokens, spent: Int(clamping: spent))
@@ -71,7 +72,7 @@ struct QuotaSlice: Sendable {
         return request
     }
 
-    /// Takes what the ledger granted; `random` from 0 to 1 keeps gateways from asking in step.
+    /// Adds a grant of the ledger; `random` from 0 to 1 keeps gateways from asking in step.
     mutating func add(_ grant: QuotaGrant, to request: QuotaRequest, at now: Date, random: Double) {
         tokens += grant.granted
         reserve += grant.granted - grant.normal
@@ -83,7 +84,7 @@ struct QuotaSlice: Sendable {
         retryAt += max(pause, grant.normal > 0 ? 0 : grant.retryAfter.inSeconds)
     }
 
-    /// Notes that the ledger did not answer.
+    /// Records that the ledger did not answer.
     mutating func fail(at now: Date) { retryAt = now.addingTimeInterval(Self.outagePause) }
 
     private mutating func settle(at now: Date) {

@@ -1,23 +1,24 @@
 internal import Foundation
 internal import PushCore
 
-/// Recipients that get nothing for a while, because the platform asked for it (APNs `TooManyRequests`).
+/// The recipients that are paused because the platform asked for it (APNs `TooManyRequests`).
 ///
-/// Bounded: when it is full, the pause that ends first goes. Each change costs the logarithm of their number.
+/// Bounded: when it is full, the pause that ends first is dropped. Each change costs the logarithm of their number.
 struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
-    /// A heap of all pauses, the one that ends first on top; those that ``until`` does not know any more stay for a
-    /// while.
+    /// A heap of all pauses, the one that ends first on top.
+    ///
+    /// Entries that ``until`` no longer has stay for a while.
     private var ends: [(time: Date, recipient: Recipient)] = []
     private let capacity: Int
 
-    /// Remembers at most `capacity` recipients.
+    /// Makes room for at most `capacity` recipients.
     init(capacity: Int = 10_000) { self.capacity = capacity }
 
-    /// Whether nothing is remembered, which is the usual case and spares the look-ups.
+    /// Whether there is no pause, the usual case, which saves lookups.
     var isEmpty: Bool { until.isEmpty }
 
-    /// Pauses a recipient until a time, or longer where an earlier pause of it ends later.
+    /// Pauses a recipient until a time, or until the end of an earlier pause when that is later.
     mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
         while let first = ends.first, first.time <= now { removeFirst() }
         if let known = until[recipient], known >= time { return }
@@ -28,7 +29,7 @@ struct RecipientPauses: Sendable {
         if ends.count > 2 * capacity + 16 { rebuild() }
     }
 
-    /// Until when a recipient gets nothing; nil without a pause.
+    /// Returns the end of a recipient's pause; nil without one.
     mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
         guard let time = until[recipient] else { return nil }
         if time <= now {
@@ -38,19 +39,19 @@ struct RecipientPauses: Sendable {
         return time
     }
 
-    /// How many recipients get nothing now, and until when the last of them; nil when there is none.
+    /// Returns the number of recipients that are paused now, and the end of the longest pause; nil when there is none.
     func running(at now: Date) -> (count: Int, until: Date)? {
         let running = until.values.filter { $0 > now }
         return running.max().map { (running.count, $0) }
     }
 
-    /// The pauses that last longest, at most so many.
+    /// Returns the `count` pauses that last longest.
     func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
         guard !until.isEmpty else { return [] }
         let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
         return Array(
             running.sorted {
-                // Texts are made for ties only: this is asked each second, of thousands.
+                // Texts are made for ties only: this runs each second, for thousands.
                 $0.until == $1.until
                     ? $0.recipient.storedForm < $1.recipient.storedForm : $0.until > $1.until
             }.prefix(count)
@@ -90,7 +91,7 @@ struct RecipientPauses: Sendable {
         }
     }
 
-    /// Lets go of entries that are not in force any more; a sorted array is a heap.
+    /// Rebuilds the heap without outdated entries; a sorted array is a heap.
     private mutating func rebuild() {
         ends = until.map { (time: $0.value, recipient: $0.key) }.sorted { $0.time < $1.time }
     }

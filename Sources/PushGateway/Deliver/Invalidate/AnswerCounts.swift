@@ -1,13 +1,13 @@
-/// Answers of one backend, and how many of them declared a token dead: in all, and by the API key of their messages.
+/// The number of answers of one backend, and of those that called a token dead, in total and by API key.
 struct AnswerCounts: Sendable, Equatable {
-    /// Answers that declared a token dead.
+    /// Answers that called a token dead.
     struct Dead: Sendable, Equatable {
-        /// Those that a wrong configuration explains as well.
+        /// Answers that a wrong configuration explains as well.
         var uncertain = 0
-        /// Those that only a dead token explains.
+        /// Answers that only a dead token explains.
         var certain = 0
 
-        /// Both.
+        /// The sum of both.
         var total: Int { uncertain + certain }
 
         static func += (left: inout Dead, right: Dead) {
@@ -21,34 +21,33 @@ struct AnswerCounts: Sendable, Equatable {
         }
     }
 
-    /// The most API keys that are told apart; the answers of further ones are in ``dead`` only.
+    /// The most API keys that are counted separately; answers of further keys are in ``dead`` only.
     static let mostCallers = 64
 
-    /// How many came.
+    /// The number of all answers.
     var answers = 0
-    /// Those of them that declared a token dead.
+    /// The answers that called a token dead.
     var dead = Dead()
     /// The dead-token answers by the name of the API key, at most ``mostCallers``.
     ///
-    /// Those without a key are in ``dead`` only.
+    /// Answers without a key are in ``dead`` only.
     var callers: [String: Dead] = [:]
 
-    /// Adds what one of the answers declared of a token: it is dead, `isCertain` or not; `caller` is empty without a
-    /// key.
+    /// Adds that one of the answers called a token dead, for certain or not; `caller` is empty without a key.
     mutating func addDead(isCertain: Bool, caller: String) {
         let one = isCertain ? Dead(certain: 1) : Dead(uncertain: 1)
         dead += one
         attribute(one, to: caller)
     }
 
-    /// Adds others.
+    /// Adds other counts.
     mutating func add(_ other: AnswerCounts) {
         answers += other.answers
         dead += other.dead
         for (caller, dead) in other.callers where dead.total > 0 { attribute(dead, to: caller) }
     }
 
-    /// Takes others out again that were added.
+    /// Subtracts counts that were added before.
     mutating func subtract(_ other: AnswerCounts) {
         answers -= other.answers
         dead -= other.dead
@@ -59,13 +58,13 @@ struct AnswerCounts: Sendable, Equatable {
         }
     }
 
-    /// Takes the dead-token answers of one caller out of everything.
+    /// Removes the dead-token answers of one caller from all counts.
     mutating func remove(_ caller: String) {
         guard let dead = callers.removeValue(forKey: caller) else { return }
         self = without(dead)
     }
 
-    /// The same without some dead-token answers; the callers stay.
+    /// Returns the counts without some dead-token answers; the callers stay.
     func without(_ dead: Dead) -> AnswerCounts {
         var rest = self
         rest.answers = max(0, answers - dead.total)

@@ -1,40 +1,40 @@
 internal import Foundation
 internal import PushCore
 
-/// Counts the share of dead-token answers of one backend, and trips when it is too high to be true.
+/// The guard of one backend, which trips when the share of dead-token answers is too high to be credible.
 ///
-/// A wrong environment or topic makes a platform call every token dead. So above a share the guard trips: those of the
-/// window are taken back, further ones are held back, and an operator decides. Answers that a wrong configuration
-/// explains as well (`BadDeviceToken`) have a low threshold; those that only a dead token explains (410 with the time,
-/// `UNREGISTERED`) a high one, since an old base has many of them.
+/// A wrong environment or topic makes a platform call every token dead. Above a share the guard trips: invalidations of
+/// the window are taken back, further ones are quarantined, and an operator decides. Answers that a wrong configuration
+/// explains as well (`BadDeviceToken`) have a low threshold; answers that only a dead token explains (410 with the
+/// time, `UNREGISTERED`) have a high one, since an old base has many of them.
 ///
-/// A caller that sends to made-up tokens must not stop a backend for the others. So when the share would be in order
-/// without one caller, and the platform has accepted a message under this configuration, only the refusals of this
-/// caller are held back and the guard does not trip. It does when a second caller follows within the window. Answers
+/// A caller that sends to made-up tokens must not stop a backend for the others. If the share would be acceptable
+/// without one caller, and the platform has accepted a message under this configuration, only this caller's refusals
+/// are quarantined and the guard does not trip. It trips when a second caller follows within the window. Answers
 /// without an API key belong to no caller: they always count for all.
 ///
-/// Pure: time comes in, a verdict goes out.
+/// A pure value: times go in, verdicts come out.
 struct InvalidationGuard: Sendable {
-    /// What to do with the dead-token answers that were just noted.
+    /// The treatment of the dead-token answers that were just counted.
     enum Verdict: Equatable {
-        /// Bury the tokens.
+        /// Mark the tokens invalid.
         case invalidate
-        /// Hold them back, and those since a moment as well: there have just become too many.
+        /// Quarantine them, and those since a moment as well: the share has just become too high.
         case trip(Trip)
-        /// Hold back those of one caller, and those since a moment as well: this caller alone causes too many.
+        /// Quarantine those of one caller, and those since a moment as well: this caller alone causes the excess.
         case hold(caller: String, Trip)
-        /// Hold them back.
+        /// Quarantine them.
         case quarantine
     }
 
-    /// Whose dead-token answers are not believed.
+    /// The callers whose dead-token answers are not believed.
     enum Doubt: Equatable, Sendable {
-        /// Those of every caller: the guard is tripped.
+        /// Every caller: the guard has tripped.
         case all
-        /// Those of some callers, which are none as a rule.
+        /// Some callers, usually none.
         case callers(Set<String>)
 
-        /// Whether it is about the answers to a caller's messages.
+        /// Whether it includes the answers to a caller's messages.
         func covers(_ caller: String) -> Bool {
             switch self {
             case .all: true
@@ -43,20 +43,20 @@ struct InvalidationGuard: Sendable {
         }
     }
 
-    /// Why the guard of a backend tripped.
+    /// The reason why the guard of a backend tripped.
     struct Trip: Equatable, Sendable {
-        /// When the share was too large, as a time of day.
+        /// The time when the share became too high, on the wall clock.
         var at: Date
-        /// Refusals since then are quarantined, as a time of day.
+        /// The time since which refusals are quarantined, on the wall clock.
         var since: Date
-        /// Answers of the platform in the window.
+        /// The platform's answers in the window.
         var answers: Int
-        /// Those that declared a token dead.
+        /// The answers that called a token dead.
         var dead: Int
-        /// Those of ``dead`` that were certain.
+        /// The part of ``dead`` that was certain.
         var certain: Int
 
-        /// The sentence for operators.
+        /// Returns the sentence for operators.
         func explanation(window: Duration) -> String {
             "\(dead) of the last \(answers) answers within \(Int(clamping: window.inSeconds)) s declared the device token dead"
                 + " (\(certain) for certain). "
@@ -65,7 +65,7 @@ struct InvalidationGuard: Sendable {
                 + "the verdicts if it was wrong, or release them if the tokens are dead."
         }
 
-        /// The sentence for operators when one caller alone is the cause; it does not name the caller.
+        /// Returns the sentence for operators when one caller alone is the cause; it does not name the caller.
         func explanationOfOneCaller(window: Duration) -> String {
             "\(dead) of the last \(answers) answers within \(Int(clamping: window.inSeconds)) s declared the token dead"
                 + " (\(certain) for certain), and too many of them only because of one API key. "
@@ -76,32 +76,32 @@ struct InvalidationGuard: Sendable {
 
     private struct Bucket {
         var counts = AnswerCounts()
-        /// The earliest time of day of what was counted; nil when nothing was.
+        /// The earliest wall-clock time of the counted answers; nil when there are none.
         var earliest: Date?
     }
 
     private static let bucketCount = 30
 
     let settings: GatewayConfiguration.InvalidationGuard
-    /// Set while refusals are quarantined.
+    /// The trip while refusals are quarantined; nil otherwise.
     private(set) var trip: Trip?
-    /// The callers whose refusals alone are quarantined, with the time of the beginning by the steady clock.
+    /// The callers whose refusals alone are quarantined, with the steady time when that began.
     private(set) var held: [String: Date]
     /// The sums over the window.
     private(set) var sums = AnswerCounts()
-    /// Which platform and account the backend has, see `BackendRegistry.ConfiguredBackend.identity`.
+    /// The platform and account of the backend, see `BackendRegistry.ConfiguredBackend.identity`.
     private(set) var identity = ""
     /// Whether the platform has accepted a message under ``identity``.
     private(set) var hasAccepted = false
-    /// When this gateway last had a message accepted under ``identity``, by the steady clock.
+    /// The steady time when this gateway last had a message accepted under ``identity``.
     private var acceptedAt = Date.distantPast
     private var buckets: [Bucket]
-    /// The number of the bucket that counts now; a bucket is a 30th of the window.
+    /// The number of the current bucket; a bucket is a 30th of the window.
     private var current = 0
-    /// Until then, by the steady clock, refusals are not counted, because an operator has just said so.
+    /// The steady time until which refusals are not counted, since an operator has just released some.
     private var trustedUntil = Date.distantPast
 
-    /// Makes a guard that has counted nothing; `trip` and `held` are what one before it has left.
+    /// Makes a guard without counts; `trip` and `held` come from an earlier one.
     init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil, held: Set<String> = []) {
         self.settings = settings
         self.trip = trip
@@ -109,10 +109,10 @@ struct InvalidationGuard: Sendable {
         buckets = Array(repeating: Bucket(), count: Self.bucketCount)
     }
 
-    /// Whose refusals are quarantined.
+    /// The callers whose refusals are quarantined.
     var doubt: Doubt { trip == nil ? .callers(Set(held.keys)) : .all }
 
-    /// Puts other settings in force: counting begins anew, what is held stays held.
+    /// Applies new settings: counts start from zero, quarantined refusals stay.
     mutating func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
         guard self.settings != settings else { return }
         var new = InvalidationGuard(settings, trip: trip)
@@ -122,26 +122,26 @@ struct InvalidationGuard: Sendable {
         self = new
     }
 
-    /// Notes which platform and account the backend has: what another one has accepted shows nothing.
+    /// Sets the platform and account of the backend: acceptances under another one prove nothing.
     mutating func adopt(identity: String) {
         guard self.identity != identity else { return }
         self.identity = identity
         (hasAccepted, acceptedAt) = (false, .distantPast)
     }
 
-    /// Notes that the platform has accepted a message under an identity.
+    /// Records that the platform has accepted a message under an identity.
     ///
-    /// `time` is when, by the steady clock; nil where another gateway had it at a time that is not known.
+    /// `time` is on the steady clock; nil when another gateway had it accepted at an unknown time.
     mutating func noteAcceptance(under identity: String, at time: Date?) {
         guard identity == self.identity else { return }
         hasAccepted = true
         if let time { acceptedAt = max(acceptedAt, time) }
     }
 
-    /// Notes answers that another gateway got: they count, and the next one of this gateway decides.
+    /// Adds answers that another gateway got; they count when this gateway's next answer is judged.
     mutating func count(_ new: AnswerCounts, at now: TimeReading) { _ = countUndoubted(new, at: now) }
 
-    /// Counts answers without the refusals of callers that are held; returns how many declared a token dead.
+    /// Adds answers without the refusals of held callers; returns the number of dead-token answers among them.
     private mutating func countUndoubted(_ new: AnswerCounts, at now: TimeReading) -> Int {
         guard trip == nil, settings.isEnabled else { return 0 }
         advance(to: now.steady)
@@ -150,7 +150,7 @@ struct InvalidationGuard: Sendable {
             for caller in held.keys { new.remove(caller) }
         }
         sums.add(new)
-        // The sums have every caller that a bucket has: else a bucket that ends would leave some of it behind.
+        // The sums must have every caller that a bucket has; otherwise part of an expired bucket would stay in them.
         if !new.callers.isEmpty { new.callers = new.callers.filter { sums.callers[$0.key] != nil } }
         let bucket = current % Self.bucketCount
         buckets[bucket].counts.add(new)
@@ -158,23 +158,23 @@ struct InvalidationGuard: Sendable {
         return new.dead.total
     }
 
-    /// Holds refusals back since another gateway does; false when they are held already.
+    /// Trips the guard because another gateway's has; false when it has tripped already.
     mutating func hold(_ trip: Trip) -> Bool {
         guard self.trip == nil else { return false }
         self.trip = trip
         return true
     }
 
-    /// Notes answers of the platform, and how many of them declared a token dead: doubtfully, and for certain.
+    /// Counts answers of the platform, and those that called a token dead.
     ///
-    /// The verdict is about those whose caller is not held already; see ``doubt``.
+    /// The verdict is about answers whose caller is not held already; see ``doubt``.
     mutating func add(_ counts: AnswerCounts, at now: TimeReading) -> Verdict {
         if trip != nil { return .quarantine }
         guard settings.isEnabled else { return .invalidate }
         let dead = countUndoubted(counts, at: now)
         guard dead > 0, now.steady >= trustedUntil, isTooMuch(sums) else { return .invalidate }
-        // Nothing that was buried within the window, or in the same millisecond as its beginning, stays buried; the
-        // clock may have been set meanwhile.
+        // Takes back every invalidation of the window, also from the millisecond in which it began; the clock may have
+        // been set meanwhile.
         let start = now.wall.addingTimeInterval(-settings.window.inSeconds)
         let since = buckets.compactMap(\.earliest).reduce(start, min).addingTimeInterval(-1)
         let all = sums.dead
@@ -195,21 +195,22 @@ struct InvalidationGuard: Sendable {
                 || Double(counts.dead.certain) > settings.certainShare * Double(counts.answers))
     }
 
-    /// The caller without whose dead-token answers there are not too many; that with the most of several, nil for none.
+    /// The caller without whose dead-token answers the share is acceptable; of several the one with the most, nil for
+    /// none.
     private var onlyCause: String? {
         sums.callers.filter { !isTooMuch(sums.without($0.value)) }
             .max { ($0.value.total, $1.key) < ($1.value.total, $0.key) }?.key
     }
 
-    /// Whether a caller was held within the window, and nothing was accepted since: another one then shows that the
-    /// cause is no single caller.
+    /// Whether a caller was held within the window with nothing accepted since: a second caller then shows that the
+    /// cause is not one caller.
     private func hasHeldLately(at now: Date) -> Bool {
         held.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds && acceptedAt <= $0 }
     }
 
-    /// Resets the guard: counting begins anew.
+    /// Resets the guard: counts start from zero.
     ///
-    /// `isTrusting` lets all refusals of the next window pass, whatever their share; `now` is by the steady clock.
+    /// `isTrusting` lets all refusals of the next window pass at any share; `now` is on the steady clock.
     mutating func reset(isTrusting: Bool, at now: Date) {
         trip = nil
         held = [:]
@@ -222,7 +223,7 @@ struct InvalidationGuard: Sendable {
         sums = AnswerCounts()
     }
 
-    /// Lets go of what is older than the window.
+    /// Drops counts that are older than the window.
     private mutating func advance(to now: Date) {
         let bucket = Int(clamping: now.timeIntervalSince1970 * Double(Self.bucketCount) / settings.window.inSeconds)
         guard bucket > current else { return }

@@ -2,11 +2,11 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// The guard of one backend, shared by its workers: a reload replaces the worker, a trip stays.
+/// The guard of one backend, shared by its workers: a reload replaces the worker, but a trip stays.
 final class InvalidationWatch: Sendable {
     private struct Guarded {
         var state: InvalidationGuard
-        /// Called when the guard trips or is reset; that of the newest worker.
+        /// The newest worker's handler, which is called when the guard trips or is reset.
         var onChange: (@Sendable (_ isHeld: Bool) -> Void)?
     }
 
@@ -19,7 +19,7 @@ final class InvalidationWatch: Sendable {
         guarded = Mutex(Guarded(state: state))
     }
 
-    /// Why the guard tripped; nil while it is not tripped.
+    /// The trip; nil when the guard has not tripped.
     var trip: InvalidationGuard.Trip? { guarded.withLock { $0.state.trip } }
 
     /// The callers whose refusals alone are held.
@@ -28,15 +28,15 @@ final class InvalidationWatch: Sendable {
     /// The identity under which the platform has accepted a message; nil while it has accepted none.
     var acceptedUnder: String? { guarded.withLock { $0.state.hasAccepted ? $0.state.identity : nil } }
 
-    /// The settings it goes by.
+    /// The settings in force.
     var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
 
-    /// Tells the newest worker of changes.
+    /// Sets the newest worker's handler for changes.
     func observe(_ onChange: @escaping @Sendable (_ isHeld: Bool) -> Void) {
         guarded.withLock { $0.onChange = onChange }
     }
 
-    /// Puts other settings in force; counting begins anew, what is held stays held.
+    /// Applies new settings; counts start from zero, quarantined refusals stay.
     ///
     /// `identity` is that of the configured backend; nil leaves it as it is.
     func adopt(_ settings: GatewayConfiguration.InvalidationGuard, identity: String?) {
@@ -46,14 +46,14 @@ final class InvalidationWatch: Sendable {
         }
     }
 
-    /// Notes answers; see ``InvalidationGuard/add(_:at:)``.
+    /// Counts answers; see ``InvalidationGuard/add(_:at:)``.
     ///
     /// - Parameters:
-    ///   - counts: How many came, and what they said.
-    ///   - identity: That of the backend which accepted some of them; nil when none was accepted.
+    ///   - counts: The numbers of answers.
+    ///   - identity: The identity of the backend when it accepted some of them; nil when none was accepted.
     ///   - now: The time.
-    ///   - carry: Takes the verdict, and whose refusals are not believed, before another verdict can be given: what it
-    ///     does happens in the order of the verdicts. It must not block.
+    ///   - carry: Receives the verdict and the callers that are not believed before another verdict can be given, so it
+    ///     runs in the order of the verdicts. It must not block.
     func add(
         _ counts: AnswerCounts,
         acceptedUnder identity: String? = nil,
@@ -71,7 +71,7 @@ final class InvalidationWatch: Sendable {
         if hasTripped { onChange?(true) }
     }
 
-    /// Notes answers that another gateway got, and the identity under which it had one accepted.
+    /// Counts answers that another gateway got, and the identity under which it had one accepted.
     func count(_ counts: AnswerCounts, acceptedUnder identity: String?, at now: TimeReading) {
         guarded.withLock { guarded in
             if let identity { guarded.state.noteAcceptance(under: identity, at: nil) }
@@ -79,14 +79,14 @@ final class InvalidationWatch: Sendable {
         }
     }
 
-    /// Holds refusals back since another gateway does; false when they are held already.
+    /// Trips the guard because another gateway's has; false when it has tripped already.
     func hold(_ trip: InvalidationGuard.Trip) -> Bool {
         let (isNew, onChange) = guarded.withLock { guarded in (guarded.state.hold(trip), guarded.onChange) }
         if isNew { onChange?(true) }
         return isNew
     }
 
-    /// Resets the guard; `now` is by the steady clock.
+    /// Resets the guard; `now` is on the steady clock.
     ///
     /// `carry` is called before another verdict can be given; it must not block.
     func reset(isTrusting: Bool, at now: Date, carry: () -> Void = {}) {

@@ -4,8 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: refusals of tokens that are quarantined
-/// because there were too many to be true, and what an operator decides about them.
+/// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: token refusals that are quarantined because
+/// there were too many to be credible, and an operator's decision about them.
 struct InvalidationsAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
@@ -21,7 +21,7 @@ struct InvalidationsAPI: Sendable {
         static let names = ["action"]
     }
 
-    /// What is held, backend by backend; with the parameter `backend` the devices it is about.
+    /// Answers with the quarantined refusals by backend; with the parameter `backend`, with the devices concerned.
     func show(_ scope: RequestScope) async throws(Problem) -> Response {
         if scope.parameter("backend") != nil {
             guard scope.caller.has(.devices) else { throw .lacks(.devices) }
@@ -127,7 +127,7 @@ struct InvalidationsAPI: Sendable {
         writer.endObject()
     }
 
-    /// Settles what is held of a backend; its worker goes on.
+    /// Resolves the quarantined refusals of a backend; its worker goes on.
     func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
@@ -174,7 +174,7 @@ struct InvalidationsAPI: Sendable {
         return action
     }
 
-    /// A backend that is configured, or one that is not any more and left something behind.
+    /// Checks that a backend is configured, or is gone and left something behind.
     private func requireKnown(_ name: String, _ tokenInvalidation: TokenInvalidation) async throws(Problem) {
         if state.snapshot.backends.contains(where: { $0.name == name }) { return }
         if tokenInvalidation.trippedGuards.contains(where: { $0.backend == name }) { return }

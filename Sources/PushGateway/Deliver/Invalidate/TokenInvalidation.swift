@@ -4,14 +4,14 @@ package import PushCore
 import PushQueue
 internal import Synchronization
 
-/// Marks tokens invalid in the device registry that platforms call dead, through the guard against mass invalidation.
+/// The path by which tokens that platforms call dead become invalid in the device registry, through the guard against
+/// mass invalidation.
 ///
-/// Workers hand refusals in from event loops; `run` writes them in the order they came. While the guard of a backend is
-/// tripped its refusals are quarantined and its worker sends nothing, over a restart too, until an operator resolves
-/// it. Where one API key alone is the cause, what is refused of its messages is quarantined, over a restart too, and
-/// the worker goes on.
+/// Workers pass refusals in from event loops; `run` writes them in order. While the guard of a backend is tripped, its
+/// refusals are quarantined and its worker sends nothing, across restarts, until an operator decides. When one API key
+/// alone is the cause, only refusals of its messages are quarantined, across restarts, and the worker goes on.
 package final class TokenInvalidation: Sendable {
-    /// What an operator decides about quarantined refusals.
+    /// An operator's decision about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
         /// The tokens are dead.
         case release
@@ -23,15 +23,15 @@ package final class TokenInvalidation: Sendable {
     package struct TrippedGuard: Sendable, Hashable {
         /// The backend.
         package var backend: String
-        /// When it began.
+        /// The time when it tripped.
         package var at: Date
-        /// How many answers there were in the window.
+        /// The number of answers in the window.
         package var answers: Int
-        /// How many of them declared a token dead.
+        /// The number of these that called a token dead.
         package var dead: Int
-        /// How many of those were certain: no other reason than a dead token explains them.
+        /// The number of those that were certain: nothing but a dead token explains them.
         package var certain: Int
-        /// What it means and what to do, for people.
+        /// The meaning and the fix, for people.
         package var explanation: String
     }
 
@@ -39,10 +39,11 @@ package final class TokenInvalidation: Sendable {
         case invalidate([TokenRefusal])
         case record([TokenRefusal], InvalidationWatch)
         case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
-        /// Refusals of a caller that is held from now on, and all since a moment: a tombstone names no caller.
+        /// The refusals of a caller that is held from now on, and all since a moment, as a tombstone names no caller.
         case hold(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
-        /// What this gateway held back while the guard was settled, up to its reset, and had not written.
+        /// The refusals that this gateway quarantined while the guard was resolved, up to its reset, and had not
+        /// written.
         case settleRest(String, Action)
         case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }
@@ -58,25 +59,24 @@ package final class TokenInvalidation: Sendable {
     private let outbox: @Sendable () -> Date?
     private let publish: @Sendable ([[UInt8]]) -> Void
     private let tell: @Sendable (NodeNews) -> Void
-    /// Answers that were counted since other gateways were told, by the backend's name.
+    /// The answers that were counted since the last news to other gateways, by the backend's name.
     private let untold = Mutex<[String: AnswerCounts]>([:])
     private let queue = Mailbox<[Work]>()
     private let retry: StoreRetry
     private let watches = Mutex<[String: InvalidationWatch]>([:])
     private let waiting = Atomic<Int>(0)
 
-    /// Makes it; nothing is written before ``run()``.
+    /// Makes one; nothing is written before ``run()``.
     ///
     /// - Parameters:
-    ///   - devices: The registry; nil when there is none, then the guard parks workers and nothing else.
-    ///   - state: Where a trip is kept over a restart.
+    ///   - devices: The registry; nil when there is none, so that the guard only stops workers.
+    ///   - state: The store that keeps a trip across a restart.
     ///   - time: The clock.
-    ///   - observer: Who counts.
-    ///   - logger: Where failures are logged.
-    ///   - outbox: Gives the time under which devices that lose a token go into the outbox; nil when no platform keeps
-    ///     devices.
-    ///   - tell: Takes what other gateways on the same store are to know.
-    ///   - publish: Takes events.
+    ///   - observer: Counts invalidations.
+    ///   - logger: Logs failures.
+    ///   - outbox: Gives the time for outbox entries of devices that lose a token; nil when no platform keeps devices.
+    ///   - tell: Sends news to other gateways on the same store.
+    ///   - publish: Publishes events.
     init(
         devices: (any DeviceStore)?,
         state: any StateStore,
@@ -100,10 +100,10 @@ package final class TokenInvalidation: Sendable {
 
     // MARK: For workers
 
-    /// Verdicts that are not written yet.
+    /// The number of verdicts that are not written yet.
     var backlog: Int { waiting.load(ordering: .relaxed) }
 
-    /// The guard of a backend, as it was left when the gateway ended.
+    /// Returns the guard of a backend, with the trip that was stored before a restart.
     ///
     /// `identity` is that of the configured backend; nil leaves it as it is.
     func watch(
@@ -126,7 +126,7 @@ package final class TokenInvalidation: Sendable {
                 metadata: ["backend": "\(backend)", "error": "\(error)"]
             )
         }
-        // What was not held back any more when the gateway ended is now.
+        // Refusals that were not quarantined when the gateway ended are quarantined now.
         if let trip { append(.quarantine(backend, [], trip), count: 0) }
         let watch = watches.withLock { watches in
             if let known = watches[backend] { return known }
@@ -138,12 +138,13 @@ package final class TokenInvalidation: Sendable {
         return watch
     }
 
-    /// Takes what a group of answers said; tells whose tokens without alternatives may not be taken for dead.
+    /// Receives the refusals among a group of answers; returns the callers whose refusals without alternatives are not
+    /// believed.
     ///
-    /// `identity` is that of the backend when it accepted some of the messages, nil when it accepted none.
+    /// `identity` is that of the backend when it accepted some of the messages; nil when it accepted none.
     ///
-    /// A refusal with alternatives is none for the guard: it only lets the backend be left out. When all alternatives
-    /// turn out to have refused the token as well, it comes back as one without. Never blocks.
+    /// A refusal with alternatives does not count for the guard: it only makes deliveries skip the backend. When all
+    /// alternatives have refused the token as well, it returns as one without. Never blocks.
     func receive(
         _ all: [TokenRefusal],
         answers: Int,
@@ -151,7 +152,7 @@ package final class TokenInvalidation: Sendable {
         _ watch: InvalidationWatch,
         at now: TimeReading
     ) -> InvalidationGuard.Doubt {
-        // Dead tokens that were not to live long say nothing of the backend.
+        // Short-lived tokens that have died say nothing about the backend.
         let (ended, all) = (all.filter(\.isExpected), all.filter { !$0.isExpected })
         if !ended.isEmpty { append(.invalidate(ended), count: ended.count) }
         guard ended.isEmpty || !all.isEmpty || answers > ended.count else { return .callers([]) }
@@ -174,7 +175,7 @@ package final class TokenInvalidation: Sendable {
             outcome = (verdict, doubt)
             held = refusals.filter { doubt.covers($0.caller) }
             let believed = held.isEmpty ? refusals : refusals.filter { !doubt.covers($0.caller) }
-            // In the order of the verdicts: an invalidation queued after the trip about it would stay.
+            // In the order of the verdicts: an invalidation that is queued after its trip would never be taken back.
             switch verdict {
             case .trip(let trip): append(.quarantine(watch.backend, held, trip), count: held.count)
             case .hold(_, let trip):
@@ -195,7 +196,7 @@ package final class TokenInvalidation: Sendable {
         return outcome.doubt
     }
 
-    /// Keeps answers for ``tellAnswers()``, without the dead-token answers of callers that are held.
+    /// Keeps answers for ``tellAnswers()``, without the dead-token answers of held callers.
     private func note(_ counts: AnswerCounts, of backend: String, _ doubt: InvalidationGuard.Doubt) {
         var counts = counts
         if case .callers(let held) = doubt, !counts.callers.isEmpty {
@@ -204,7 +205,7 @@ package final class TokenInvalidation: Sendable {
         untold.withLock { $0[backend, default: AnswerCounts()].add(counts) }
     }
 
-    /// Says once that an operator must decide.
+    /// Reports once that an operator must decide.
     private func report(_ verdict: InvalidationGuard.Verdict, _ watch: InvalidationWatch) {
         switch verdict {
         case .invalidate, .quarantine: break
@@ -222,14 +223,14 @@ package final class TokenInvalidation: Sendable {
                 "invalidations of one API key are held, an operator must decide",
                 metadata: ["backend": "\(watch.backend)", "key": "\(caller)", "reason": "\(explanation)"]
             )
-            // Those who hear events need not know other keys: the name is in the log only.
+            // Readers of events must not see the names of other keys, so the name is in the log only.
             publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
         }
     }
 
-    /// Takes tokens out of the registry that are of no use any more, such as those of a Live Activity that has ended.
+    /// Removes tokens of no further use from the registry, such as those of a Live Activity that has ended.
     ///
-    /// One that is left because the gateway dies first is refused by the platform later on.
+    /// If the gateway dies first, a token stays, and the platform refuses it later.
     func end(_ tokens: [DeviceToken], of app: AppName) {
         guard !tokens.isEmpty, devices != nil else { return }
         append(.end(tokens, app), count: tokens.count)
@@ -237,7 +238,7 @@ package final class TokenInvalidation: Sendable {
 
     // MARK: For other gateways
 
-    /// Tells other gateways on the same store what was counted since.
+    /// Sends the answers that were counted since the last time to the other gateways on the store.
     func tellAnswers() {
         let untold = untold.withLock { untold in
             defer { untold.removeAll(keepingCapacity: true) }
@@ -249,7 +250,7 @@ package final class TokenInvalidation: Sendable {
         }
     }
 
-    /// Takes what another gateway on the same store tells.
+    /// Handles news of another gateway on the same store.
     func hear(_ news: NodeNews, at now: TimeReading) {
         switch news {
         case .paused, .retried: break
@@ -257,18 +258,18 @@ package final class TokenInvalidation: Sendable {
             watches.withLock { $0[backend] }?.count(counts, acceptedUnder: identity, at: now)
         case .held(let backend, let trip):
             guard watches.withLock({ $0[backend] })?.hold(trip) == true else { return }
-            // What this gateway has invalidated meanwhile, and not written yet, is held back as well.
+            // Also quarantines what this gateway has invalidated and not written yet.
             append(.quarantine(backend, [], trip), count: 0)
         case .settled(let backend, let isTrusting):
-            // What this gateway holds unwritten stays held: meanwhile another may have held new ones, and they are no
-            // part of this.
+            // Unwritten refusals of this gateway stay quarantined: another gateway may have quarantined new ones
+            // meanwhile, which this decision does not cover.
             watches.withLock { $0[backend] }?.reset(isTrusting: isTrusting, at: now.steady)
         }
     }
 
     // MARK: For operators
 
-    /// The guards that are tripped now, by the backend's name.
+    /// The guards that have tripped, by the backend's name.
     package var trippedGuards: [TrippedGuard] {
         watches.withLock { Array($0.values) }
             .compactMap { watch in
@@ -286,11 +287,11 @@ package final class TokenInvalidation: Sendable {
             .sorted { $0.backend < $1.backend }
     }
 
-    /// Resets the guard of a backend: invalidates its quarantined tokens, or discards the refusals, and lets its worker
-    /// go on.
+    /// Resets the guard of a backend: marks its quarantined tokens invalid, or discards the refusals, and lets its
+    /// worker go on.
     ///
-    /// - Returns: How many tokens it was about.
-    /// - Throws: When the store fails; the call can be repeated.
+    /// - Returns: The number of tokens concerned.
+    /// - Throws: The store's failure; the call can be repeated.
     package func resolve(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         let result = await withCheckedContinuation { continuation in
             append(.resolve(backend, action, continuation), count: 0)
@@ -301,7 +302,7 @@ package final class TokenInvalidation: Sendable {
     // MARK: Writing
 
     private func append(_ work: Work, count: Int) {
-        waiting.wrappingAdd(count, ordering: .relaxed)  // Before it can be done and subtracted.
+        waiting.wrappingAdd(count, ordering: .relaxed)  // Counted before it can be done and subtracted.
         guard !queue.put({ $0.append(work) }) else { return }
         waiting.wrappingSubtract(count, ordering: .relaxed)
         if case .resolve(_, _, let continuation) = work {
@@ -319,7 +320,7 @@ package final class TokenInvalidation: Sendable {
         }
     }
 
-    /// The same work with fewer transactions: burials that follow each other are one.
+    /// Merges adjacent invalidations, so that the work needs fewer transactions.
     private static func merged(_ work: [Work]) -> [Work] {
         var result: [Work] = []
         for item in work {
@@ -360,8 +361,8 @@ package final class TokenInvalidation: Sendable {
             await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
                 try await self.takeBack(backend, since: since)
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
-                // Behind that: a start after a stop in between holds the key anew, and takes back again. Other gateways
-                // hold others.
+                // Saved last: if the process stops in between, the caller is held again after the start, and tokens are
+                // taken back again. Other gateways hold other callers, so the sets are merged.
                 let known = try await self.state.loadState(Self.callersKey(backend)).map(Self.callers(stored:)) ?? []
                 try await self.state.saveState(Self.callersKey(backend), Self.stored(known.union(callers)))
             }
@@ -386,14 +387,14 @@ package final class TokenInvalidation: Sendable {
         }
     }
 
-    /// Quarantines what was invalidated since a moment.
+    /// Quarantines the tokens that were marked invalid since a moment.
     private func takeBack(_ backend: String, since moment: Date) async throws(StoreError) {
         let earlier = try await devices?.quarantine(tombstonesOf: backend, since: moment) ?? 0
         guard earlier > 0 else { return }
         observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
     }
 
-    /// Takes refusals of tokens that no other backend takes either.
+    /// Receives refusals of tokens that no other backend accepts either.
     private func invalidateExhausted(_ refusals: [TokenRefusal], _ watch: InvalidationWatch) {
         guard !refusals.isEmpty else { return }
         let now = TimeReading(steady: time.steady, wall: time.now, offset: 0)
@@ -409,7 +410,7 @@ package final class TokenInvalidation: Sendable {
     private func resolveNow(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         let total = try await settle(backend, action)
         if action == .discard, let devices {
-            // What led to the tombstones was wrong, and so may be what single backends refused before.
+            // The refusals were wrong, and so may be earlier refusals by single backends.
             while try await devices.forgetRefusals(limit: Self.batch) > 0 {}
         }
         try await state.saveState(Self.key(backend), nil)
@@ -429,7 +430,7 @@ package final class TokenInvalidation: Sendable {
         return total
     }
 
-    /// Invalidates or discards what is quarantined; returns how many tokens.
+    /// Invalidates or discards quarantined tokens; returns their number.
     private func settle(_ backend: String, _ action: Action) async throws(StoreError) -> Int {
         var total = 0
         var found = 0
@@ -455,27 +456,27 @@ package final class TokenInvalidation: Sendable {
 
     private static func key(_ backend: String) -> String { "invalidation_guard." + backend }
 
-    /// Where the callers are kept whose refusals alone are held.
+    /// Returns the key under which callers are stored whose refusals alone are quarantined.
     private static func callersKey(_ backend: String) -> String { "invalidation_callers." + backend }
 
-    /// The form of these callers that is kept over a restart.
+    /// Returns the stored form of these callers.
     private static func stored(_ callers: Set<String>) -> [UInt8] {
         JSONValue.array(callers.sorted().map { .string($0) }).bytes
     }
 
-    /// Reads ``stored(_:)``; none for anything else.
+    /// Reads ``stored(_:)``; returns none for anything else.
     private static func callers(stored: [UInt8]) -> Set<String> {
         Set((try? JSONValue(parsing: stored))?.arrayValue?.compactMap(\.stringValue) ?? [])
     }
 }
 
 extension TokenRefusal {
-    /// Whether such a token was to end by itself, and has.
+    /// Whether such a token is short-lived, and has ended.
     fileprivate var isExpected: Bool { kind.isShortLived && isCertain }
 }
 
 extension InvalidationGuard.Trip {
-    /// The form that is kept over a restart.
+    /// The form that is stored across a restart.
     var stored: [UInt8] {
         let value: JSONValue = [
             "at": .integer(at.millisecondsSince1970), "since": .integer(since.millisecondsSince1970),

@@ -3,12 +3,12 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Writes the attempts and events of deliveries that one backend's platform accepted.
+/// A writer of the attempts and events of deliveries that one backend's platform accepted.
 ///
-/// It writes what ``EventJSON`` does, byte for byte, but has ready what they have in common: it takes that from two
-/// samples that `EventJSON` wrote. Made once for a worker; what is not the usual case it leaves to `EventJSON`.
+/// The result equals that of ``EventJSON`` byte for byte. The shared parts are cut from two samples that `EventJSON`
+/// wrote. Made once for a worker; unusual deliveries are left to `EventJSON`.
 struct AttemptTemplate {
-    /// Stands in a sample where the platform's id or a token does; needs no escape and is in no name.
+    /// The placeholder for the platform's id or a token in a sample: it needs no escape and occurs in no name.
     private static let mark = "\u{7F}\u{7F}\u{7F}"
 
     /// A moment and its text.
@@ -22,13 +22,13 @@ struct AttemptTemplate {
         }
     }
 
-    /// Between the recipient and the name of the API key, which follows it in the event.
+    /// The text between the recipient and the name of the API key, which follows it in the event.
     private static let callerMember = Array(#"","caller":""#.utf8)
 
     private let backend: String
-    /// The attempt before and after the time and the platform's id.
+    /// The attempt's text before and after the time and the platform's id.
     private let attemptParts: [ArraySlice<UInt8>]
-    /// The event before and after the time, the notification's id, the delivery's number, the recipient and the
+    /// The event's text before and after the time, the notification's id, the delivery's number, the recipient and the
     /// attempt.
     private let eventParts: [ArraySlice<UInt8>]
 
@@ -58,7 +58,7 @@ struct AttemptTemplate {
         )
     }
 
-    /// The attempt of an acceptance.
+    /// Returns the attempt of an acceptance.
     func attempt(_ acceptance: Acceptance, service: TokenService?, at moment: Moment) -> [UInt8] {
         guard attemptParts.count == 3, service == nil, acceptance.status == 200, acceptance.trackingID == nil,
             !acceptance.isForAudience, !acceptance.isVerdictPending, !acceptance.isDryRun,
@@ -77,7 +77,7 @@ struct AttemptTemplate {
         return bytes ?? general(acceptance, service, moment.time)
     }
 
-    /// The event of a delivery that was accepted.
+    /// Returns the event of a delivery that was accepted.
     func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
             claim.plan.backend(at: claim.step) == backend
@@ -127,7 +127,7 @@ struct AttemptTemplate {
         EventJSON.delivery(claim, state: .acceptedByPlatform, at: time, attempt: attempt)
     }
 
-    /// The parts of a text before, between and after other texts, which come in this order.
+    /// Returns the parts of a text before, between and after other texts, which occur in this order.
     static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
         var parts: [ArraySlice<UInt8>] = []
         var from = 0
@@ -141,7 +141,8 @@ struct AttemptTemplate {
         return parts
     }
 
-    /// Where a text begins in another; the general search of a collection takes as long as all else of a small request.
+    /// Returns the position of a text in another; the collection's general search takes as long as the rest of a small
+    /// request.
     private static func position(of found: String, in text: [UInt8], from start: Int) -> Int? {
         var found = found
         return found.withUTF8 { found in
@@ -154,7 +155,7 @@ struct AttemptTemplate {
         }
     }
 
-    /// Whether no byte needs an escape; numbers instead of conditions, so that the compiler looks at 16 bytes at once.
+    /// Whether no byte needs an escape; computed without branches, so that the compiler checks 16 bytes at once.
     static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         var found: UInt8 = 0
         for byte in text {
@@ -170,8 +171,10 @@ struct AttemptTemplate {
         return output.bytes
     }
 
-    /// Bytes with capacity for what is appended; made by `reserveCapacity`, since `Array(unsafeUninitializedCapacity:)`
-    /// looks up the type of its storage each time, which takes longer than filling it.
+    /// A byte buffer with room to append.
+    ///
+    /// It uses `reserveCapacity`: `Array(unsafeUninitializedCapacity:)` looks up the type of its storage each time,
+    /// which takes longer than filling it.
     struct Output {
         private(set) var bytes: [UInt8] = []
 

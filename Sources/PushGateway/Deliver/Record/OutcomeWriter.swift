@@ -4,12 +4,12 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Takes what became of deliveries from the event loops and writes it to the store, a commit for all that waits.
+/// The writer of deliveries' outcomes, which come from event loops, to the store: one commit for all that wait.
 ///
-/// While one commit runs the next batch gathers. A store that fails is tried again: what is not written yet stays here,
-/// and workers stop claiming when it becomes too much, so that it is bounded. An outcome that the store refuses for its
-/// content delays no other: its delivery ends as unknown. Nor does one whose row is damaged: its delivery stays
-/// claimed, and the next start says of it that it may have been sent.
+/// While one commit runs, the next batch gathers. A store that fails is tried again; unwritten outcomes stay here, and
+/// workers stop claiming when there are too many, so memory is bounded. An outcome that the store refuses for its
+/// content delays no other: its delivery ends as unknown. Neither does one whose row is damaged: its delivery stays
+/// claimed, and the next start reports that it may have been sent.
 final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []
@@ -19,7 +19,7 @@ final class OutcomeWriter: Sendable {
     }
 
     private let waiting = Mailbox<Waiting>()
-    /// Resolutions that are not committed yet.
+    /// The number of resolutions that are not committed yet.
     private let uncommitted = Atomic(0)
     private let store: any NotificationStore
     private let time: any TimeSource
@@ -33,7 +33,7 @@ final class OutcomeWriter: Sendable {
         retry = StoreRetry(time: time, logger: logger)
     }
 
-    /// How many resolutions are not committed yet.
+    /// The number of resolutions that are not committed yet.
     var backlog: Int { uncommitted.load(ordering: .relaxed) }
 
     /// Adds resolutions and events to the next batch; never blocks.
@@ -64,7 +64,7 @@ final class OutcomeWriter: Sendable {
         while let part = parts.popLast() {
             guard let refusal = await write(Array(part)) else { continue }
             guard part.count == 1, let single = part.first else {
-                // The store takes all or nothing: so the halves are tried on their own.
+                // The store takes all or nothing, so each half is tried separately.
                 let middle = part.startIndex + part.count / 2
                 parts += [part[middle...], part[..<middle]]
                 continue
@@ -83,15 +83,15 @@ final class OutcomeWriter: Sendable {
         )
     }
 
-    /// Why the store does not take a write, however often it is tried.
+    /// The reason why the store never takes a write.
     private enum Obstacle: Sendable {
-        /// For what it says.
+        /// The store refuses its content.
         case refused(String)
-        /// What it would change is damaged.
+        /// The row that it would change is damaged.
         case damaged(String)
     }
 
-    /// Writes resolutions until the store has taken them; what keeps it from that.
+    /// Writes resolutions until the store has taken them; returns the obstacle that prevents it.
     private func write(_ resolutions: [Resolution]) async -> Obstacle? {
         let obstacle = await retry.run("outcomes", count: resolutions.count) {
             [store, time] () throws(StoreError) -> Obstacle? in
@@ -111,7 +111,7 @@ final class OutcomeWriter: Sendable {
         return obstacle ?? nil
     }
 
-    /// Ends a delivery whose outcome cannot be written as unknown.
+    /// Ends a delivery as unknown when its outcome cannot be written.
     private func giveUp(_ resolution: Resolution, _ refusal: String) async {
         logger.error(
             "an outcome cannot be written: its delivery ends as unknown",
@@ -130,7 +130,7 @@ final class OutcomeWriter: Sendable {
 }
 
 extension NotificationStore {
-    /// Writes decisions about deliveries that wait for a backend; the numbers of those that it changed.
+    /// Writes decisions about deliveries that wait for a backend; returns the numbers of those that it changed.
     func settle(
         _ resolutions: [Resolution],
         of backend: String,

@@ -2,9 +2,9 @@ internal import PushCore
 internal import PushQueue
 
 extension Resolution {
-    /// The end of a delivery that is not sent any more: it was cancelled, or its time is over; nil for any other.
+    /// Returns the end of a delivery that was cancelled or whose time to live is over; nil for any other.
     ///
-    /// What may have been sent ends as `unknown`: neither end is certain then.
+    /// A delivery that may have been sent ends as `unknown`, since neither end is certain.
     static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         if claim.isCancelled {
             let state: DeliveryState = mayHaveBeenSent(claim) ? .unknown : .cancelled
@@ -13,14 +13,14 @@ extension Resolution {
         return now.steady >= claim.expiresAt ? expiry(claim, at: now) : nil
     }
 
-    /// The end of a delivery whose time is over, by the caller's clock or by the store's.
+    /// Returns the end of a delivery whose time to live is over, by the caller's clock or by the store's.
     static func expiry(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution {
         ending(claim, as: mayHaveBeenSent(claim) ? .unknown : .expired, reason: "ttl_ended", at: now)
     }
 
     private static func mayHaveBeenSent(_ claim: ClaimedDelivery) -> Bool { claim.isReplay || claim.isRecovered }
 
-    /// The end of a delivery by the gateway's own decision.
+    /// Returns the end of a delivery by the gateway's own decision.
     static func ending(
         _ claim: ClaimedDelivery,
         as state: DeliveryState,

@@ -6,7 +6,7 @@ internal import PushObservability
 internal import PushQueue
 internal import Synchronization
 
-/// What happens to a claimed batch: addressed, handed to the backend, recorded.
+/// The path of a claimed batch: it is addressed, sent to the backend, and recorded.
 extension DeliveryWorker {
     func deliver(_ claimed: Claimed) async {
         let (claims, silent, late) = parted(claimed.deliveries, isClaimed: true)
@@ -17,7 +17,7 @@ extension DeliveryWorker {
         var due = claimed
         due.deliveries = claims
         guard !silent.isEmpty else { return await send(due) }
-        // The platform is asked beside the sending, which must not wait for that.
+        // The platform is asked in parallel, so that sending does not wait for it.
         async let queried: Void = query(silent, isClaimed: true)
         await send(due)
         await queried
@@ -30,13 +30,13 @@ extension DeliveryWorker {
         finish(await awaitingRegistration(outcomes, of: batch), of: batch)
     }
 
-    /// Hands deliveries to the backend until it has answered; returns what it refused for want of a registration, nil
-    /// when none was sent.
+    /// Sends deliveries to the backend and waits for its answers; returns the refusals for a missing registration, nil
+    /// when nothing was sent.
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
         let claims = claimed.deliveries
         guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
         guard dependencies.store.holdsClaims(since: claimed.since) else {
-            // What another gateway has taken meanwhile stays its own.
+            // Deliveries that another gateway has taken meanwhile remain that gateway's.
             giveBack(claims, at: dependencies.clock.reading)
             return nil
         }
@@ -81,8 +81,8 @@ extension DeliveryWorker {
             store.holdsClaims(since: since)
         }
         let sending = Task { [backend, open, name] in
-            // Asked once more before each write: the process may stand still in between, until others have sent the
-            // same.
+            // The permit is checked again before each write: the process may have been suspended while others sent the
+            // same messages.
             await SendPermit.$current.withValue(permit) {
                 await SendSpan.run(backend: name, kind: backend.kind, requests: due, report: report) { report in
                     await backend.send(due, report: report)
@@ -102,7 +102,7 @@ extension DeliveryWorker {
         return (batch, unregistered.withLock { $0 })
     }
 
-    /// The tokens of the devices in a batch, in one read; nil when they could not be read and the batch waits.
+    /// Reads the tokens of the devices in a batch at once; nil when they could not be read and the batch waits.
     private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
         var devices: [String: Device]?
         do throws(StoreError) {
@@ -128,9 +128,10 @@ extension DeliveryWorker {
 
     // MARK: Before sending
 
-    /// What is to be done with a claim instead of sending it; nil when it is to be sent.
+    /// Returns a resolution for a claim that must not be sent now; nil when it may be sent.
     ///
-    /// Whoever records anything of a claim asks this first: a wait would erase that its last owner died.
+    /// Call this before recording anything about a claim; otherwise a retry would clear the flag that its last owner
+    /// died.
     func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         if let resolution = Resolution.ending(claim, at: now) ?? recover(claim, at: now) { return resolution }
         if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
@@ -139,14 +140,14 @@ extension DeliveryWorker {
         return nil
     }
 
-    /// Passes this backend over: the delivery goes on to another step of its plan, else to the next, or ends.
+    /// Skips this backend: the delivery goes on to the next step of its plan, or ends.
     func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
         let (resolution, next) = skipped(claim, reason: reason, at: now)
         if let next { dependencies.observer.fellBack(from: name, to: claim.plan.backends[next], reason: reason) }
         return resolution
     }
 
-    /// The same, uncounted, with the step that it goes on to.
+    /// Does the same without counting it; returns the next step as well.
     func skipped(
         _ claim: ClaimedDelivery,
         reason: String,
@@ -174,11 +175,10 @@ extension DeliveryWorker {
         return (resolution, next)
     }
 
-    /// What becomes of a delivery whose last owner died, when it may not be sent again: it counts as sent without
-    /// answer.
+    /// Returns the resolution of a delivery whose last owner died and that may not be sent again: it counts as sent
+    /// without an answer.
     ///
-    /// Nil when a second copy is all right, by the plan's rule or else because it does no harm; and for any other
-    /// delivery.
+    /// Nil when a second copy is acceptable, by the plan's rule or because it does no harm, and for any other delivery.
     func recover(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         guard claim.isRecovered else { return nil }
         switch claim.plan.onUnknown {
@@ -212,7 +212,7 @@ extension DeliveryWorker {
         )
     }
 
-    /// Gives back deliveries that were not handed to the backend.
+    /// Records resolutions, and counts their deliveries as no longer under way.
     func record(_ resolutions: [Resolution]) {
         dependencies.outcomeWriter.append(resolutions)
         gate.update { ((), wakes: $0.finish(resolutions.lazy.map(\.delivery))) }
@@ -239,7 +239,7 @@ extension DeliveryWorker {
                     aftermath.works.append(batch.claims[index].id)
                     if hasLast { aftermath.ended.append(batch.claims[index]) }
                 }
-                continue  // Nothing else follows from the usual case.
+                continue  // The usual case has no other consequences.
             }
             let claim = batch.claims[index]
             if isStopped, outcome.isCancelled {
@@ -277,7 +277,7 @@ extension DeliveryWorker {
         dependencies.outcomeWriter.append(resolutions, events: aftermath.events)
     }
 
-    /// What is written of a delivery that the platform accepted.
+    /// Returns the resolution of a delivery that the platform accepted.
     private func accepted(
         _ acceptance: Acceptance,
         _ claim: ClaimedDelivery,
@@ -294,7 +294,7 @@ extension DeliveryWorker {
         )
     }
 
-    /// By what a receipt will find the delivery; nil when the platform sends none.
+    /// Returns the address by which a receipt finds the delivery; nil when the platform sends none.
     private func receiptAddress(
         of acceptance: Acceptance,
         _ claim: ClaimedDelivery,
@@ -305,27 +305,27 @@ extension DeliveryWorker {
         return ReceiptAddress(backend: name, platformID: platformID, token: token)
     }
 
-    /// A pause of so many seconds is logged: messages may end meanwhile.
+    /// The shortest pause that is logged, in seconds: messages may expire meanwhile.
     private static let longPause = 60.0
 
-    /// What one group of answers adds up to.
+    /// The combined results of one group of answers.
     private struct BatchResult {
         var accepted = 0
-        /// Those of ``accepted`` that are no dry run.
+        /// The part of ``accepted`` that was no dry run.
         var taken = 0
         /// The deliveries whose answers show the platform at work.
         var works: [Int64] = []
-        /// Those of a request of several messages whose answers show that the platform fails: they count together.
+        /// Failures of messages that share a request: they count as one.
         var failures: [(message: FlowGate.State.Message, reason: String)] = []
-        /// Answers that were about the token or the message, other than acceptances.
+        /// The number of answers, other than acceptances, about the token or the message.
         var verdicts = 0
         var refused: [(refusal: TokenRefusal, device: String?)] = []
-        /// Accepted, of a batch in which some end what their tokens are for.
+        /// Accepted deliveries of a batch in which some end the use of their tokens.
         var ended: [ClaimedDelivery] = []
         var events: [[UInt8]] = []
     }
 
-    /// What becomes of a delivery that was not accepted.
+    /// Returns the resolution of a delivery that was not accepted.
     private func resolve(
         _ claim: ClaimedDelivery,
         _ outcome: DeliveryOutcome,
@@ -383,7 +383,7 @@ extension DeliveryWorker {
         )
     }
 
-    /// Hands refused tokens to the guard.
+    /// Passes refused tokens to the guard.
     private func invalidateTokens(_ aftermath: inout BatchResult, at now: TimeReading) {
         let answers = aftermath.accepted + aftermath.verdicts
         guard answers > 0 else { return }
@@ -401,7 +401,7 @@ extension DeliveryWorker {
         }
     }
 
-    /// What an outcome says about the delivery's token; nil when it says nothing.
+    /// Returns the refusal of the delivery's token in an outcome; nil when there is none.
     private func tokenRefusal(
         _ outcome: DeliveryOutcome,
         of claim: ClaimedDelivery,
@@ -447,8 +447,7 @@ extension DeliveryWorker {
 
     /// Logs a change of the worker's state; returns its event.
     ///
-    /// Nothing is said of a backend that a reload has replaced by another one, or removed: what still comes in of it is
-    /// about the old.
+    /// Reports nothing about a backend that a reload has replaced or removed: late answers are about the old one.
     func announce(_ change: FlowGate.Change?, at now: TimeReading) -> [UInt8]? {
         guard !flow.isRetired else { return nil }
         switch change {
@@ -498,12 +497,12 @@ extension DeliveryWorker {
 }
 
 extension ClaimedDelivery {
-    /// The device it goes to; nil for another recipient.
+    /// The device that it goes to; nil for another recipient.
     var deviceID: String? { if case .device(let id) = recipient { id } else { nil } }
 }
 
 extension DeliveryOutcome {
-    /// The labels that metrics use: the outcome, and the reason where there is one.
+    /// The labels for metrics: the outcome, and the reason if there is one.
     var label: (outcome: String, reason: String) {
         switch self {
         case .accepted: ("accepted", "")
@@ -512,7 +511,7 @@ extension DeliveryOutcome {
         }
     }
 
-    /// Whether the message was surely not sent because its sender is ending.
+    /// Whether the message was certainly not sent, because its sender is ending.
     var isCancelled: Bool {
         if case .refused(let refusal) = self {
             refusal.kind == .platform && refusal.reason == "cancelled"
@@ -523,6 +522,6 @@ extension DeliveryOutcome {
 }
 
 extension Recipient {
-    /// Stands for a user where receipts find a device token: the users of one call may share the platform's id.
+    /// The user, in place of a device token, in the address of receipts: users of one call may share the platform's id.
     fileprivate var receiptUser: String? { if case .user = self { storedForm } else { nil } }
 }

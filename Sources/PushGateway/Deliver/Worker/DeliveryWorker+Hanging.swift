@@ -3,10 +3,10 @@ internal import Logging
 internal import PushCore
 
 extension DeliveryWorker {
-    /// Gives up batches of which the backend reports nothing for `queue.lease`, until it is cancelled.
+    /// Gives up batches about which the backend reports nothing for `queue.lease`, until it is cancelled.
     ///
-    /// A claim holds as long as the process lives, so a backend that hangs would keep its window for ever. What it had
-    /// not reported counts as sent without an answer, once; what it reports later is ignored.
+    /// A claim lasts as long as the process, so a backend that hangs would block its window for ever. Unreported
+    /// messages count as sent without an answer, once; later reports are ignored.
     func giveUpHangingBatches() async {
         let limit = settings.queue.lease
         while !Task.isCancelled {

@@ -1,12 +1,12 @@
 internal import PushCore
 internal import PushQueue
 
-/// Messages to devices that a platform does not know only because the registration still waits.
+/// The handling of messages to devices that a platform does not know yet because the registration still waits.
 extension DeliveryWorker {
-    /// Turns a refusal of an unregistered device into a wait, where its registration is in the outbox.
+    /// Turns the refusal of an unregistered device into a wait, when its registration is in the outbox.
     ///
-    /// A registration that was taken while the message was on its way shows nowhere any more, so a device that the
-    /// platform takes gets one more attempt. When a store fails, the platform's answer counts.
+    /// A registration that was taken while the message was under way leaves no trace, so a device that the platform
+    /// takes gets one more attempt. When a store fails, the platform's answer counts.
     func awaitingRegistration(
         _ outcomes: [WorkerBatch.Outcome],
         of batch: WorkerBatch

@@ -4,31 +4,31 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Deliveries that are not sent now: those that wait for the platform's status, and those that will not wait any
-/// longer.
+/// The handling of deliveries that are not sent now: those that wait for the platform's status, and those whose wait is
+/// over.
 extension DeliveryWorker {
-    /// How many deliveries are looked at at a time.
+    /// The number of deliveries that are read at a time.
     private static let lookedAt = 1_000
     /// The most deliveries that the platform is asked about at a time.
     private static let mostAsked = 2_048
-    /// How long a platform gets to say what became of one message.
+    /// The time that a platform has to report the state of one message.
     private static let trackingDeadline = Duration.seconds(10)
 
-    /// The part of its queue that a worker has looked at while it stands still.
+    /// The part of its queue that a stopped worker has read.
     struct StandingQueue {
-        /// The time since which the backend has not worked; a later failure starts a new time.
+        /// The time since which the backend has not worked; a later failure starts a new one.
         var since: Date?
         var rounds = WaitingRounds(interval: .seconds(30))
         /// The deliveries about which the platform is being asked.
         var asked: Set<Int64> = []
     }
 
-    /// While the worker stands still: sends on what has a next backend and whose fallback delay has ended, or whose
+    /// Passes on, while the worker is stopped, deliveries with a next backend whose fallback delay has ended, or whose
     /// wait for the platform's status is over.
     ///
     /// The other deliveries are neither claimed nor written: they keep their order until the worker goes on.
     ///
-    /// - Returns: Those about which the platform is to be asked.
+    /// - Returns: The deliveries about which the platform is to be asked.
     func passOn() async -> [Silence] {
         let reading = dependencies.clock.reading
         let now = reading.steady
@@ -96,11 +96,11 @@ extension DeliveryWorker {
     /// A delivery whose wait for the platform's status is over.
     struct Silence: Sendable {
         let claim: ClaimedDelivery
-        /// By what the platform knows the message.
+        /// The platform's id of the message.
         let platformID: String?
     }
 
-    /// Parts the deliveries whose wait for the platform's status is over from the others.
+    /// Splits off the deliveries whose wait for the platform's status is over.
     ///
     /// When the platform is being asked about very many already, the rest waits a little longer (`late`).
     func parted(_ claims: [ClaimedDelivery], isClaimed: Bool) -> (
@@ -126,7 +126,7 @@ extension DeliveryWorker {
         return (others, silent, late)
     }
 
-    /// Asks the platform a last time what became of messages, and settles them.
+    /// Asks the platform a last time for the states of messages, and settles them.
     func query(_ silent: [Silence], isClaimed: Bool) async {
         guard !silent.isEmpty else { return }
         let states = await states(about: silent.map(\.platformID))
@@ -161,7 +161,7 @@ extension DeliveryWorker {
         )
     }
 
-    /// What the platform says about messages; nil where it says nothing in time, or cannot.
+    /// Returns the platform's states of messages; nil where it does not answer in time, or cannot.
     private func states(about ids: [String?]) async -> [DeliveryState?] {
         guard let tracker = backend.tracking else { return ids.map { _ in nil } }
         return await withTaskGroup(of: (Int, DeliveryState?).self) { group in
@@ -191,8 +191,8 @@ extension DeliveryWorker {
         (try? await Deadline.run(trackingDeadline, time: time) { try await tracker.state(of: id) }) ?? nil
     }
 
-    /// The transition of a delivery after its wait for the platform's status, and the next step of its plan, if there
-    /// is one.
+    /// Returns the transition of a delivery after its wait for the platform's status, and the next step of its plan, if
+    /// there is one.
     private func resolution(
         _ claim: ClaimedDelivery,
         _ state: DeliveryState?,
@@ -215,8 +215,8 @@ extension DeliveryWorker {
 }
 
 extension DeliveryWorker.Settings {
-    /// The next step of a delivery and its time, when its backend does not work since a time; nil when the delivery
-    /// stays there.
+    /// Returns the next step of a delivery and its time, when its backend has not worked since a time; nil when the
+    /// delivery stays.
     func wayOn(_ plan: DeliveryPlan, _ step: Int, from backend: String, since: Date) -> (step: Int, at: Date)? {
         guard let delay = plan.fallbackDelay ?? queue.fallbackDelay,
             let next = plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: false).first

@@ -5,64 +5,63 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// Delivers what is queued for one backend: claims up to its capacity, hands it to the backend, records the outcomes.
+/// The worker of one backend's queue: it claims up to the backend's capacity, sends, and records the outcomes.
 ///
-/// One task per claimed batch, none per message. Nothing here depends on the platform: what follows from an outcome is
-/// decided by ``PlanRules``, how much may be under way by ``FlowGate``. Workers share nothing but the store: a backend
-/// that hangs keeps its own worker waiting, and no other. Made and run by ``Dispatcher``.
+/// There is one task for each claimed batch, none for a message. Nothing here depends on the platform: ``PlanRules``
+/// decides what follows from an outcome, ``FlowGate`` how much may be under way. Workers share only the store: a
+/// backend that hangs blocks its own worker and no other. Made and run by ``Dispatcher``.
 final class DeliveryWorker: Sendable {
-    /// What a worker needs of the gateway.
+    /// The parts of the gateway that a worker uses.
     struct Dependencies: Sendable {
         let store: any NotificationStore
         let outcomeWriter: OutcomeWriter
-        /// Where the devices are; nil without a registry.
+        /// The device registry; nil without one.
         let devices: (any DeviceStore)?
         /// The outbox; nil without such a store.
         let operations: (any OutboxStore)?
-        /// Marks refused tokens invalid.
+        /// The invalidation of refused tokens.
         let tokenInvalidation: TokenInvalidation
         let time: any TimeSource
-        /// Translates between the two sides of ``time``.
+        /// The translator between the two sides of ``time``.
         let clock: WallClock
         let observer: any DispatchObserver
         let logger: Logger
-        /// Turns stored content back into a notification.
+        /// The function that turns stored content back into a notification.
         let decode: @Sendable ([UInt8]) throws -> PushNotification
-        /// Marks the message ids of this gateway, so that two gateways never use the same.
+        /// The number in the message ids of this gateway, so that no two gateways use the same.
         let instance: UInt64
-        /// Takes what other gateways on the same store are to know.
+        /// The function that sends news to other gateways on the same store.
         let tell: @Sendable (NodeNews) -> Void
     }
 
     /// The most deliveries in one claim: large enough to share the cost, small enough to keep latency low.
     static let largestClaim = 512
-    /// The most messages that wait in the process for one of their backend to be answered.
+    /// The most messages that wait in the process for an answer to free room at their backend.
     static let largestReserve = 512
     /// The window of a backend that knows no limit of its own.
     static let defaultWindow = 1_000
-    /// With so much not yet recorded the worker waits for the store.
+    /// The number of unrecorded outcomes at which the worker waits for the store.
     static let largestBacklog = 50_000
-    /// How long one look for work may last; a stop ends it at once.
+    /// The longest wait of one claim; a stop ends it at once.
     static let longestWait = Duration.seconds(30)
 
     let name: String
     let backend: any PushBackend
-    /// What a worker goes by, from the configuration.
+    /// The settings of a worker, from the configuration.
     struct Settings: Sendable {
         /// The app of the backend.
         var app = AppName.default
         var queue = GatewayConfiguration.Queue()
         /// The order in which a device's tokens are preferred.
         var tokenPriority = TokenService.priority
-        /// Whom each configured backend of the app addresses, by its name.
+        /// The audience of each configured backend of the app, by its name.
         var audiences: [String: BackendAudience] = [:]
-        /// The backends of the app, which know what tokens a message goes to.
+        /// The backends of the app, which know which tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
-        /// The shortest time for which any plan waits on a failing backend before it goes on to the next; nil when none
-        /// does.
+        /// The shortest time that any plan waits for a failing backend before it goes to the next; nil when none does.
         var fallbackDelay: Duration?
 
-        /// The other backends that may take a token which one has refused, in the order of their names.
+        /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {
             audiences.filter { $0.key != backend && $0.value.services.contains(service) }.keys.sorted()
         }
@@ -74,7 +73,7 @@ final class DeliveryWorker: Sendable {
     let rules: PlanRules
     let dependencies: Dependencies
     let watch: InvalidationWatch
-    /// How the backend is used at the moment; outlives the worker.
+    /// The current use of the backend; outlives the worker.
     let flow: FlowControl
     let template: AttemptTemplate
     /// The batches that are with the backend.
@@ -82,9 +81,9 @@ final class DeliveryWorker: Sendable {
     private let configured: BackendRegistry.ConfiguredBackend
     private let stopped = Atomic(false)
     private let abandoned = Atomic(false)
-    /// How many deliveries the platform is being asked about.
+    /// The number of deliveries about which the platform is being asked.
     let queriesInFlight = Atomic(0)
-    /// The part of its queue that it has looked at while it stands still.
+    /// The part of its queue that the worker has read while it is stopped.
     let standing = Mutex(StandingQueue())
 
     var gate: FlowGate { flow.gate }
@@ -115,7 +114,7 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// How the worker is doing.
+    /// The status of the worker.
     var status: WorkerStatus {
         let state = gate.state
         let now = dependencies.clock.reading
@@ -137,7 +136,7 @@ final class DeliveryWorker: Sendable {
         )
     }
 
-    /// Works until ``stop()``, then waits for what is under way; the backend is left running.
+    /// Works until ``stop()``, then waits for open sends; the backend keeps running.
     func run() async {
         parkIfOutOfDate()
         // Not a child of the group, which would wait for it: a plugin may ignore its cancellation.
@@ -159,7 +158,7 @@ final class DeliveryWorker: Sendable {
         await giveTime(.zero, to: "watch") { await watching.value }
     }
 
-    /// Parks a backend before its first message, when its credential is not valid by its dates.
+    /// Parks a backend before its first message when its credential has expired or is not valid yet.
     private func parkIfOutOfDate() {
         let now = dependencies.clock.reading
         guard let problem = backend.credentialProblem(at: now.wall) else { return }
@@ -169,11 +168,11 @@ final class DeliveryWorker: Sendable {
         dependencies.outcomeWriter.append([], events: [event])
     }
 
-    /// What the loop starts.
+    /// The work that the loop starts.
     enum Work {
-        /// Send each of them.
+        /// Send each of these batches.
         case deliver([Claimed])
-        /// Look again.
+        /// Take another step.
         case nothing
         /// Ask the platform a last time for the outcome of messages that are not claimed.
         case query([Silence])
@@ -182,29 +181,29 @@ final class DeliveryWorker: Sendable {
     /// Deliveries that go to the backend together.
     struct Claimed {
         var deliveries: [ClaimedDelivery]
-        /// Whether they were counted as a request, which ends when the backend has answered.
+        /// Whether they count as a request, which ends when the backend has answered.
         var isRequest = false
-        /// When they were asked for.
+        /// The time when they were asked for.
         var since: ContinuousClock.Instant
     }
 
     /// Whether the worker claims nothing more.
     var isStopped: Bool { stopped.load(ordering: .sequentiallyConsistent) }
 
-    /// Claims nothing more.
+    /// Stops claiming.
     func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         gate.wake()
         gate.endLook(of: self)
     }
 
-    /// Ends what is still under way: it is reported as not sent or as unknown.
+    /// Cancels open sends: they are reported as not sent or as unknown.
     func cancel() async {
         await close(grace: .zero)
         open.cancelAll()
     }
 
-    /// Waits no longer for what ``cancel()`` did not end: it counts as unknown.
+    /// Stops waiting for sends that ``cancel()`` did not end: they count as unknown.
     func abandon() {
         abandoned.store(true, ordering: .relaxed)
         open.abandon()
@@ -213,18 +212,18 @@ final class DeliveryWorker: Sendable {
     /// Whether the time of a drain is over.
     var isAbandoned: Bool { abandoned.load(ordering: .relaxed) }
 
-    /// Shuts the backend down; one that takes longer than its grace is left behind.
+    /// Shuts the backend down; one that exceeds the grace is abandoned.
     func close(grace: Duration) async {
         await giveTime(grace, to: "shutdown") { [backend] in await backend.shutdown(grace: grace) }
     }
 
-    /// How much longer than its grace the end of a plugin may take.
+    /// The time beyond its grace that a plugin gets to end.
     private static let closingMargin = Duration.seconds(1)
 
-    /// Waits for the end of a plugin for a span, and a second more: it is code of others, which may never return.
+    /// Waits for a plugin to end, for a span and a second more: foreign code may never return.
     private func giveTime(_ span: Duration, to work: String, _ body: @escaping @Sendable () async -> Void) async {
         let time = dependencies.time
-        // A task of its own, awaited here: a task that is cancelled gives its plugin time as well.
+        // A task of its own, awaited here: even when the caller is cancelled, the plugin gets its time.
         let isOver = await Task {
             (try? await Deadline.run(span + Self.closingMargin, time: time, body)) != nil
         }.value
@@ -237,7 +236,7 @@ final class DeliveryWorker: Sendable {
 
     // MARK: Claiming
 
-    /// The next thing to do, nil when the worker is to end.
+    /// Returns the next work; nil when the worker is to end.
     private func next() async -> Work? {
         var quotaSpentAt: ContinuousClock.Instant?
         var isIdle = false
@@ -246,7 +245,7 @@ final class DeliveryWorker: Sendable {
             let (window, limit) = window()
             let (step, mark) = gate.step(window: window, requests: limit, at: now)
             switch step {
-            case _ where isStopped:  // It came before the step, whose mark does not show it.
+            case _ where isStopped:  // The stop came before the step, whose mark does not show it.
                 release(step, limit)
             case .wait(until: let time):
                 await wait(until: reached(by: time, at: now), orChangeAfter: mark, at: now)
@@ -299,9 +298,9 @@ final class DeliveryWorker: Sendable {
         return nil
     }
 
-    /// Gives back what is reserved of a shared quota, since nothing was there to be sent, and waits for one delivery.
+    /// Gives the slice of a shared quota back, since there was nothing to send, and waits for one delivery.
     ///
-    /// Only then it reserves again: whoever waits with a slice keeps the quota from the others.
+    /// It reserves again only then: a gateway that waits with a slice keeps that quota from the others.
     ///
     /// - Returns: The delivery, or nothing when it is given back; nil when there was none.
     private func lookWithoutSlice(
@@ -318,7 +317,7 @@ final class DeliveryWorker: Sendable {
         }
         var allowance = flow.reserve(claims.count, at: dependencies.time.steady)
         if allowance.needsSlice { allowance = await flow.reserveSlice(claims.count, dependencies.time) }
-        // Whether it is urgent is not known here: the next look asks for what may go.
+        // The delivery's priority is not known here: the next claim asks for what the quota allows.
         let now = dependencies.clock.reading
         let mayGo = allowance.normal >= claims.count && !gate.standsStill(at: now.steady)
         flow.release(reserved: allowance.granted, used: mayGo ? claims.count : 0, at: now.steady)
@@ -328,7 +327,7 @@ final class DeliveryWorker: Sendable {
         return .nothing
     }
 
-    /// Ends what a step has reserved, and makes work of what was claimed for it.
+    /// Ends a step's reservation, and makes work of the deliveries that were claimed for it.
     @discardableResult
     private func release(
         _ step: FlowGate.Step,
@@ -352,13 +351,13 @@ final class DeliveryWorker: Sendable {
         return .deliver(parts.map { Claimed(deliveries: $0, isRequest: true, since: since) })
     }
 
-    /// Gives back claims that may not be sent now: the quota is used up, the backend came to a standstill while they
-    /// were claimed, or they may be another gateway's by now.
+    /// Gives back claims that may not be sent now: the quota is used up, the backend was stopped while they were
+    /// claimed, or another gateway may own them by now.
     func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
         record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
     }
 
-    /// When to look again: before a time, while the platform is out of reach.
+    /// Returns the time of the next step: earlier than a given time while the platform is unreachable.
     private func reached(by time: Date?, at now: Date) -> Date? {
         guard gate.waitsForReach(at: now) else { return time }
         let isInReach = backend.health.status != .down
@@ -366,14 +365,14 @@ final class DeliveryWorker: Sendable {
         return [time, look].compactMap { $0 }.min()
     }
 
-    /// Whether more is to be written already than should be.
+    /// Whether more outcomes wait to be written than should.
     private var isOutrunning: Bool {
         dependencies.outcomeWriter.backlog + dependencies.tokenInvalidation.backlog >= Self.largestBacklog
     }
 
-    /// How long a look may last: when only urgent messages may go, until others may go again.
+    /// Returns the longest wait of a claim: when only urgent messages may go, until others may go again.
     ///
-    /// Not so short that each message would be a trip of its own, and not longer than a slice of a shared quota.
+    /// It is long enough that not each message is a trip of its own, and no longer than a slice of a shared quota.
     private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
         guard allowance.normal == 0 else {
             return flow.isShared ? .seconds(clamping: QuotaSlice.lifetime) : Self.longestWait
@@ -382,11 +381,12 @@ final class DeliveryWorker: Sendable {
         return min(Self.longestWait, max(.milliseconds(5), span))
     }
 
-    /// The most deliveries that may be with the backend, within the configured bound, and the requests that they make.
+    /// Returns the most deliveries that may be with the backend, within the configured limit, and the requests that
+    /// they make.
     ///
-    /// It is what its peers take at once and a reserve, so that an answered one is replaced without a trip to the
-    /// store: what is claimed and not sent cannot be taken by another gateway, and may have been sent when this one
-    /// dies.
+    /// It covers what the platform's connections take at once and a reserve, so that an answered message is replaced
+    /// without a trip to the store. More would do harm: claimed and unsent deliveries cannot be taken by another
+    /// gateway, and may have been sent when this one dies.
     private func window() -> (messages: Int, requests: OpenRequests.Limit?) {
         let (window, batching) = (backend.window, backend.batching)
         let own: Int
@@ -400,12 +400,13 @@ final class DeliveryWorker: Sendable {
         return (min(own, configured.maximumInFlight ?? own), limit)
     }
 
-    /// Asks the store.
+    /// Claims deliveries from the store.
     ///
-    /// A task of its own, awaited here, so that ``stop()`` can end the wait and nothing else.
+    /// It runs in a task of its own, awaited here, so that ``stop()`` can end this wait and nothing else.
     func look(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
         guard dependencies.store.holdsClaims(since: .now) else {
-            // They would not be sent. A stop after the gate's step ends the wait, one before it is read here.
+            // Claimed deliveries could not be sent. A stop after the gate's step ends the wait, one before it is
+            // checked here.
             let later = dependencies.time.steady.addingTimeInterval(0.1)
             if !isStopped { await pause(until: later, orChangeAfter: mark) }
             return []
@@ -415,7 +416,7 @@ final class DeliveryWorker: Sendable {
         }
         gate.begin(task, of: self)
         defer { gate.forgetLook(of: self) }
-        // What stopped the worker between the gate's step and now did not find this look.
+        // A stop between the gate's step and now did not find this claim.
         let now = dependencies.time.steady
         if isStopped || wait > .zero && gate.standsStill(at: now) { task.cancel() }
         do {
@@ -430,17 +431,17 @@ final class DeliveryWorker: Sendable {
         }
     }
 
-    /// Logs that a call of the store failed, and waits a moment.
+    /// Logs that a call of the store failed, and waits a second.
     func noteStoreFailure(_ error: any Error) async {
         dependencies.logger.error(
             "claiming failed, trying again",
             metadata: ["backend": "\(name)", "error": "\(error)"]
         )
-        try? await dependencies.time.sleep(for: .seconds(1))  // Cancelled with the worker.
+        try? await dependencies.time.sleep(for: .seconds(1))  // The worker's cancellation ends it.
     }
 
-    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, but gives back what is
-    /// reserved before long.
+    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, and gives an unused slice
+    /// back before it lapses.
     private func wait(until time: Date?, orChangeAfter mark: AsyncSignal.Mark, at now: Date) async {
         let lapsesAt = flow.sliceLapsesAt
         if let lapsesAt, lapsesAt <= now { return await flow.giveBack(dependencies.time) }

@@ -2,41 +2,43 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// Finds, for the devices of one claimed batch, the tokens that the worker's backend takes.
+/// The tokens that the worker's backend accepts, for the devices of one claimed batch.
 ///
-/// A backend never sees a device, unless its own audience has that form; it gets the token of a service it takes.
+/// A backend never sees a device, unless its own audience has that form; it gets the token of a service that it
+/// accepts.
 struct DeviceAddresses: Sendable {
-    /// Where a delivery goes.
+    /// The destination of a delivery.
     enum Address {
-        /// To its recipient as it stands.
+        /// Its recipient, unchanged.
         case asItIs
         /// To a token of this device.
         case token(DeviceToken, Device)
-        /// To another backend of the plan, for the reason given: the device has no live token that this one takes, or
-        /// one of the other environment.
+        /// Another backend of the plan, for the given reason: the device has no live token that this backend accepts,
+        /// or only one of the other environment.
         case elsewhere(reason: String)
     }
 
-    /// Every delivery goes to its recipient as it stands.
+    /// Addresses for a batch in which every recipient stays unchanged.
     static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
 
-    /// The devices by id; nil when no recipient is to be looked up.
+    /// The devices by id; nil when no recipient needs a lookup.
     let devices: [String: Device]?
     /// The worker's backend.
     let backend: String
-    /// Whom each configured backend addresses, by its name.
+    /// The audience of each configured backend, by its name.
     let audiences: [String: BackendAudience]
     /// The backends of the app.
     let backends: [(name: String, backend: any PushBackend)]
     let priority: [TokenService]
-    /// The app of the worker's backend: a device or a user of another one, which a move of what waits can bring here,
-    /// has no address.
+    /// The app of the worker's backend.
+    ///
+    /// A device or a user of another app has no address; moved deliveries can bring one here.
     var app = AppName.default
 
-    /// Whether a batch has a device, which has to be looked up unless the backend takes devices themselves.
+    /// Whether a batch has a device, which must be looked up unless the backend takes devices themselves.
     static func areNeeded(for claims: [ClaimedDelivery]) -> Bool { claims.contains { $0.recipient.isDevice } }
 
-    /// The ids of the devices in a batch, each once.
+    /// Returns the ids of the devices in a batch, each once.
     static func ids(in claims: [ClaimedDelivery]) -> [String] {
         var ids: Set<String> = []
         for claim in claims {
@@ -45,20 +47,20 @@ struct DeviceAddresses: Sendable {
         return Array(ids)
     }
 
-    /// Whether a delivery's address has to be found, for which its notification must be known.
+    /// Whether a delivery's address must be found, for which its notification must be read.
     func mustFind(_ claim: ClaimedDelivery) -> Bool { devices != nil && claim.recipient.isDevice }
 
-    /// Which tokens a notification goes to.
+    /// Returns which tokens a notification goes to.
     func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
 
-    /// The next step of a delivery's plan after an attempt.
+    /// Returns the next step of a delivery's plan after an attempt.
     ///
     /// - Parameters:
     ///   - claim: The delivery.
     ///   - uses: Which tokens its notification goes to.
-    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when something
-    ///     else kept the message from going out.
-    /// - Returns: The step; nil when there is none that could reach the recipient.
+    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when the
+    ///     message was not sent for another reason.
+    /// - Returns: The step; nil when no later one could reach the recipient.
     func nextStep(of claim: ClaimedDelivery, _ uses: TokenUses, refused: (token: DeviceToken, isCertain: Bool)?) -> Int?
     {
         let names = claim.plan.backends
@@ -66,7 +68,7 @@ struct DeviceAddresses: Sendable {
         let dead = refused.flatMap { $0.isCertain ? $0.token : nil }
         guard let devices, case .device(let id) = claim.recipient else {
             guard let dead else { return later.first }
-            // A dead token is dead at every backend that takes it.
+            // A token that is certainly dead is dead at every backend that accepts it.
             return later.first { !(audiences[names[$0]]?.services.contains(dead.service) ?? false) }
         }
         return later.first { step in
@@ -78,7 +80,7 @@ struct DeviceAddresses: Sendable {
         }
     }
 
-    /// Where a delivery goes.
+    /// Returns the destination of a delivery.
     func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
         switch claim.recipient {
         case .device(let key), .user(let key):
@@ -96,7 +98,7 @@ struct DeviceAddresses: Sendable {
         return .token(token.token, device)
     }
 
-    /// Whether a later backend of the plan is of the environment that the app reported for its token.
+    /// Whether a later backend of the plan has the environment that the app reported for its token.
     private func hasBetterStep(
         _ claim: ClaimedDelivery,
         _ device: Device,
@@ -114,7 +116,7 @@ struct DeviceAddresses: Sendable {
 }
 
 extension ClaimedDelivery {
-    /// The steps after the one at hand whose backends are configured
+    /// Returns the steps after the current one whose backends are configured
     /// (``DeliveryPlan/laterSteps(_:after:at:isTokenRefused:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],
@@ -124,9 +126,9 @@ extension ClaimedDelivery {
 }
 
 extension DeliveryPlan {
-    /// The steps after one, which is at a backend, whose backends are configured.
+    /// Returns the steps after a given one, which is at a backend, whose backends are configured.
     ///
-    /// Without those of the other environment, unless the token was refused
+    /// Leaves out those of the other environment, unless the token was refused
     /// (``BackendAudience/isOtherEnvironment(of:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],

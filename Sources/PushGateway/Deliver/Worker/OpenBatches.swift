@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// The batches of a worker that are with the backend, so that one can be given up.
 ///
-/// They have numbers, and several are given up in the order of these: two runs of one simulation must not differ.
+/// Batches have numbers and are given up in that order: two runs of one simulation must not differ.
 final class OpenBatches: Sendable {
     /// A batch and the call that sends it.
     struct Entry {
@@ -15,7 +15,7 @@ final class OpenBatches: Sendable {
     private struct State {
         var lastNumber = 0
         var entries: [Int: Entry] = [:]
-        /// Those who wait for calls to end, and the calls that ended before somebody waited.
+        /// The tasks that wait for calls to end, and the calls that ended before a task waited.
         var waiters: [Int: CheckedContinuation<Void, Never>] = [:]
         var ended: Set<Int> = []
         var isAbandoned = false
@@ -23,7 +23,7 @@ final class OpenBatches: Sendable {
 
     private let state = Mutex(State())
 
-    /// The number of a new batch.
+    /// Returns the number of a new batch.
     func nextNumber() -> Int {
         state.withLock { state in
             state.lastNumber += 1
@@ -31,15 +31,15 @@ final class OpenBatches: Sendable {
         }
     }
 
-    /// Notes a batch and the call that sends it, which says its end to ``end(_:)``.
+    /// Adds a batch and the call that sends it, which reports its end to ``end(_:)``.
     func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
         state.withLock { $0.entries[batch.number] = Entry(batch: batch, sending: sending) }
     }
 
-    /// Forgets a batch whose call has ended or was abandoned.
+    /// Removes a batch whose call has ended or was abandoned.
     func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[batch.number] = nil } }
 
-    /// The call of a batch has ended.
+    /// Records that the call of a batch has ended.
     func end(_ batch: WorkerBatch) {
         let id = batch.number
         let waiter = state.withLock { state in
@@ -63,10 +63,11 @@ final class OpenBatches: Sendable {
         }
     }
 
-    /// Takes out the batches that have reported nothing since a moment; `earliest` is the last report of the others.
+    /// Removes and returns the batches that have reported nothing since a moment; `earliest` is the last report of the
+    /// others.
     ///
-    /// Their calls go on: whoever takes them decides about what was not reported first, since a call that is cancelled
-    /// may report or end at once.
+    /// Their calls go on. The caller must first decide about unreported messages, since a cancelled call may report or
+    /// end at once.
     func removeHanging(since moment: Date) -> (hanging: [Entry], earliest: Date?) {
         state.withLock { state in
             let hanging = state.entries.values.filter { $0.batch.lastReport <= moment }
@@ -82,7 +83,7 @@ final class OpenBatches: Sendable {
         for (_, entry) in entries { entry.sending.cancel() }
     }
 
-    /// Resumes all who wait: a backend may ignore cancellation.
+    /// Resumes all waiting tasks: a backend may ignore cancellation.
     func abandon() {
         let waiters = state.withLock { state in
             state.isAbandoned = true

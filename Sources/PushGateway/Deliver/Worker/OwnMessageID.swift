@@ -3,14 +3,16 @@ internal import PushCore
 internal import PushQueue
 
 extension MessageID {
-    /// The id of a gateway's delivery, the same after a restart: a UUID of version 8, the gateway's number and the
-    /// delivery's.
+    /// Makes the id of a gateway's delivery, the same after a restart: a UUID of version 8 with the gateway's number
+    /// and the delivery's.
     init(instance: UInt64, delivery: Int64) {
         self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
     }
 
-    /// The delivery that ``init(instance:delivery:)`` made the id of; nil for an id that this gateway did not make, and
-    /// for a number that no delivery has: an app knows the first half of the id and may add any second half.
+    /// Returns the delivery for which ``init(instance:delivery:)`` made the id.
+    ///
+    /// Nil for an id that this gateway did not make, and for a number that no delivery has: an app knows the first half
+    /// of the id and may add any second half.
     func delivery(instance: UInt64) -> Int64? {
         let number = Int64(bitPattern: low & ~(1 << 63))
         guard number <= NotificationID.highest else { return nil }
@@ -29,12 +31,13 @@ extension MessageID {
 }
 
 extension NotificationStore {
-    /// The number that marks the message ids of all gateways that share this store; nil before one of them has started.
+    /// Reads the number that marks the message ids of all gateways on this store; nil before one of them has started.
     func instance() async throws(StoreError) -> UInt64? {
         try await loadState(Self.instanceKey).flatMap(Self.instance)
     }
 
-    /// The same, made by the first gateway that asks: whichever delivers a message, its id must be the same.
+    /// Returns that number, and makes it if there is none: a message must have the same id whichever gateway delivers
+    /// it.
     func makeInstance() async throws(StoreError) -> UInt64 {
         let stored = try await loadState(Self.instanceKey, where: { Self.instance($0) != nil }) {
             Array(String(UInt64.random(in: 1 ... .max)).utf8)

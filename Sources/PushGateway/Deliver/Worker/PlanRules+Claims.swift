@@ -3,11 +3,11 @@ internal import PushCore
 internal import PushComposition
 internal import PushQueue
 
-/// What the delivery worker gives the rules of `PushComposition`, and what it makes of their verdict.
+/// The conversion of the delivery worker's data for the rules of `PushComposition`, and of their verdict.
 extension PlanRules {
-    /// The rules of a configuration.
+    /// Makes the rules of a configuration.
     ///
-    /// A message waits for an operator as long as it lives; without a `patience` it waits on any failure.
+    /// A message waits for an operator until its time to live ends; without a `patience` it waits at any failure.
     init(_ queue: GatewayConfiguration.Queue) {
         self.init(
             retry: RetryPolicy(
@@ -21,10 +21,10 @@ extension PlanRules {
 }
 
 extension ClaimedDelivery {
-    /// Where the delivery stands in its plan, after an outcome if an attempt was made.
+    /// Returns the delivery's position in its plan, after an outcome if an attempt was made.
     ///
-    /// The time of the first attempt matters where a later backend can take over, and where the outcome limits the
-    /// attempts in time; elsewhere the attempt log is not read for it.
+    /// The time of the first attempt is read from the attempt log only if a later backend can take over, or if the
+    /// outcome limits the time of the attempts.
     func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
         var isTimed = step + 1 < plan.backends.count
         if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }
@@ -38,7 +38,7 @@ extension ClaimedDelivery {
         )
     }
 
-    /// Whether its time to live is 0; the content is not read where its time tells already.
+    /// Whether its time to live is 0; the content is read only when the times leave that open.
     func isNowOrNever(_ decode: ([UInt8]) throws -> PushNotification) -> Bool {
         guard expiresAt.timeIntervalSince(acceptedAt) < NotificationIntake.graceForNowOrNever + 0.1 else {
             return false
@@ -46,7 +46,7 @@ extension ClaimedDelivery {
         return notification(decode)?.timeToLive == .zero
     }
 
-    /// What is to be sent; nil when it cannot be read any more.
+    /// Returns the notification; nil when it cannot be read any more.
     func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
         switch content {
         case .decoded(let notification): notification
@@ -54,16 +54,16 @@ extension ClaimedDelivery {
         }
     }
 
-    /// When the first attempt was made, by the steady clock.
+    /// Returns the time of the first attempt, on the steady clock.
     private func firstAttempt(at now: TimeReading) -> Date? {
         guard let first = loggedAttempts.first else { return nil }
         if let steady = first["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) { return steady }
         return first["at"]?.stringValue.flatMap { RFC3339.parse($0) }.map(now.steady)
     }
 
-    /// The attempt without an answer that the delivery waits for a status of, under ``DeliveryPlan/UnknownRule/wait``.
+    /// Returns the unanswered attempt whose status the delivery waits for, under ``DeliveryPlan/UnknownRule/wait``.
     ///
-    /// Nil for nearly every delivery; the attempt log is read only under that rule.
+    /// Nil for nearly every delivery; the attempt log is read under that rule only.
     func silence(of backend: String) -> JSONValue? {
         guard plan.onUnknown == .wait, isReplay, let last = loggedAttempts.last, last["outcome"] == "unknown",
             last["backend"]?.stringValue == backend
@@ -71,7 +71,7 @@ extension ClaimedDelivery {
         return last
     }
 
-    /// The attempts so far.
+    /// The attempts in the log, oldest first.
     private var loggedAttempts: [JSONValue] {
         guard !attemptLog.isEmpty else { return [] }
         return (try? JSONValue(parsing: [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]))?.arrayValue ?? []
@@ -79,7 +79,7 @@ extension ClaimedDelivery {
 }
 
 extension PlanVerdict {
-    /// The same for the store.
+    /// Returns the same move in the form of the store.
     func transition(_ claim: ClaimedDelivery, at now: Date) -> Resolution.Transition {
         switch move {
         case .end(let state): .end(state)
@@ -88,9 +88,9 @@ extension PlanVerdict {
         }
     }
 
-    /// Whether more follows, so that the attempt log has to keep when this was.
+    /// Whether another attempt may follow, so that the attempt log must keep this time.
     var isGoingOn: Bool { if case .end = move { false } else { true } }
 
-    /// When the same backend is tried again, for the attempt log.
+    /// The time of the same backend's next attempt, for the attempt log.
     var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
 }

@@ -1,12 +1,12 @@
 internal import PushCore
 internal import PushQueue
 
-/// Which of a device's tokens a notification goes to, at each backend.
+/// The kind of a device's tokens that a notification goes to, for each backend.
 struct TokenUses: Sendable {
-    /// The app's own tokens everywhere.
+    /// The app's own tokens at every backend.
     static let ordinary = TokenUses()
 
-    /// By the names of the backends; nil stands for the app's own token at all of them, and usually is.
+    /// The kinds by the names of the backends; nil, the usual case, is the app's own token at all of them.
     private var uses: [String: TokenUse]?
 
     private init() {}
@@ -14,7 +14,8 @@ struct TokenUses: Sendable {
     /// Whether it is the app's own token at every backend.
     var isOrdinary: Bool { uses == nil }
 
-    /// Asks the backends (``PushBackend/tokenUse(of:)``), unless the notification has nothing that they could look at.
+    /// Asks the backends (``PushBackend/tokenUse(of:)``), unless the notification has nothing that could matter to
+    /// them.
     init(_ notification: PushNotification, _ backends: [(name: String, backend: any PushBackend)]) {
         guard notification.activity != nil || !notification.overrides.isEmpty else { return }
         let uses = Dictionary(
@@ -25,13 +26,13 @@ struct TokenUses: Sendable {
         if !isOrdinary { self.uses = uses }
     }
 
-    /// What a backend wants; nil when none of a device's tokens can take the notification there.
+    /// The token use at a backend; nil when none of a device's tokens can take the notification there.
     subscript(backend: String) -> TokenUse? {
         guard let uses else { return TokenUse(.device) }
         return uses[backend]
     }
 
-    /// The kinds that are wanted, each once: by some backends, or by all.
+    /// Returns the kinds that some backends need, or all of them, each once.
     func kinds(of backends: [String]? = nil) -> [TokenKind] {
         guard let uses else { return [.device] }
         let wanted = backends.map { $0.compactMap { uses[$0] } } ?? Array(uses.values)

@@ -3,39 +3,39 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// One claimed batch on its way through a backend: which requests it became, and which deliveries are still open.
+/// A claimed batch on its way through a backend: the requests that it became, and the deliveries that are still open.
 ///
-/// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides
-/// nothing and writes nothing.
+/// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides and
+/// writes nothing.
 final class WorkerBatch: Sendable {
     /// Its number among the batches of its worker, see ``OpenBatches``.
     let number: Int
     /// The deliveries, in the order they were claimed.
     let claims: [ClaimedDelivery]
-    /// Whether they go to the platform in one request.
+    /// Whether the claims go to the platform in one request.
     let isRequest: Bool
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
     let addresses: DeviceAddresses
     private let record: @Sendable ([Resolution]) -> Void
-    /// Which claims became requests, and which of them have been reported.
+    /// The claims that became requests, and whether each has been reported.
     private struct Open {
         /// The claims of all recipients, one request after the other.
         var order: [Int] = []
-        /// Where the recipients of each request begin in ``order``.
+        /// The index in ``order`` of the first recipient of each request.
         var starts: [Int] = []
         var isReported: [Bool] = []
         var tokens: [Int64: DeviceToken] = [:]
-        /// Which tokens the notifications go to, where these are not the app's own.
+        /// The token uses of notifications, where these are not the app's own tokens.
         var uses: [NotificationID: TokenUses] = [:]
         /// The deliveries after which their tokens are of no use.
         var last: Set<Int64> = []
-        /// When the backend got the batch, by the steady clock.
+        /// The time when the backend got the batch, on the steady clock.
         var sentAt = Date.distantPast
-        /// When the backend got the batch or reported last, by the steady clock.
+        /// The time of the backend's last report, or when it got the batch, on the steady clock.
         var lastReport = Date.distantPast
 
-        /// The claim that a report speaks of; nil for a report of nobody, which is a plugin's mistake.
+        /// Returns the claim that a report is about; nil for a report without a recipient, which is a plugin's mistake.
         func claim(_ report: DeliveryReport) -> Int? {
             guard starts.indices.contains(report.request) else { return nil }
             let index = starts[report.request] + report.recipient
@@ -64,11 +64,11 @@ final class WorkerBatch: Sendable {
         self.record = record
     }
 
-    /// The requests to send: recipients of one notification side by side share one, so that its payload is encoded
+    /// Returns the requests to send: adjacent recipients of one notification share one, so that its payload is encoded
     /// once.
     ///
-    /// Settled at once is what `hold` gives a resolution for, what goes to a device without a token for the backend
-    /// (`skip`), and what cannot be read.
+    /// Claims are resolved without a request when `hold` returns a resolution, when they go to a device without a token
+    /// for the backend (`skip`), and when they cannot be read.
     func select(
         at now: TimeReading,
         hold: (ClaimedDelivery, TimeReading) -> Resolution?,
@@ -137,21 +137,21 @@ final class WorkerBatch: Sendable {
         return requests
     }
 
-    /// What became of the claim at a place in ``claims``.
+    /// The outcome of the claim at an index of ``claims``.
     typealias Outcome = (index: Int, outcome: DeliveryOutcome)
 
-    /// When the backend got the batch or reported last, by the steady clock.
+    /// The time of the backend's last report, or when it got the batch, on the steady clock.
     var lastReport: Date { open.withLock { $0.lastReport } }
 
-    /// The backend gets the batch now.
+    /// Records the time when the backend gets the batch.
     func handOver(at now: Date) { open.withLock { ($0.sentAt, $0.lastReport) = (now, now) } }
 
-    /// A delivery of the batch as the gate knows it.
+    /// Returns a delivery of the batch in the gate's form.
     func message(_ claim: ClaimedDelivery) -> FlowGate.State.Message {
         FlowGate.State.Message(delivery: claim.id, sentAt: open.withLock { $0.sentAt })
     }
 
-    /// The claims that reports speak of; a second report of the same delivery is left out.
+    /// Returns the claims that reports are about; a second report of the same delivery is dropped.
     func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
             open.lastReport = now
@@ -166,7 +166,7 @@ final class WorkerBatch: Sendable {
         }
     }
 
-    /// What the backend has not reported: unknown from now on, for a reason.
+    /// Marks the claims without a report as reported, and returns them as unknown for a reason.
     func unreported(reason: String, isRepeatHarmful: (PushNotification) -> Bool) -> [Outcome] {
         let indices = open.withLock { open in
             let indices = claims.indices.filter { !open.isReported[$0] }
@@ -179,26 +179,26 @@ final class WorkerBatch: Sendable {
         }
     }
 
-    /// The token that a delivery went to; nil when it went to no token.
+    /// Returns the token that a delivery went to; nil when it went to no token.
     func token(of claim: ClaimedDelivery) -> DeviceToken? {
         if case .token(let token) = claim.recipient { return token }
         return open.withLock { $0.tokens[claim.id] }
     }
 
-    /// The service of the token that was found for a device; nil for every other recipient.
+    /// Returns the service of the token that was found for a device; nil for every other recipient.
     func service(of claim: ClaimedDelivery) -> TokenService? {
         guard claim.recipient.isDevice else { return nil }
         return open.withLock { $0.tokens[claim.id]?.service }
     }
 
-    /// Which tokens the notification of a delivery goes to.
+    /// Returns which tokens the notification of a delivery goes to.
     func uses(of claim: ClaimedDelivery) -> TokenUses {
         open.withLock { $0.uses[claim.notificationID] ?? .ordinary }
     }
 
-    /// For which kind of tokens a delivery's message was, `use` being what the backend says of it.
+    /// Returns the kind of token that a delivery's message was for; `use` is the backend's answer.
     ///
-    /// The registry has found a token of that kind for a device; a token that the caller named may be of another one.
+    /// For a device the registry has found a token of that kind; a token that the caller named may be of another one.
     func tokenKind(
         of claim: ClaimedDelivery,
         at backend: String,
@@ -206,14 +206,14 @@ final class WorkerBatch: Sendable {
     ) -> TokenKind {
         guard case .token = claim.recipient else { return uses(of: claim)[backend]?.kind ?? .device }
         guard let notification = claim.notification(decode) else { return .device }
-        // Only a Live Activity is for no token of a device: which one it is for, its sender has not said.
+        // Only a Live Activity is for no token of a device; the sender has not said which activity it is for.
         return use(notification)?.kind ?? .liveActivityUpdate(activity: "")
     }
 
-    /// Whether deliveries of the batch end what their tokens are for.
+    /// Whether some deliveries of the batch end the use of their tokens.
     var hasLast: Bool { open.withLock { !$0.last.isEmpty } }
 
-    /// The token that is of no use once the platform has taken the delivery; nil for nearly every delivery.
+    /// Returns the token that is of no use once the platform has accepted the delivery; nil for nearly every delivery.
     func endedToken(of claim: ClaimedDelivery) -> DeviceToken? {
         open.withLock { $0.last.contains(claim.id) ? $0.tokens[claim.id] : nil }
     }

@@ -2,31 +2,31 @@ package import Foundation
 import PushComposition
 package import PushCore
 
-/// How a worker is doing, for `GET /v1/backends`, metrics and the dashboard.
+/// The status of a worker, for `GET /v1/backends`, metrics and the dashboard.
 package struct WorkerStatus: Sendable, Hashable {
     /// The backend's name.
     package var backend: String
-    /// Messages with the backend now.
+    /// The number of messages with the backend now.
     package var inFlight: Int
     /// The most messages that may be with the backend now.
     package var window: Int
     /// The end of the pause that the platform asked for, or the time of the next probe; nil without a pause.
     package var pausedUntil: Date?
-    /// Why it is paused or parked; nil when it flows.
+    /// The reason why it is paused or parked; nil when messages flow.
     package var pauseReason: String?
-    /// The same in a sentence with the fix; nil when there is none.
+    /// The reason as a sentence with the fix; nil when there is none.
     package var pauseDetail: String?
-    /// Whether an operator must mend the backend.
+    /// Whether an operator must correct the backend.
     package var isParked: Bool
-    /// Whether the platform asks for a pause and names no time, so that one message at a time is tried.
+    /// Whether the platform asks for a pause without naming a time, so that one message at a time is tried.
     package var isSlowed: Bool
-    /// Whether a pause of the length that the platform asked for is what holds now.
+    /// Whether a pause of a length that the platform asked for is in force.
     package var isPaused: Bool
-    /// Whether too many failures keep messages away from the backend.
+    /// The breaker, which keeps messages away from the backend after too many failures.
     package var breaker: Breaker
-    /// Whether so many tokens were declared dead that nothing is sent until an operator decides.
+    /// Whether too many tokens were called dead, so that nothing is sent until an operator decides.
     package var areInvalidationsHeld: Bool
-    /// How many API keys' dead-token answers are held until an operator decides, while the backend goes on.
+    /// The number of API keys whose dead-token answers are held until an operator decides, while the backend goes on.
     package var undecidedCallers: Int
 
     /// Makes a status.
@@ -58,8 +58,8 @@ package struct WorkerStatus: Sendable, Hashable {
         self.undecidedCallers = undecidedCallers
     }
 
-    /// The backend's health by its worker: `own` is the backend's own report, which may not show that the account is
-    /// refused.
+    /// Returns the backend's health according to its worker; `own` is the backend's own report, which may not show that
+    /// the account is refused.
     package func health(_ own: BackendHealth) -> BackendHealth {
         guard isParked || isSlowed || isPaused else { return own }
         var health = own
@@ -70,23 +70,23 @@ package struct WorkerStatus: Sendable, Hashable {
         return health
     }
 
-    /// How a worker's circuit breaker stands.
+    /// The state of a worker's circuit breaker.
     package struct Breaker: Sendable, Hashable {
-        /// Its status.
+        /// The status of a breaker.
         package enum Status: String, Sendable, CaseIterable {
             /// Messages pass.
             case closed
-            /// One passes, to see.
+            /// One message passes as a probe.
             case halfOpen = "half_open"
-            /// None pass.
+            /// No message passes.
             case open
         }
 
-        /// How it stands.
+        /// The status.
         package var status: Status
-        /// When a probe is made; nil when nobody knows.
+        /// The time of the next probe; nil when it is unknown.
         package var until: Date?
-        /// Why it is not closed.
+        /// The reason why it is not closed.
         package var reason: String?
 
         /// Makes a state.
@@ -98,23 +98,24 @@ package struct WorkerStatus: Sendable, Hashable {
     }
 }
 
-/// Gives the status of the workers: the dispatcher, or a test's stand-in.
+/// The source of the workers' status: the dispatcher, or a stand-in in a test.
 package protocol WorkerObserver: Sendable {
     /// Every worker, in the order of the configuration.
     var workers: [WorkerStatus] { get }
-    /// Where an operator settles held invalidations; nil where there are none.
+    /// The invalidations, for an operator to resolve held ones; nil where there are none.
     var invalidations: TokenInvalidation? { get }
-    /// Where an operator settles what waits for backends that are not configured any more; nil where nothing does.
+    /// The deliveries for backends that are no longer configured, for an operator to move or drop; nil where there are
+    /// none.
     var goneBackends: GoneBackends? { get }
-    /// Ends the pauses of a backend that no platform asked for; says what it ended and what stays.
+    /// Ends the pauses of a backend that no platform asked for; returns those that it ended and those that stay.
     func endOwnPauses(of backend: String) -> EndedPauses
 }
 
 extension WorkerObserver {
-    /// None.
+    /// No invalidations.
     package var invalidations: TokenInvalidation? { nil }
-    /// None.
+    /// No gone backends.
     package var goneBackends: GoneBackends? { nil }
-    /// Nothing.
+    /// Ends nothing.
     package func endOwnPauses(of backend: String) -> EndedPauses { EndedPauses() }
 }

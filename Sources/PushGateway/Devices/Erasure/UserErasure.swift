@@ -3,43 +3,43 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Removes what the gateway keeps of one user: devices, tokens, deliveries, events.
+/// The removal of the data that the gateway keeps of one user: devices, tokens, deliveries, events.
 ///
-/// The user may go on meanwhile: what is registered or accepted after the devices were removed stays
+/// The user may stay active: what is registered or accepted after the devices were removed is kept
 /// (``PushQueue/UserTraces/end``).
 ///
-/// Each call has a record of its own until all that it is about is done: ``UserErasures`` goes on where it ended,
-/// although the devices that led to the rest are gone by then, and a later call changes nothing of it.
+/// Each call has its own record until it is done: ``UserErasures`` continues it where it stopped, although the devices
+/// that led to the rest are gone by then. A later call does not change the record.
 struct UserErasure: Sendable {
-    /// What was done in one call.
+    /// The counts of one call.
     struct Report: Sendable {
         var devices = 0
         var tokens = 0
         var deliveries = ErasedDeliveries()
         var events = 0
-        /// How many changes of each removed device wait in the outbox; a device of which none waits is missing.
+        /// The number of changes of each removed device that wait in the outbox; devices without any are missing.
         var pending: [String: Int] = [:]
-        /// Whether the gateway goes on with the search for the rest: the figures are those of the part that is done.
+        /// Whether the gateway still searches for the rest: the counts cover the part that is done.
         var isSearching = false
-        /// Changes of the user's devices that wait in the outbox.
+        /// The number of changes of the user's devices that wait in the outbox.
         var pendingEntries: Int { pending.values.reduce(0, +) }
-        /// Whether everything was looked at, and nothing is being sent any more that has to be erased.
+        /// Whether everything was searched, and no delivery that must be erased is being sent.
         var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
-        /// Whether nothing of the user can come up any more: the platforms were told of the removals, too.
+        /// Whether nothing of the user can reappear: platforms have received the removals, too.
         var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
 
-    /// The next step for a call; the names stand in the store.
+    /// The next step of a call; the names are stored.
     enum Phase: String {
         /// The user's devices are removed.
         case removing
-        /// Deliveries and events are searched, until nothing is being sent any more that has to be erased.
+        /// Deliveries and events are searched, until no delivery that must be erased is being sent.
         case searching
-        /// The room on disk is cleared; platforms are still to be told of removals.
+        /// Free space on disk is cleared; platforms have not received all removals.
         case clearing
-        /// Events about telling platforms of the removals are redacted, once the platforms were told.
+        /// Events about sending the removals to platforms are redacted, once that is done.
         case telling
-        /// The room on disk is cleared, and the record goes. It holds nothing of the user any more.
+        /// Free space on disk is cleared, and the record is removed. It holds nothing of the user any more.
         case ending
     }
 
@@ -50,11 +50,13 @@ struct UserErasure: Sendable {
         var phase = Phase.removing
     }
 
-    /// The prefix of the names of records; the hash follows, a slash, and an id of the call.
+    /// The prefix of the names of records; the hash, a slash and an id of the call follow.
     private static let prefix = "erasures/"
-    /// The prefix of the names of records that an earlier version has written; the hash follows.
+    /// The prefix of the names of records that an earlier version wrote; the hash follows.
     private static let earlierPrefix = "erasing/"
-    /// More devices than a user has, so that one read finds all: those that are registered meanwhile stay.
+    /// The number of devices in one read: more than a user has, so that one read finds all.
+    ///
+    /// Devices that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000
 
     let store: any StateStore & TraceStore
@@ -64,7 +66,7 @@ struct UserErasure: Sendable {
     /// The app of each configured backend, by its name.
     let apps: [String: AppName]
 
-    /// The hashes of users for whom a call is on record.
+    /// Returns the hashes of users with a call on record.
     static func unfinished(in store: any TraceStore) async throws(StoreError) -> Set<String> {
         let earlier = try await store.stateNames(beginningWith: earlierPrefix)
         let names = try await store.stateNames(beginningWith: prefix)
@@ -72,7 +74,7 @@ struct UserErasure: Sendable {
             .union(names.map { String($0.dropFirst(prefix.count).prefix(while: { $0 != "/" })) })
     }
 
-    /// The names of the records for a hash.
+    /// Returns the names of the records for a hash.
     func records(of hash: String) async throws(StoreError) -> [String] {
         let earlier = try await store.stateNames(beginningWith: Self.earlierPrefix + hash)
         let names = try await store.stateNames(beginningWith: "\(Self.prefix)\(hash)/")
@@ -81,8 +83,8 @@ struct UserErasure: Sendable {
 
     /// Removes a user's devices and puts a call on record, for ``run(_:_:progress:)``; returns the counts so far.
     ///
-    /// The record is written before the first device is removed. Nothing is taken from earlier calls: a device of these
-    /// may be another user's by now.
+    /// The record is written before the first device is removed. Nothing is taken from earlier calls: their devices may
+    /// belong to another user by now.
     func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
         var call = Call(name: "\(Self.prefix)\(hash)/\(MessageID.random())", traces: UserTraces(user: user))
         var report = Report()
@@ -92,16 +94,16 @@ struct UserErasure: Sendable {
         return report
     }
 
-    /// Erases what calls are about, one call after the other.
+    /// Carries out recorded calls, one after the other.
     ///
-    /// One task at a time may do so for a hash.
+    /// Only one task at a time may do so for a hash.
     ///
     /// - Parameters:
-    ///   - calls: The calls that are on record (``calls(_:)``).
-    ///   - done: What is done already.
-    ///   - progress: Gets what is done so far, after each part.
-    /// - Returns: What was done. What several calls found being sent is counted for each.
-    /// - Throws: When the store fails or the task is cancelled; what was done before stays so, and the records stay.
+    ///   - calls: The recorded calls (``calls(_:)``).
+    ///   - done: The counts so far.
+    ///   - progress: Receives the counts after each part.
+    /// - Returns: The counts. A delivery that several calls found being sent counts for each of them.
+    /// - Throws: The store's failure, or the cancellation of the task; finished work and the records stay.
     func run(
         _ calls: [Call],
         _ done: Report = Report(),
@@ -112,7 +114,7 @@ struct UserErasure: Sendable {
         return report
     }
 
-    /// Goes on with a call until it is finished, or has to wait for deliveries or platforms.
+    /// Continues a call until it is finished, or has to wait for deliveries or platforms.
     private func run(
         _ begun: Call,
         _ done: Report,
@@ -143,7 +145,8 @@ struct UserErasure: Sendable {
                 }
                 call.traces.notifications.formUnion(found.notifications)
                 let isTold = try await redactEvents(of: call, &report)
-                // What is being sent ends with an attempt that names the recipient: it is found by what is kept here.
+                // A delivery being sent ends with an attempt that names the recipient; the kept record is needed to
+                // find it.
                 guard found.inFlight == 0 else { return report }
                 call.phase = isTold ? .ending : .clearing
             case .telling:
@@ -162,10 +165,10 @@ struct UserErasure: Sendable {
         }
     }
 
-    /// Takes the user out of events before the end of the traces; returns whether platforms were told of the removals.
+    /// Redacts the user in events before the end of the traces; returns whether platforms have received the removals.
     ///
-    /// Once they were, events of telling them are redacted as well.
-    /// A device that somebody has registered again meanwhile is theirs: its later events stay.
+    /// If they have, the events about that are redacted as well. A device that was registered again meanwhile belongs
+    /// to its new user: its later events stay.
     private func redactEvents(of call: Call, _ report: inout Report) async throws(StoreError) -> Bool {
         let isTold = try await countPending(of: call, &report) == 0
         var redaction = EventRedaction(call.traces, apps)
@@ -179,7 +182,7 @@ struct UserErasure: Sendable {
         return isTold
     }
 
-    /// How many changes of a call's devices wait until platforms were told of them, which the report gets as well.
+    /// Counts the changes of a call's devices that platforms have not received, also in the report.
     private func countPending(of call: Call, _ report: inout Report) async throws(StoreError) -> Int {
         var count = 0
         for device in call.traces.devices {
@@ -191,28 +194,28 @@ struct UserErasure: Sendable {
         return count
     }
 
-    /// Removes the user's devices; what is accepted or registered after that stays.
+    /// Removes the user's devices; whatever is accepted or registered after that stays.
     private func removeDevices(of call: inout Call, _ report: inout Report) async throws(StoreError) {
-        // Kept with the first record: a call that is cut here goes on much later.
+        // Saved with the first record: an interrupted call may continue much later.
         if call.traces.end == nil { call.traces.end = try await store.tracesEnd() }
         var page: [Device] = []
         repeat {
             page = try await devices.devices(ofUsers: [call.traces.user], limit: Self.devicesAtOnce)
             for device in page { call.traces.add(device) }
-            // First what is needed to go on, then what it leads to.
+            // The record is saved before the devices that lead to the rest are removed.
             if !page.isEmpty { try await keep(call) }
             for device in page where try await devices.delete(device.id, outbox: outbox) {
                 report.devices += 1
                 report.tokens += device.tokens.count
             }
         } while page.count == Self.devicesAtOnce
-        // A device that is there was registered since: what comes to it is no part of the erasure.
+        // A device that exists now was registered since; its later data is not part of the erasure.
         if try await devices.devices(call.traces.devices.sorted()).isEmpty {
             call.traces.end = try await store.tracesEnd()
         }
     }
 
-    /// The calls that are on record under a hash; none of them may be in ``begin(_:hash:)`` at the moment.
+    /// Returns the recorded calls of a hash; none of them may be in ``begin(_:hash:)`` at the moment.
     func calls(_ hash: String) async throws(StoreError) -> [Call] {
         var calls: [Call] = []
         for name in try await records(of: hash) {
@@ -237,7 +240,7 @@ struct UserErasure: Sendable {
         if let phase = json["phase"]?.stringValue.flatMap({ Phase(rawValue: $0) }) {
             call.phase = phase
         } else if call.traces.end != nil {
-            // An earlier version has no phases, and forgot to clear the room after some that it calls complete.
+            // An earlier version has no phases, and did not clear the space after some calls that it marks complete.
             call.phase = json["complete"]?.boolValue == true ? .clearing : .searching
         }
         return call
@@ -263,11 +266,11 @@ struct UserErasure: Sendable {
     }
 }
 
-/// Takes out of stored events who they were about; their numbers, types, times and counts stay.
+/// The removal of a user from stored events; their numbers, types, times and counts stay.
 ///
-/// Names are compared byte for byte, as the store does: another user's may differ in its form of Unicode only.
+/// Names are compared byte for byte, as in the store: another user's name may differ only in its Unicode form.
 struct EventRedaction: Sendable {
-    /// What an event keeps: nothing of it distinguishes one user from another.
+    /// The members that an event keeps: none of them distinguishes one user from another.
     private static let kept = [
         "type", "at", "notification", "delivery", "backend", "state", "reason", "kind", "recipients", "caller",
     ]
@@ -278,16 +281,16 @@ struct EventRedaction: Sendable {
     private let recipients: Set<ExactText>
     private let notifications: Set<ExactText>
     private let app: AppName
-    /// The backends that are configured for other apps, which may have users and devices of the same names.
+    /// The backends of other apps, which may have users and devices with the same names.
     private let foreign: Set<String>
-    /// Devices whose events are redacted behind the end of the traces too, where they are about telling platforms of
-    /// the removal.
+    /// The removed devices whose events after the end of the traces are redacted too, if they are about sending the
+    /// removal to platforms.
     var removedDevices: Set<ExactText> = []
-    /// Whether what backends announce about the user is redacted behind the end of the traces too.
+    /// Whether notices of backends about the user are redacted after the end of the traces too.
     var isUserGone = false
 
-    /// Makes a redaction of what there was before the end of the traces; `apps` has the app of each configured backend,
-    /// by its name.
+    /// Makes a redaction of events before the end of the traces; `apps` has the app of each configured backend, by its
+    /// name.
     init(_ traces: UserTraces, _ apps: [String: AppName]) {
         self.traces = traces
         user = ExactText(traces.user)
@@ -299,7 +302,7 @@ struct EventRedaction: Sendable {
         foreign = Set(apps.filter { $0.value != app }.keys)
     }
 
-    /// The event without what it says of the user; nil when it says nothing of the user.
+    /// Returns the event without the user's data; nil when it has none.
     func redacted(_ event: [UInt8], number: Int64) -> [UInt8]? {
         guard let json = try? JSONValue(parsing: event), let object = json.objectValue, object["erased"] == nil,
             concerns(object) && isOlder(number, object) || concernsRemoval(object)
@@ -307,7 +310,7 @@ struct EventRedaction: Sendable {
         return Self.stripped(object)
     }
 
-    /// Whether an event is about a call that told a platform of a removal, or what a backend announced since.
+    /// Whether an event is about a call that sent a removal to a platform, or a notice of a backend since then.
     private func concernsRemoval(_ object: JSONObject) -> Bool {
         guard let type = object["type"]?.stringValue, type.hasPrefix("operation.") else {
             return isNotice(object, of: removedDevices, isUserGone ? user : nil)
@@ -315,9 +318,9 @@ struct EventRedaction: Sendable {
         return Self.name(object["device"]).map(removedDevices.contains) ?? false
     }
 
-    /// Whether an event is what a backend announced about one of the devices or the user, at any place of its detail.
+    /// Whether an event is a backend's notice about the user or one of the devices, anywhere in its detail.
     ///
-    /// Backends and their platforms know the names that these have within their app.
+    /// Backends and their platforms use the names that these have within their app.
     private func isNotice(_ object: JSONObject, of devices: Set<ExactText>, _ user: ExactText?) -> Bool {
         guard object["type"] == "backend.notice", let backend = object["backend"]?.stringValue,
             !foreign.contains(backend)
@@ -337,7 +340,7 @@ struct EventRedaction: Sendable {
         return [object["device"], object["detail"]].contains { $0.map(mentions) ?? false }
     }
 
-    /// Whether an event is about what there was before the end of the traces: a delivery that was being sent then ends
+    /// Whether an event is about something from before the end of the traces: a delivery that was being sent then ends
     /// later.
     private func isOlder(_ number: Int64, _ object: JSONObject) -> Bool {
         guard let end = traces.end, number > end.event else { return true }
@@ -363,7 +366,7 @@ struct EventRedaction: Sendable {
         return JSONValue.object(rest).bytes
     }
 
-    /// The event of a delivery that is cancelled because its user is erased.
+    /// Returns the event of a delivery that is cancelled because its user is erased.
     static func cancelled(_ claim: ClaimedDelivery, as state: DeliveryState, at now: Date) -> [UInt8] {
         let event = EventJSON.delivery(claim, state: state, at: now, reason: "user_erased")
         guard let object = (try? JSONValue(parsing: event))?.objectValue else { return event }
@@ -372,6 +375,6 @@ struct EventRedaction: Sendable {
 }
 
 extension Set<String> {
-    /// The same texts, compared byte for byte.
+    /// The same texts, for comparison byte for byte.
     fileprivate var exact: Set<ExactText> { Set<ExactText>(map { ExactText($0) }) }
 }

@@ -5,19 +5,19 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// `DELETE /v1/users/{id}`: removes what the gateway keeps of one user.
+/// `DELETE /v1/users/{id}`: removes the data that the gateway keeps of one user.
 struct UserErasureAPI: Sendable {
     let state: GatewayState
     let logger: Logger
 
-    /// Erases the user; the answer says what was removed and what stays.
+    /// Erases the user; answers with the counts of removed data, and with the data that stays.
     func erase(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         let app = try scope.app()
         // An erasure also ends notifications of other keys, through every backend of the app.
         guard scope.snapshot.mayUseWhole(app, scope.caller) else { throw .reachesFurther("An erasure") }
-        // Also `anonymous`: a device may name it as its user, though a switch takes it for nobody.
+        // Includes `anonymous`: a device may name it as its user, although a switch takes it for a log-out.
         let user = try UserSwitchAPI.checked(SyncEndpoint.decoded(step))
         guard let traces = state.traces else { throw .notFound("The store of this gateway cannot erase a user.") }
         let erased: UserErasure.Report?
@@ -43,7 +43,7 @@ struct UserErasureAPI: Sendable {
 }
 
 extension Problem {
-    /// The request, which the beginning of a sentence names, concerns backends that the key does not name.
+    /// Returns the problem of a request that concerns backends outside of the key's; `what` begins the sentence.
     static func reachesFurther(_ what: String) -> Problem {
         Problem(
             .forbidden,
@@ -55,7 +55,7 @@ extension Problem {
 }
 
 extension Problem {
-    /// As many erasures of the user are unfinished as may be on record.
+    /// The problem when a user has as many unfinished erasures as may be recorded.
     fileprivate static let erasuresUnfinished = Problem(
         .tooManyRequests,
         "erasures_unfinished",
@@ -87,7 +87,7 @@ extension UserErasure.Report {
         writer.endArray()
     }
 
-    /// What of the user is still somewhere, and until when.
+    /// Returns the data of the user that still exists, and until when.
     private func stays(_ store: GatewayConfiguration.Store) -> [String] {
         var sentences: [String] = []
         if isSearching {

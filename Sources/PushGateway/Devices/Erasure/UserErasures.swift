@@ -4,34 +4,35 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// The erasures of users in one gateway: begun by a call, ended by the gateway.
+/// The erasures of users in one gateway: a call begins one, the gateway finishes it.
 ///
-/// A delivery that is being sent cannot be erased before its end is known, a store can fail in the middle or be too
-/// large for a call, and the calls that tell platforms of the removals leave events. What is left is tried again every
-/// half minute, after a restart too.
+/// A delivery that is being sent cannot be erased before it ends, a store may fail or be too large for one call, and
+/// the calls that send removals to platforms leave events. The rest is tried again every half minute, also after a
+/// restart.
 final class UserErasures: Sendable {
-    /// How long a call waits for the search through the store, its turn included.
+    /// The longest time that a call waits for the search through the store, including its turn.
     static let longestSearch = Duration.seconds(10)
-    /// How many calls for one user may be on record at once.
+    /// The most recorded calls for one user.
     static let mostOnRecord = 16
-    /// How long what is left waits until it is tried again.
+    /// The interval at which the rest is tried again.
     static let interval = Duration.seconds(30)
 
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
     private let timer = PeriodicTimer(every: UserErasures.interval)
-    /// Signalled once: by ``finish()``.
+    /// The signal of ``finish()``, which comes once.
     private let ended = AsyncSignal()
-    /// For each hash, one call at a time puts itself on record.
+    /// The turns by hash: one call at a time puts itself on record.
     private let begins = Turns()
-    /// For each hash, one search at a time changes what is on record.
+    /// The turns by hash: one search at a time changes the records.
     ///
-    /// Who has a turn here may wait for one of ``begins``, never the reverse.
+    /// A task with a turn here may wait for one of ``begins``, never the reverse.
     private let searches = Turns()
 
-    /// Erases a user; gives the hash that stands for the user in logs, and what was done within ``longestSearch``.
+    /// Erases a user; returns the hash that stands for the user in logs, and the counts of the work within
+    /// ``longestSearch``.
     ///
-    /// The report is nil when ``mostOnRecord`` calls are on record: nothing was done then.
+    /// The report is nil when ``mostOnRecord`` calls are on record; nothing was done then.
     func erase(
         _ user: String,
         _ state: GatewayState,
@@ -40,7 +41,7 @@ final class UserErasures: Sendable {
         let hash = try await keyedHash(state.store)("user", user)
         var end: UserErasure.Report?
         defer {
-            // After an error, too: the devices may be removed already, and the caller need not repeat the call.
+            // After an error as well: the devices may be removed already, and the caller need not repeat the call.
             if end?.isFinished != true { unfinished.withLock { _ = $0.insert(hash) } }
             if end?.isSearching == true { timer.wake() }
         }
@@ -55,19 +56,19 @@ final class UserErasures: Sendable {
         return (hash, report)
     }
 
-    /// Goes on with what is not finished, until ``finish()``.
+    /// Continues unfinished erasures until ``finish()``.
     func run(_ state: GatewayState, _ logger: Logger) async {
         guard let traces = state.traces else { return }
         await run(state, traces, logger)
     }
 
-    /// Goes on with what is on record in a store and not finished, until ``finish()``.
+    /// Continues the unfinished calls on record in a store until ``finish()``.
     func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRounds(state, traces, logger) }
             group.addTask { [ended] in await ended.wait(after: .start) }
             await group.next()
-            // The search under way ends after the step that it is in; its record stays for the next start.
+            // The search under way ends after its current step; its record stays for the next start.
             group.cancelAll()
         }
     }
@@ -97,10 +98,10 @@ final class UserErasures: Sendable {
     }
 
     private func resume(_ hash: String, _ erasure: UserErasure, _ logger: Logger) async {
-        // Before the search, which does not know of calls that begin meanwhile: these insert the hash again.
+        // Removed before the search, which does not see calls that begin meanwhile: those insert the hash again.
         unfinished.withLock { _ = $0.remove(hash) }
         do throws(StoreError) {
-            // None is on record when a call failed before anything was.
+            // There is none if a call failed before it was recorded.
             guard let report = try await searchInTurn(erasure, hash) else { return }
             if report.isFinished {
                 logger.notice("the erasure of a user was finished", metadata: ["user.hash": "\(hash)"])
@@ -113,7 +114,7 @@ final class UserErasures: Sendable {
         }
     }
 
-    /// Searches for at most ``longestSearch``, then cancels the search, which ends after the step that it is in.
+    /// Searches for at most ``longestSearch``, then cancels the search, which ends after its current step.
     private func search(
         _ erasure: UserErasure,
         _ hash: String,
@@ -124,7 +125,7 @@ final class UserErasures: Sendable {
         let result = await withTaskGroup(of: Result<UserErasure.Report, StoreError>?.self) { group in
             group.addTask {
                 do throws(StoreError) {
-                    // Another search may have ended the call while this one waited for its turn.
+                    // Another search may have finished the call while this one waited for its turn.
                     return .success(try await self.searchInTurn(erasure, hash, done, progress) ?? done)
                 } catch {
                     return .failure(error)
@@ -145,7 +146,7 @@ final class UserErasures: Sendable {
         return report
     }
 
-    /// Goes on with the calls that are on record under a hash, when no other search does; nil when none is on record.
+    /// Continues the recorded calls of a hash while no other search does; nil when there is none.
     private func searchInTurn(
         _ erasure: UserErasure,
         _ hash: String,
@@ -153,7 +154,7 @@ final class UserErasures: Sendable {
         _ progress: @Sendable (UserErasure.Report) -> Void = { _ in }
     ) async throws(StoreError) -> UserErasure.Report? {
         try await searches.alone(hash) { () async throws(StoreError) -> UserErasure.Report? in
-            // A call that is half begun is its own caller's: both would write its record.
+            // A half-recorded call belongs to its own caller: both would write its record.
             let calls = try await begins.alone(hash) { () async throws(StoreError) -> [UserErasure.Call] in
                 try await erasure.calls(hash)
             }
@@ -179,7 +180,7 @@ final class UserErasures: Sendable {
         logger.warning("the erasure of a user is not finished yet", metadata: ["error": "\(error)"])
     }
 
-    /// The hash of this gateway, made once: all who want the first one wait for the same task.
+    /// Returns the hash of this gateway, made once: tasks that need it at the same time wait for the same work.
     private func keyedHash(_ store: any StateStore) async throws(StoreError) -> KeyedHash {
         let making = hash.withLock { hash in
             let making = hash ?? Task { try await KeyedHash(store) }
@@ -195,14 +196,14 @@ final class UserErasures: Sendable {
     }
 }
 
-/// Lets one task at a time in for each name; the others wait until it is over.
+/// Turns by name: one task at a time is admitted for each name, the others wait.
 private final class Turns: Sendable {
     private let taken = Mutex<Set<String>>([])
     private let freed = AsyncSignal()
 
     /// Runs `body` while no other task runs one under the same name.
     ///
-    /// - Throws: What `body` throws, and `StoreError.closed` when the task is cancelled while it waits.
+    /// - Throws: The error of `body`, and `StoreError.closed` when the task is cancelled while it waits.
     func alone<Value>(
         _ name: String,
         _ body: () async throws(StoreError) -> Value

@@ -3,23 +3,24 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Registers every device at backends that are new or whose registration has changed: page by page, in the background.
+/// The registration of every device at backends that are new or have a new registration: page by page, in the
+/// background.
 ///
-/// How far it came is kept over a restart. A backend that leaves the configuration is forgotten, so that all devices
-/// are registered again when it comes back.
+/// Its progress is kept across restarts. A backend that leaves the configuration is forgotten, so that all devices are
+/// registered again when it returns.
 actor Backfill {
-    /// How far the backfill of one backend came.
+    /// The progress of one backend's backfill.
     private struct Progress {
         var stamp: String
         var after: DeviceCursor?
         var isDone = false
-        /// What it got meanwhile is lost: the next start or reload begins anew.
+        /// Whether registrations were lost meanwhile, so that the next start or reload begins anew.
         var isIncomplete = false
     }
 
     private static let key = "operations.introduced"
     private static let page = 200
-    /// With so much waiting at a backend it gets no more.
+    /// The number of waiting entries at which a backend gets no more.
     private static let fullBackend = 2_000
     private static let rest = Duration.seconds(1)
 
@@ -41,23 +42,24 @@ actor Backfill {
         self.logger = logger
     }
 
-    /// Forgets the backends that are not there any more.
+    /// Forgets the backends that are no longer configured.
     func keep(_ backends: Set<String>) async {
         guard await load(), let known = progress, known.keys.contains(where: { !backends.contains($0) }) else { return }
         progress = known.filter { backends.contains($0.key) }
         await save()
     }
 
-    /// Forgets that a backend knows every device: it gets all of them after the next start or reload.
+    /// Marks a backend as lacking devices: it gets all of them after the next start or reload.
     ///
-    /// For a backend whose credentials were refused: what it got meanwhile is lost, and who mends it reloads.
+    /// For a backend whose credentials were refused: registrations in the meantime are lost, and correcting the
+    /// credentials needs a reload.
     func markIncomplete(_ backend: String) async {
         guard await load(), let own = progress?[backend], !own.isIncomplete else { return }
         progress?[backend]?.isIncomplete = true
         await save()
     }
 
-    /// Introduces every device to a backend, unless that has been done; returns then or when the task is cancelled.
+    /// Registers every device at a backend, unless that is done; returns then or when the task is cancelled.
     func run(for backend: String, stamp: String, _ deviceSync: DeviceSync) async {
         guard await load() else { return }
         if progress?[backend].map({ $0.stamp != stamp || $0.isIncomplete }) ?? true {
@@ -87,14 +89,15 @@ actor Backfill {
         }
     }
 
-    /// Reads what is kept; false when it cannot be read: the task is cancelled, the store closed, or the value damaged.
+    /// Reads the stored progress; false when it cannot be read: the task is cancelled, the store closed, or the value
+    /// damaged.
     private func load() async -> Bool {
         while progress == nil {
             do throws(StoreError) {
                 let stored = try await state.loadState(Self.key)
                 if progress == nil { progress = Self.read(stored) }
             } catch {
-                // The end of the gateway waits for this.
+                // The gateway's shutdown waits for this.
                 guard !error.isLasting, (try? await time.sleep(for: Self.rest)) != nil else {
                     if error != .closed {
                         logger.warning("how far introductions came cannot be read", metadata: ["error": "\(error)"])
@@ -106,7 +109,7 @@ actor Backfill {
         return true
     }
 
-    /// Keeps how far it came; when that fails a page is sent twice after a restart, which does no harm.
+    /// Saves the progress; if that fails, a page is sent twice after a restart, which does no harm.
     private func save() async {
         var object = JSONObject()
         for (backend, own) in (progress ?? [:]).sorted(by: { $0.key < $1.key }) {

@@ -6,16 +6,17 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// `POST /v1/devices/{id}/events`: an app reports that a message reached it or was opened.
+/// `POST /v1/devices/{id}/events`: an app's reports that a message arrived or was opened.
 ///
-/// A platform whose message it was gets the report; a message of the gateway's own moves on to `delivered` or `opened`.
+/// The platform that sent the message gets the report; a message of the gateway's own moves on to `delivered` or
+/// `opened`.
 final class DeviceEventsAPI: Sendable {
-    /// The most deliveries of a notification that are searched for the device's.
+    /// The most deliveries of a notification that are searched for one to the device.
     private static let largestSearch = 10_000
 
     let endpoint: SyncEndpoint
     private let memory = RecentEvents()
-    /// The number in this gateway's message ids, once it was read.
+    /// The number in this gateway's message ids, once it has been read.
     private let instance = Mutex<UInt64?>(nil)
 
     init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
@@ -30,19 +31,19 @@ final class DeviceEventsAPI: Sendable {
         var at: Date?
         var payload: JSONObject?
         var notification: NotificationID?
-        /// The id of a message of the gateway's own.
+        /// The id of the gateway's own message.
         var message: MessageID?
-        /// The backend whose message a payload is, where several could be meant.
+        /// The backend whose message the payload is, if several are possible.
         var backend: String?
     }
 
-    /// A platform's message, as a payload shows it.
+    /// A platform's message, as read from a payload.
     private struct PlatformMessage {
         var backend: String
         var platformID: String
     }
 
-    /// Takes a report.
+    /// Handles a report.
     func receive(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "wait"])
         let now = endpoint.state.time.now
@@ -88,7 +89,7 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// A delivery that a report is about, and the name of the reporter in the delivery's attempt log.
+    /// A delivery that a report is about, and the name of the reporter in its attempt log.
     private struct Address {
         var receipt: ReceiptAddress
         var reporter: String
@@ -99,7 +100,9 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// A delivery of this gateway; a caller whose key names backends gets it only when it goes through one of these.
+    /// Returns the addresses of a delivery of this gateway.
+    ///
+    /// A caller whose key names backends gets it only when it goes through one of them.
     private static func addresses(ofDelivery number: Int64, _ caller: Caller) -> [Address] {
         guard let view = caller.view else { return [Address(ReceiptAddress(delivery: number), reporter: "app")] }
         return view.backends.map { Address(ReceiptAddress(delivery: number, backend: $0.name), reporter: "app") }
@@ -143,8 +146,8 @@ final class DeviceEventsAPI: Sendable {
         return report
     }
 
-    /// The platforms that recognise a payload as their message, with its id there: the named backend, or each that the
-    /// caller may use.
+    /// Returns the message as each platform that recognises the payload reads it: the named backend's, or that of each
+    /// backend that the caller may use.
     private func messages(
         in payload: JSONObject,
         _ report: Report,
@@ -173,12 +176,12 @@ final class DeviceEventsAPI: Sendable {
         return found
     }
 
-    /// The message of the backend that sent the delivery, where several platforms of a kind recognise the payload.
+    /// Selects the message of the backend that sent the delivery, when several platforms of a kind recognise the
+    /// payload.
     ///
     /// - Parameters:
     ///   - messages: The message as each platform reads it.
-    ///   - found: The deliveries that the report was about: first one for each of the messages, then those that the app
-    ///     named.
+    ///   - found: The deliveries that the report was about: first one for each message, then those that the app named.
     /// - Returns: The message as the backend of the delivery reads it; empty when no platform recognises the payload.
     /// - Throws: The answer 422: the request must name the backend.
     private func meant(
@@ -204,13 +207,13 @@ final class DeviceEventsAPI: Sendable {
         throw Problem(issues)
     }
 
-    /// The message's id, where a payload carries one.
+    /// Returns the id of the gateway's own message, if a payload has one.
     private static func ownMessage(in payload: JSONObject) -> MessageID? {
         let id = payload["chapar_id"] ?? payload["data"]?["chapar_id"]
         return id?.stringValue.flatMap { MessageID($0) }
     }
 
-    /// The number of the delivery that a message is; nil for a message that is not this gateway's.
+    /// Returns the number of a message's delivery; nil for a message that is not this gateway's.
     private func number(_ message: MessageID) async throws(Problem) -> Int64? {
         var instance = instance.withLock { $0 }
         if instance == nil {
@@ -224,7 +227,7 @@ final class DeviceEventsAPI: Sendable {
         return instance.flatMap { message.delivery(instance: $0) }
     }
 
-    /// The deliveries of a notification that went to a device.
+    /// Returns the deliveries of a notification that went to a device.
     private func deliveries(
         of notification: NotificationID,
         to device: Device,
@@ -259,8 +262,8 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// Whether a delivery to a recipient can have reached a device: it went to the device, to a token or the user of
-    /// it, or to an audience.
+    /// Whether a delivery to a recipient can have reached a device: it went to the device, its user, one of its tokens,
+    /// or an audience.
     static func canBe(_ device: Device, _ recipient: Recipient) -> Bool {
         switch recipient {
         case .device, .token: isFor(device, recipient)
@@ -280,14 +283,14 @@ final class DeviceEventsAPI: Sendable {
         let state = report.event == .opened ? DeliveryState.opened : .delivered
         let receipt = DeliveryReceipt(
             report.event == .opened ? .opened : .delivered,
-            reason: report.event.rawValue,  // Two events of one moment are no repetition of each other.
+            reason: report.event.rawValue,  // Two events at the same moment are different events.
             detail: "reported by the app",
             at: report.at ?? now
         )
         let entries = addresses.map { address in
             let backend = address.reporter
             let logEntry = EventJSON.receipt(receipt, backend: backend)
-            // Whoever knows or guesses an id must not open the message of another device.
+            // A caller that knows or guesses an id must not mark another device's message as opened.
             let isFor = { @Sendable (delivery: ReceivedDelivery) in Self.canBe(device, delivery.recipient) }
             return ReceiptEntry(address.receipt, state: state, logEntry: logEntry, isFor: isFor) { delivery in
                 EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
@@ -300,7 +303,7 @@ final class DeviceEventsAPI: Sendable {
         }
     }
 
-    /// The outbox entries of an event, and how many of them were there before.
+    /// Makes the outbox entries of an event; returns them and the number of those that were reported before.
     private func operations(
         for messages: [PlatformMessage],
         _ report: Report,
@@ -312,7 +315,7 @@ final class DeviceEventsAPI: Sendable {
         return (new, all.count - new.count)
     }
 
-    /// The operation of an event, whose id is the same when the event comes again.
+    /// Returns the operation of an event, whose id is the same when the event is repeated.
     private static func operation(
         _ report: Report,
         _ platformID: String,
@@ -344,17 +347,17 @@ final class DeviceEventsAPI: Sendable {
     }
 }
 
-/// Which events were taken lately, so that an app that repeats one does not make a platform count it twice.
+/// The events of the last day, so that a platform does not count an event twice when an app repeats it.
 ///
-/// In memory: after a restart a repeated event goes out again, with the same id.
+/// In memory only: after a restart a repeated event is sent again, with the same id.
 private final class RecentEvents: Sendable {
     private static let span: TimeInterval = 86_400
-    /// With more than this the oldest half is forgotten.
+    /// The most events; when there are more, the older half is forgotten.
     private static let capacity = 50_000
 
     private let seen = Mutex<[UUID: Date]>([:])
 
-    /// Whether an event was not there before; it is from now on.
+    /// Adds an event; returns whether it is new.
     func isNew(_ id: UUID, at now: Date) -> Bool {
         seen.withLock { seen in
             if let before = seen[id], now.timeIntervalSince(before) < Self.span { return false }

@@ -1,15 +1,15 @@
 internal import PushCore
 internal import PushQueue
 
-/// Devices of the registry as platforms get them.
+/// The devices of the registry in the form that platforms get.
 extension DeviceRecord {
-    /// What a platform gets of a device: the app's own live tokens, the preferred one first, and whatever the app
-    /// reported.
+    /// Makes the record that a platform gets: the app's own live tokens, the preferred one first, and everything that
+    /// the app reported.
     ///
     /// - Parameters:
     ///   - device: The device.
-    ///   - user: Whose credentials it goes out with: the key of the user that it belonged to when the operation was
-    ///     asked for.
+    ///   - user: The user whose credentials it is sent with: the key of the device's user when the operation was
+    ///     requested.
     ///   - priority: The order in which tokens are preferred.
     init(_ device: Device, user: String?, priority: [TokenService]) {
         let live = device.tokens.filter { $0.isAlive && $0.kind == .device }.map(\.token)
@@ -34,7 +34,7 @@ extension DeviceRecord {
         return record
     }
 
-    /// What an operation keeps of a device that will be gone when it is carried out.
+    /// The part of a device that an operation keeps, for a device that is gone when the operation is carried out.
     var stored: JSONObject {
         var object = JSONObject()
         if !tokens.isEmpty {

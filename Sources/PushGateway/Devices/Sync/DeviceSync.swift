@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Decides which platforms get what when a device of the registry changes.
+/// The rules that decide which platforms get what when a device of the registry changes.
 ///
-/// Made once for a configuration. A platform that keeps its own list of devices gets those it accepts: when they come,
-/// when something of them that it gets changes, when their tags change, and when they go or are not for it any more.
+/// Made once for a configuration. A platform with its own list of devices gets those that it accepts: when they are
+/// added, when a part that it gets changes, when their tags change, and when they are removed or no longer accepted.
 struct DeviceSync: Sendable {
     private struct Listener: Sendable {
         let backend: String
@@ -31,13 +31,13 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// Whether any platform keeps devices, and so needs changes.
+    /// Whether any platform keeps devices, so that changes must be recorded.
     var isNeeded: Bool { !listeners.isEmpty }
 
-    /// The app whose devices a backend gets; nil when it gets none.
+    /// Returns the app whose devices a backend gets; nil when it gets none.
     func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
 
-    /// The outbox entries of a change; asks plugins, which may take long.
+    /// Returns the outbox entries of a change; asks plugins, which may take long.
     func operations(for change: OutboxChange) -> [OutboxEntry] {
         switch change.content {
         case .device(let old, let new):
@@ -80,7 +80,7 @@ struct DeviceSync: Sendable {
                 if isNews || Self.isRegisteredAgain(old, new) && registrar.awaits(after) { add(.register, new) }
             }
             var changes = Self.changes(from: wasThere ? before?.tags ?? [] : [], to: after.tags)
-            // Where tags are the user's, another user has none of them yet.
+            // Where tags belong to the user, a new user has none of them yet.
             if before?.user != after.user { changes = changes.merging(Self.changes(from: [], to: after.tags)) }
             if let editor = listener.tags, !changes.isEmpty, editor.issues(in: changes, of: after).isEmpty {
                 add(.tags, new, ["tags": .object(changes)])
@@ -91,7 +91,7 @@ struct DeviceSync: Sendable {
         return operations
     }
 
-    /// Whether the app has registered a token that it had registered before.
+    /// Whether the app has registered a token again that it had registered before.
     private static func isRegisteredAgain(_ old: Device?, _ new: Device?) -> Bool {
         guard let old, let new else { return false }
         return new.tokens.contains { token in
@@ -99,8 +99,8 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// The tags of a registry as a platform's keys and values: `key:value` is one, a tag without a colon has the value
-    /// `1`, and what is not there any more has none.
+    /// Returns a change of the registry's tags as a platform's keys and values: `key:value` is one, a tag without a
+    /// colon has the value `1`, and a removed tag has null.
     static func changes(from old: [String], to new: [String]) -> JSONObject {
         let (old, new) = (pairs(old), pairs(new))
         var changes = JSONObject()
@@ -111,7 +111,7 @@ struct DeviceSync: Sendable {
         return changes
     }
 
-    /// Of several tags with one key the last counts.
+    /// Returns tags as pairs; of several tags with one key the last counts.
     private static func pairs(_ tags: [String]) -> [String: String] {
         tags.reduce(into: [:]) { pairs, tag in
             let (key, value) = tag.halves(at: ":") ?? (tag, "1")

@@ -3,10 +3,10 @@ internal import Logging
 public import PushCore
 import PushQueue
 
-/// Takes what backends announce to the stream of events, in groups.
+/// The path of backends' notices to the event stream, which writes them in groups.
 ///
-/// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: what comes
-/// while 1,000 notices wait is dropped and counted.
+/// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: notices
+/// beyond the 1,000 that wait are dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
     static let capacity = 1_000
@@ -26,7 +26,7 @@ public final class EventSink: Sendable {
     /// Makes an empty sink.
     public init(time: any TimeSource = SystemTime()) { self.time = time }
 
-    /// What a backend of a name announces with; never blocks.
+    /// Returns the function by which a backend announces notices; it never blocks.
     public func announcer(for backend: String) -> @Sendable (BackendNotice) -> Void {
         { [self] notice in
             let event = EventJSON.notice(notice, backend: backend, at: time.now)
@@ -43,7 +43,7 @@ public final class EventSink: Sendable {
     /// Lets ``run(_:_:_:)`` end once everything is written.
     func finish() { contents.finish() }
 
-    /// Writes until ``finish()`` was called and nothing is left; what the store does not take is dropped.
+    /// Writes until ``finish()`` was called and nothing is left; events that the store does not take are dropped.
     func run(_ store: any NotificationStore, _ metrics: GatewayMetrics, _ logger: Logger) async {
         while var (events, dropped) = await contents.receive().map({ ($0.events[...], $0.dropped) }) {
             while !events.isEmpty {

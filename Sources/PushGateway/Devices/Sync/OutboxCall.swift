@@ -2,18 +2,18 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// The call of a backend's ability that an outbox entry stands for.
+/// The platform call of an outbox entry, through one of the backend's abilities.
 ///
 /// Made and run by ``OutboxWorker``. It neither reads nor writes the store.
 struct OutboxCall: Sendable {
-    /// How long a platform gets.
+    /// The time that a platform has to answer.
     static let deadline = Duration.seconds(120)
 
-    /// How a call ended that did not fail.
+    /// The result of a call that did not fail.
     enum Answer: Sendable {
-        /// The platform took it, and said this.
+        /// The platform accepted it, and answered this.
         case done(JSONObject)
-        /// There was nothing to do any more, for this reason.
+        /// There was nothing left to do, for this reason.
         case moot(String)
     }
 
@@ -21,9 +21,9 @@ struct OutboxCall: Sendable {
     let priority: [TokenService]
     let time: any TimeSource
 
-    /// Carries out an operation about a device as it is now; nil when it is gone.
+    /// Carries out an operation on a device in its current state; nil when it is gone.
     ///
-    /// - Throws: What the platform answered; `PushError.Code.unavailable` when it did not answer in time.
+    /// - Throws: The platform's refusal; `PushError.Code.unavailable` when it did not answer in time.
     func perform(_ claim: ClaimedEntry, _ device: Device?) async throws(PushError) -> Answer {
         do {
             return try await Deadline.run(Self.deadline, time: time) { try await call(claim, device) }
@@ -78,13 +78,13 @@ struct OutboxCall: Sendable {
         return record
     }
 
-    /// A device that is gone, with what was kept of it.
+    /// Returns the record of a device that is gone, from the part that the operation kept.
     private static func record(_ operation: OutboxEntry, stored: JSONObject) -> DeviceRecord {
         let app = AppName(ofDevice: operation.device)
         return DeviceRecord(id: app.name(operation.device), user: operation.user.map(app.name), stored: stored)
     }
 
-    /// An ability that the backend had when the operation was asked for.
+    /// Returns an ability that the backend had when the operation was requested.
     private func ability<Ability>(_ ability: Ability?, _ name: String) throws(PushError) -> Ability {
         guard let ability else {
             throw PushError(.unsupported, "The backend keeps no \(name) any more.", reason: "unsupported")
@@ -94,6 +94,6 @@ struct OutboxCall: Sendable {
 }
 
 extension PushError {
-    /// Whether the same call may do better later.
+    /// Whether the same call may succeed later.
     var isPassing: Bool { code == .unavailable || code == .rateLimited || code == .badAnswer }
 }

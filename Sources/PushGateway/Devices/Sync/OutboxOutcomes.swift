@@ -3,17 +3,17 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// What became of an operation, for a caller that waited for it.
+/// The outcome of an operation, for a caller that waited for it.
 enum OperationOutcome: Sendable {
-    /// The platform took it, and said this.
+    /// The platform accepted it, and answered this.
     case done(JSONObject)
-    /// It is over, and the platform did not take it.
+    /// It has ended, and the platform did not accept it.
     case failed(PushError)
 }
 
-/// Wakes callers that wait for the outcomes of their outbox entries.
+/// The callers that wait for the outcomes of their outbox entries.
 ///
-/// A caller registers its entries before they are stored, so that no outcome can be too early.
+/// A caller registers its entries before they are stored, so that no outcome can be missed.
 final class OutboxOutcomes: Sendable {
     private struct Wait {
         var missing: Set<UUID>
@@ -26,7 +26,7 @@ final class OutboxOutcomes: Sendable {
         var last: UInt64 = 0
     }
 
-    /// A caller that waits.
+    /// The registration of a caller that waits.
     struct Ticket: Sendable {
         fileprivate let number: UInt64
         fileprivate let over: AsyncSignal
@@ -38,7 +38,7 @@ final class OutboxOutcomes: Sendable {
     /// The other gateways that share the store; nil when none can.
     private let nodes: (any NodeExchange)?
 
-    /// Makes one that hears what other gateways have done.
+    /// Makes one that also receives the outcomes of other gateways.
     init(_ nodes: (any NodeExchange)? = nil) {
         self.nodes = nodes
         nodes?.hear { [weak self] note in
@@ -46,7 +46,7 @@ final class OutboxOutcomes: Sendable {
         }
     }
 
-    /// Begins to listen for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
+    /// Registers a caller for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
     func listen(for ids: [UUID]) -> Ticket {
         let over = AsyncSignal()
         return contents.withLock { contents in
@@ -56,22 +56,22 @@ final class OutboxOutcomes: Sendable {
         }
     }
 
-    /// What is known once all are over or the time is.
+    /// Returns the known outcomes once all operations have ended or the time is over.
     func wait(_ ticket: Ticket, for span: Duration, _ time: any TimeSource) async -> [UUID: OperationOutcome] {
         await ticket.over.wait(after: .start, atMost: span, time)
         return leave(ticket)
     }
 
-    /// Ends the listening.
+    /// Ends a registration; returns the outcomes so far.
     @discardableResult
     func leave(_ ticket: Ticket) -> [UUID: OperationOutcome] {
         contents.withLock { $0.waits.removeValue(forKey: ticket.number)?.found ?? [:] }
     }
 
-    /// An operation is over: tells the callers that wait for it.
+    /// Reports the outcome of an operation to the callers that wait for it.
     ///
-    /// Where none waits here, one of another gateway may: of the operations that a caller can wait for, while it still
-    /// can, all gateways are told.
+    /// If none waits here, one of another gateway may: all gateways are told of operations that a caller can wait for,
+    /// as long as it can.
     func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
         troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }
@@ -83,7 +83,7 @@ final class OutboxOutcomes: Sendable {
         }
     }
 
-    /// Whether somebody waited for an operation.
+    /// Passes an outcome to its waiting callers; returns whether there were any.
     private func take(_ id: UUID, _ outcome: OperationOutcome) -> Bool {
         let (over, isWanted) = contents.withLock { contents -> ([AsyncSignal], Bool) in
             var over: [AsyncSignal] = []
@@ -104,7 +104,7 @@ final class OutboxOutcomes: Sendable {
 extension OperationOutcome {
     private static let topic = "operation"
 
-    /// What the other gateways are told.
+    /// Returns the note for the other gateways.
     fileprivate func note(of id: UUID) -> NodeNote {
         var object = JSONObject()
         object["id"] = .string(id.uuidString)
@@ -118,7 +118,7 @@ extension OperationOutcome {
         return NodeNote(topic: Self.topic, body: JSONValue.object(object).bytes)
     }
 
-    /// Reads such a note; nil when it is another one.
+    /// Reads such a note; nil for any other note.
     fileprivate static func read(_ note: NodeNote) -> (UUID, OperationOutcome)? {
         guard note.topic == topic, let value = try? JSONValue(parsing: note.body),
             let id = value["id"]?.stringValue.flatMap(UUID.init(uuidString:))

@@ -2,42 +2,42 @@ internal import Foundation
 internal import PushCore
 internal import Synchronization
 
-/// When a backend gets no outbox entries after failures, and how many it gets at a time: a plain value.
+/// The pause of a backend's outbox entries after failures, and the number of entries at a time: a plain value.
 ///
-/// A quota or refused credentials pause the whole backend. Other failures are each operation's own business, since they
-/// may be about one device; only when nothing but failures comes it gets fewer.
+/// A quota or refused credentials pause the whole backend. Other failures affect only their entry, which may concern a
+/// single device; concurrency drops only after a run of failures.
 ///
 /// Times are steady ones (``TimeSource/steady``).
 struct OutboxPause: Sendable {
-    /// As many operations as a backend has at a time.
+    /// The most operations at a time.
     static let widest = 32
-    /// As many when nothing succeeds.
+    /// The most operations at a time while nothing succeeds.
     private static let narrowest = 4
-    /// After so many failures in a row.
+    /// The number of failures in a row after which concurrency drops.
     private static let failureLimit = 16
     private static let longest = Duration.seconds(600)
 
-    /// Until when it gets nothing.
+    /// The time until which the backend gets nothing.
     private(set) var until: Date?
     /// The end of the pause that the platform asked for; nil when the platform asked for none.
     private var askedUntil: Date?
     private var failures = 0
     private var blocks = 0
 
-    /// How many operations it may have at a time.
+    /// The most operations that the backend may have at a time.
     var width: Int { failures >= Self.failureLimit ? Self.narrowest : Self.widest }
 
-    /// The platform did what it was asked, or refused one device's affairs.
+    /// Records that the platform carried out an operation, or refused it for reasons of one device.
     mutating func recordAnswer() {
         failures = 0
         blocks = 0
     }
 
-    /// The platform did not do it; returns true when the backend is paused now.
+    /// Records that the platform did not carry out an operation; returns true when the backend is paused now.
     mutating func recordFailure(_ error: PushError, at now: Date) -> Bool {
         switch error.code {
         case .rateLimited: return pause(first: .seconds(2), error.retryAfter, at: now)
-        // One odd 401 among good answers stops the others for no longer than a second.
+        // A single odd 401 among good answers stops the others for a second at most.
         case .credentialsRefused: return pause(first: .seconds(1), error.retryAfter, at: now)
         case .unavailable, .badAnswer:
             failures += 1
@@ -57,8 +57,8 @@ struct OutboxPause: Sendable {
             askedUntil = max(askedUntil ?? end, end)
         }
         var end = until ?? now
-        // Those that were under way together are refused together: that is one refusal, with the longest of their
-        // pauses.
+        // Operations that were under way together are refused together: they count as one refusal, with the longest of
+        // their pauses.
         if end <= now {
             end = now.addingTimeInterval(min(first * (1 << min(blocks, 10)), Self.longest).inSeconds)
             blocks += 1
@@ -67,9 +67,9 @@ struct OutboxPause: Sendable {
         return true
     }
 
-    /// Ends the pause unless the platform asked for it; the waits begin anew.
+    /// Ends the pause unless the platform asked for it; later pauses start from the shortest.
     ///
-    /// - Returns: Whether it ended something, and until when a pause stays; nil when none does.
+    /// - Returns: Whether a pause ended, and the end of the one that stays; nil when none does.
     mutating func endOwn(at now: Date) -> (hasEnded: Bool, kept: Date?) {
         (failures, blocks) = (0, 0)
         guard let former = until, former > now else { return (false, nil) }
@@ -81,10 +81,10 @@ struct OutboxPause: Sendable {
 
 /// The ``OutboxPause`` of a backend, which outlives its workers.
 ///
-/// A reload that leaves the backend as it is hands it to the new worker, so that a pause that the platform asked for
-/// stays; the worker before, which may have calls under way, has it as well.
+/// A reload that leaves the backend unchanged passes it to the new worker, so that a pause that the platform asked for
+/// stays. The previous worker, which may have calls under way, shares it.
 final class OutboxFlow: Sendable {
-    /// What the backend is, so that another one under its name begins anew.
+    /// The identity of the backend: a different one under the same name starts without this pause.
     let identity: String
     let pause = Mutex(OutboxPause())
 

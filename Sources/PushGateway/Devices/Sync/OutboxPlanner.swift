@@ -5,30 +5,30 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Plans the outbox: turns changes of devices into entries, by what the plugins of the backends answer.
+/// The planner of the outbox, which turns changes of devices into entries, as the plugins of the backends decide.
 ///
-/// Works outside of every transaction and on a thread of its own, so that a slow plugin delays the planning and nothing
-/// else. A change and its entries are exchanged in one commit: after a crash it is planned again.
+/// Works outside of every transaction and on its own thread, so that a slow plugin delays only the planning. A change
+/// and its entries are exchanged in one commit: after a crash it is planned again.
 struct OutboxPlanner: Sendable {
     /// The most changes that are read at a time.
     private static let page = 100
-    /// What has been planned is committed after so long, though more was read.
+    /// The longest planning before the entries so far are committed, even when more changes were read.
     private static let longestPlanning = Duration.milliseconds(50)
-    /// How long one look for changes may last.
+    /// The longest wait of one search for changes.
     private static let longestWait = Duration.seconds(30)
     private static let retryPause = Duration.seconds(1)
 
-    /// Runs work elsewhere, one piece after the other, and returns at once.
+    /// A function that runs work on another thread, one piece after the other, and returns at once.
     typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
     private let store: any OutboxStore
     private let deviceSync: @Sendable () -> DeviceSync
     private let time: any TimeSource
     private let logger: Logger
-    /// Runs plugin code off the threads that tasks share.
+    /// The thread for plugin code, apart from those that tasks share.
     private let thread: Thread
 
-    /// Makes a planner; `deviceSync` gives the rules of the configuration in force.
+    /// Makes a planner; `deviceSync` returns the rules of the configuration in force.
     init(
         store: any OutboxStore,
         time: any TimeSource,
@@ -43,7 +43,7 @@ struct OutboxPlanner: Sendable {
         self.deviceSync = deviceSync
     }
 
-    /// A thread for the planner alone.
+    /// Makes a thread for the planner alone.
     static func ownThread() -> Thread {
         let queue = DispatchQueue(label: "chapar.outbox-planner")
         return { work in queue.async(execute: work) }
@@ -62,7 +62,7 @@ struct OutboxPlanner: Sendable {
         }
     }
 
-    /// Plans the oldest changes; returns how many, none when there was none within `wait`.
+    /// Plans the oldest changes; returns their number, 0 when none came within `wait`.
     func planSome(wait: Duration = .zero) async throws(StoreError) -> Int {
         let changes = try await store.unplannedChanges(limit: Self.page, wait: wait)
         guard !changes.isEmpty else { return 0 }
@@ -95,7 +95,7 @@ struct OutboxPlanner: Sendable {
     }
 }
 
-/// A continuation that is resumed with the first of several answers, which may come before it.
+/// A continuation that is resumed with the first of several answers, even one that comes before it.
 private final class SingleAnswer<Value: Sendable>: Sendable {
     private enum State {
         case nothing

@@ -4,10 +4,10 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Runs an outbox worker for each backend that keeps devices.
+/// The outbox workers, one for each backend that keeps devices.
 ///
-/// A reload replaces every worker; a pause that a platform asked for stays. What waits for a backend that is not
-/// configured any more waits until it is again, or until an operator removes it.
+/// A reload replaces every worker; a pause that a platform asked for stays. Entries for a backend that is no longer
+/// configured wait until it is configured again, or an operator removes them.
 package final class OutboxRelay: Sendable {
     private enum Command: Sendable {
         case install
@@ -32,14 +32,14 @@ package final class OutboxRelay: Sendable {
     /// Makes a relay; nothing happens before ``run()``.
     ///
     /// - Parameters:
-    ///   - state: What every part of the gateway shares.
-    ///   - metrics: Where attempts are counted.
-    ///   - logger: Where failures are logged.
+    ///   - state: The state that all parts of the gateway share.
+    ///   - metrics: Counts attempts.
+    ///   - logger: Logs failures.
     package convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
         self.init(state: state, metrics: metrics, logger: logger, planning: OutboxPlanner.ownThread())
     }
 
-    /// Makes a relay that plans on a thread of the caller's; `nodes` leads to other gateways on the same store.
+    /// Makes a relay that plans on a given thread; `nodes` connects to other gateways on the same store.
     init(
         state: GatewayState,
         nodes: (any NodeExchange)? = nil,
@@ -67,7 +67,7 @@ package final class OutboxRelay: Sendable {
         (commands, commander) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16))
     }
 
-    /// Works until `stop` or cancellation.
+    /// Works until ``stop()`` or cancellation.
     package func run() async {
         commander.yield(.install)
         // Another gateway got the request to retry now. Its entries are due in the shared store; each gateway ends its
@@ -99,10 +99,10 @@ package final class OutboxRelay: Sendable {
         }
     }
 
-    /// Puts the backends of the configuration in force in the place of those before.
+    /// Replaces the workers by those for the backends of the configuration in force.
     func install() { commander.yield(.install) }
 
-    /// Ends the pause of a backend that no platform asked for.
+    /// Ends the pause of a backend, unless a platform asked for it.
     func endOwnPause(of backend: String, at now: TimeReading) -> EndedPauses {
         var result = EndedPauses()
         guard let worker = workers.withLock({ $0.current.first { $0.name == backend } }) else { return result }
@@ -112,10 +112,10 @@ package final class OutboxRelay: Sendable {
         return result
     }
 
-    /// Claims nothing more and lets ``run()`` end.
+    /// Stops claiming, and lets ``run()`` end.
     func beginStop() { commander.yield(.stop) }
 
-    /// Claims nothing more, and returns when ``run()`` has ended.
+    /// Stops claiming, and returns when ``run()`` has ended.
     ///
     /// Only for a relay that runs or will run.
     func stop() async {
@@ -138,7 +138,7 @@ package final class OutboxRelay: Sendable {
         }
         workers.withLock { $0.current = new }
         for worker in old { worker.stop() }
-        // The pauses that no platform asked for end.
+        // Pauses that no platform asked for end here.
         let paused = new.filter { $0.endOwnPause().kept != nil }
         state.outcomes.troubles.beginAnew(keeping: Set(paused.map(\.name)))
         let registrars = needed.filter { $0.registersDevices && $0.backend.devices != nil }

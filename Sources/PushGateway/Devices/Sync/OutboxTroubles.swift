@@ -19,7 +19,7 @@ final class OutboxTroubles: Sendable {
 
     private let contents = Mutex(Contents())
 
-    /// An entry is tried again later.
+    /// Records why an entry is tried again later.
     func waits(_ id: UUID, for error: PushError) {
         contents.withLock { contents in
             if contents.entries.count >= Self.capacity, contents.entries[id] == nil {
@@ -29,30 +29,30 @@ final class OutboxTroubles: Sendable {
         }
     }
 
-    /// An entry has ended.
+    /// Removes the reason of an entry that has ended.
     func ends(_ id: UUID) {
         contents.withLock { if !$0.entries.isEmpty { $0.entries[id] = nil } }
     }
 
-    /// A backend is paused.
+    /// Records why a backend is paused.
     func pauses(_ backend: String, for error: PushError) { contents.withLock { $0.backends[backend] = error } }
 
-    /// A backend carries out entries again.
+    /// Removes the reason of a backend that carries out entries again.
     func works(_ backend: String) {
         contents.withLock { if !$0.backends.isEmpty { $0.backends[backend] = nil } }
     }
 
-    /// All backends begin anew, after a reload, but those whose pause goes on.
+    /// Removes the reasons of all backends after a reload, except those whose pause goes on.
     func beginAnew(keeping paused: Set<String>) {
         contents.withLock { contents in contents.backends = contents.backends.filter { paused.contains($0.key) } }
     }
 
-    /// Why an entry waits; nil when nothing is known.
+    /// Returns the reason why an entry waits; nil when it is unknown.
     func reason(of entry: OutboxEntry) -> PushError? {
         contents.withLock { $0.entries[entry.id] ?? $0.backends[entry.backend] }
     }
 
-    /// The health of a backend that carries out no entries; `known` is its health without that.
+    /// Returns the health of a backend that carries out no entries; `known` is its health apart from that.
     func health(of backend: String, _ known: BackendHealth) -> BackendHealth {
         guard known.status == .ok, let error = contents.withLock({ $0.backends[backend] }) else { return known }
         var health = known

@@ -4,30 +4,31 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// Sends the outbox entries of one backend: claims up to its capacity, calls the platform, records the result.
+/// The worker of one backend's outbox entries: it claims up to the backend's capacity, calls the platform, and records
+/// the result.
 ///
-/// Entries of one device follow each other, since the store gives out only the oldest; those of different devices are
+/// Entries of one device follow each other, since the store returns only the oldest; those of different devices are
 /// under way at the same time, up to ``OutboxPause/widest``. Made and run by ``OutboxRelay``; it never plans entries.
 final class OutboxWorker: Sendable {
-    /// What a worker needs of the gateway.
+    /// The parts of the gateway that a worker uses.
     struct Dependencies: Sendable {
         let store: any OutboxStore & DeviceStore
         let outcomes: OutboxOutcomes
         let time: any TimeSource
         let logger: Logger
-        /// Whether what was claimed at a moment, or later, is surely still this gateway's.
+        /// Whether claims from a moment on are certainly still this gateway's.
         let holdsClaims: @Sendable (ContinuousClock.Instant) -> Bool
-        /// Counts an attempt: backend, kind, outcome.
+        /// The function that counts an attempt by backend, kind and outcome.
         let count: @Sendable (String, OutboxEntry.Kind, String) -> Void
-        /// A registration at a backend was lost to refused credentials.
+        /// The function that records that a registration at a backend was lost to refused credentials.
         let markIncomplete: @Sendable (String) async -> Void
     }
 
-    /// Longer than a call's deadline, so that no operation under way is taken by another.
+    /// The lease of a claim, longer than a call's deadline, so that no other worker takes an operation under way.
     static let lease = OutboxCall.deadline + .seconds(60)
-    /// How long one look for work may last; a stop ends it at once.
+    /// The longest wait of one claim; a stop ends it at once.
     private static let longestWait = Duration.seconds(30)
-    /// How long calls under way get when the worker is to end.
+    /// The time that open calls have to end when the worker stops.
     private static let grace = Duration.seconds(5)
 
     private enum Step {
@@ -43,7 +44,7 @@ final class OutboxWorker: Sendable {
     }
 
     let name: String
-    /// The pause of the backend, also that of the worker before.
+    /// The pause of the backend, shared with the previous worker.
     let flow: OutboxFlow
     private let backend: any PushBackend
     private let call: OutboxCall
@@ -64,12 +65,12 @@ final class OutboxWorker: Sendable {
         self.dependencies = dependencies
     }
 
-    /// Whether a backend has a use for a worker.
+    /// Whether a backend needs a worker.
     static func isNeeded(for backend: any PushBackend) -> Bool {
         backend.devices != nil || backend.subscriptions != nil || backend.tags != nil || backend.events != nil
     }
 
-    /// Works until ``stop()``; what is under way then gets a few seconds.
+    /// Works until ``stop()``; open calls then get a few seconds.
     func run() async {
         await withDiscardingTaskGroup { group in
             while let (claims, since) = await next() {
@@ -80,7 +81,7 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// Claims nothing more.
+    /// Stops claiming.
     func stop() {
         state.withLock { state in
             state.isStopped = true
@@ -89,7 +90,7 @@ final class OutboxWorker: Sendable {
         changed.signal()
     }
 
-    /// Waits until nothing is under way, or the time for that is over.
+    /// Waits until no call is open, or the time for that is over.
     private func drain() async {
         let end = dependencies.time.steady.addingTimeInterval(Self.grace.inSeconds)
         while true {
@@ -100,7 +101,7 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// Ends a pause that no platform asked for; says what it ended and what stays, until a steady time.
+    /// Ends a pause that no platform asked for; returns whether one ended, and the steady time until which one stays.
     func endOwnPause() -> (hasEnded: Bool, kept: Date?) {
         let now = dependencies.time.steady
         let result = flow.pause.withLock { $0.endOwn(at: now) }
@@ -110,7 +111,7 @@ final class OutboxWorker: Sendable {
 
     // MARK: Claiming
 
-    /// The next operations, and a moment before they were claimed; nil when the worker is to end.
+    /// Claims the next operations; returns them and a moment before the claim, nil when the worker is to end.
     private func next() async -> (claims: [ClaimedEntry], since: ContinuousClock.Instant)? {
         while true {
             let mark = changed.mark
@@ -153,13 +154,14 @@ final class OutboxWorker: Sendable {
     private func look(_ capacity: Int) async -> [ClaimedEntry] {
         let mark = changed.mark
         guard dependencies.holdsClaims(.now) else {
-            // They would not be carried out. A stop after the step ends the wait, one before it is read here.
+            // Claimed entries could not be carried out. A stop after the step ends the wait, one before it is checked
+            // here.
             if !state.withLock({ $0.isStopped }) {
                 await changed.wait(after: mark, atMost: .milliseconds(100), dependencies.time)
             }
             return []
         }
-        // A task, so that a stop or a pause can end the look; awaited here.
+        // A task, so that a stop or a pause can end the claim; awaited here.
         let look = Task { [dependencies, name] in
             try await dependencies.store.claimEntries(
                 of: name,
@@ -172,7 +174,7 @@ final class OutboxWorker: Sendable {
             state.look = look
             return state.isStopped
         }
-        // A stop or a pause between the step and now did not find this look.
+        // A stop or a pause between the step and now did not find this claim.
         if isStopped || isPaused { look.cancel() }
         let result = await withTaskCancellationHandler {
             await look.result
@@ -205,7 +207,7 @@ final class OutboxWorker: Sendable {
         do throws(PushError) {
             let device = try await device(claim.operation.device)
             guard dependencies.holdsClaims(since) else {
-                // Another gateway may have it by now, and may have carried out later ones of the device.
+                // Another gateway may own it by now, and may have carried out later entries of the device.
                 return await write([OutboxResult(claim, .release)])
             }
             answer = await perform(claim, device, since: since)
@@ -216,7 +218,7 @@ final class OutboxWorker: Sendable {
         await record(claim, answer, isHeld: dependencies.holdsClaims(since))
     }
 
-    /// Calls the platform; whether the claim holds is asked once more before each write, as for messages.
+    /// Calls the platform; the claim is checked again before each write, as for messages.
     private func perform(
         _ claim: ClaimedEntry,
         _ device: Device?,
@@ -233,8 +235,8 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// A subscription is asked for once more when its device went over to somebody else meanwhile: the platform may
-    /// have got the new user first, and now gets the former one.
+    /// Enqueues a subscription again when its device changed users meanwhile: the platform may have received the new
+    /// user first, and now the former one.
     private func repeatIfOvertaken(_ operation: OutboxEntry, _ before: Device?) async {
         guard operation.kind == .subscription, let before, before.user == operation.user else { return }
         do {
@@ -275,10 +277,10 @@ final class OutboxWorker: Sendable {
         case .success(.moot(let reason)):
             report = OperationReport(.done, reason: reason)
         case .failure(let error):
-            // Without the claim the call may have been withheld, which says nothing of the platform.
+            // Without the claim the call may have been withheld, which says nothing about the platform.
             let isOver = !isHeld || state.withLock { $0.isStopped }
-            // An answer with a time is the platform's own word: the worker that follows keeps to it, and so does the
-            // next start.
+            // An answer with a time is the platform's own word: the next worker respects it, and so does the next
+            // start.
             if Task.isCancelled || isOver && error.isPassing && error.retryAfter == nil {
                 return await write([OutboxResult(claim, .release)])
             }
@@ -329,7 +331,7 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// Writes results; after a closed store the lease lapses and the next start goes on.
+    /// Writes results; if the store is closed, the lease expires and the next start continues.
     private func write(_ results: [OutboxResult]) async {
         await StoreRetry(time: dependencies.time, logger: dependencies.logger)
             .run("outcome of an outbox entry") { () throws(StoreError) in try await dependencies.store.record(results)
@@ -337,9 +339,9 @@ final class OutboxWorker: Sendable {
     }
 }
 
-/// How an attempt at an operation ended, for events.
+/// The result of an attempt at an operation, for events.
 struct OperationReport: Sendable {
-    /// What it came to.
+    /// The outcome of the attempt.
     enum Outcome: String, Sendable {
         case done, retry, failed
     }
@@ -348,9 +350,9 @@ struct OperationReport: Sendable {
     var reason: String?
     var code: String?
     var message: String?
-    /// How long it waits for the next attempt; nil when there is none.
+    /// The wait before the next attempt; nil when there is none.
     var pause: Duration?
-    /// Whether the platform asked for that.
+    /// Whether the platform asked for that wait.
     var asksToWait = false
     var detail: JSONObject
 

@@ -4,8 +4,8 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: how a device stands with the platforms that keep
-/// subscriptions, what is enqueued for them, and what still waits.
+/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: a device's subscriptions at platforms, changes that are
+/// enqueued for them, and operations that still wait.
 struct SubscriptionAPI: Sendable {
     private static let largestPage = 1_000
     /// The most tags of one call.
@@ -23,7 +23,7 @@ struct SubscriptionAPI: Sendable {
         static let names = ["tags", "backend"]
     }
 
-    /// Asks a platform how a subscription stands, or enqueues where it is to stand for platforms.
+    /// Asks a platform for the state of a subscription, or enqueues a change of it for platforms.
     func answer(
         _ request: Request,
         _ method: HTTPRequest.Method,
@@ -107,7 +107,7 @@ struct SubscriptionAPI: Sendable {
 
     // MARK: Tags
 
-    /// Tells platforms about tags and profile fields; the registry's own tags stay as they are.
+    /// Enqueues tags and profile fields for platforms; the registry's own tags stay as they are.
     func edit(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "wait"])
         var backend: String?
@@ -158,11 +158,11 @@ struct SubscriptionAPI: Sendable {
 
     // MARK: What waits
 
-    /// The outbox entries of a device, the oldest first.
+    /// Answers with the outbox entries of a device, oldest first.
     func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
-        // A device that was deleted may still have something waiting; a text that is no id never has.
+        // A deleted device may still have waiting entries; a text that is no id never has.
         let name = SyncEndpoint.decoded(id)
         guard Device.isID(name) else { throw .badDeviceID }
         let device = try scope.app().key(name)
@@ -170,7 +170,7 @@ struct SubscriptionAPI: Sendable {
         let unplanned: Int
         do throws(StoreError) {
             unplanned = try await unplannedSoon(of: device)
-            // A key that names backends sees the entries of these only.
+            // A key that names backends sees only their entries.
             let isPart = scope.caller.view != nil
             let all = try await endpoint.state.devices.entries(
                 ofDevice: device,
@@ -192,9 +192,9 @@ struct SubscriptionAPI: Sendable {
         }
     }
 
-    /// How many changes of a device are not planned, once they are or the planner has had a second for it.
+    /// Returns the number of a device's unplanned changes, after the planner had up to a second to plan them.
     ///
-    /// So whoever asks right after a change sees its operations.
+    /// A request right after a change therefore sees its operations.
     private func unplannedSoon(of device: String) async throws(StoreError) -> Int {
         let (store, time) = (endpoint.state.devices, endpoint.state.time)
         for _ in 0..<50 where try await store.unplannedCount(ofDevice: device) > 0 {
@@ -203,7 +203,7 @@ struct SubscriptionAPI: Sendable {
         return try await store.unplannedCount(ofDevice: device)
     }
 
-    /// `error` is why it waits, as far as this gateway knows.
+    /// Writes a waiting operation; `error` is the reason why it waits, as far as this gateway knows.
     private static func write(
         _ waiting: WaitingEntry,
         _ time: any TimeSource,
@@ -228,7 +228,7 @@ struct SubscriptionAPI: Sendable {
 }
 
 extension SubscriptionChange {
-    /// What an operation keeps of it.
+    /// The form that an operation keeps.
     var stored: JSONObject {
         var object: JSONObject = ["status": .string(status.rawValue)]
         if !options.isEmpty { object["options"] = .object(options) }
@@ -237,7 +237,7 @@ extension SubscriptionChange {
 }
 
 extension JSONWriter {
-    /// What a platform says about a subscription.
+    /// Writes a platform's report about a subscription.
     mutating func write(_ report: SubscriptionReport) {
         name("status")
         if let status = report.status { string(status.rawValue) } else { null() }
@@ -249,7 +249,7 @@ extension JSONWriter {
 }
 
 extension JSONScanner {
-    /// Reads an object whose shape only a platform knows.
+    /// Reads an object whose members only a platform knows.
     mutating func members(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String
@@ -271,7 +271,7 @@ extension SyncEndpoint {
         }
     }
 
-    /// What a platform answers within the deadline.
+    /// Returns a platform's answer within the deadline.
     func answer<Value: Sendable>(
         of body: @escaping @Sendable () async throws(PushError) -> Value
     ) async throws(PushError) -> Value {

@@ -4,23 +4,23 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// What the calls to platforms about a device share: finding the device and the backends, storing
-/// operations, waiting for their outcome.
+/// The common part of the calls to platforms about a device: finding the device and the backends, storing operations,
+/// and waiting for their outcomes.
 struct SyncEndpoint: Sendable {
     /// The largest body of such a call.
     static let maximumBody = 64 << 10
     /// The longest wait for an outcome, in seconds.
     static let longestWait = 30
-    /// How long a platform gets that is asked while the caller waits.
+    /// The time that a platform has to answer while the caller waits.
     static let deadline = Duration.seconds(25)
 
     let state: GatewayState
     let admission: Admission
 
-    /// The id in a path, decoded.
+    /// Returns the decoded id of a path.
     static func decoded(_ step: Substring) -> String { String(step).removingPercentEncoding ?? String(step) }
 
-    /// A device of the registry.
+    /// Returns a device of the registry.
     func device(_ id: String) async throws(Problem) -> Device {
         do throws(StoreError) {
             if let device = try await state.devices.device(id) { return device }
@@ -30,7 +30,7 @@ struct SyncEndpoint: Sendable {
         throw .unknownDevice(id)
     }
 
-    /// Whether something waits for a backend, which need not be configured any more.
+    /// Whether entries wait for a backend, which need not be configured any more.
     func waits(for backend: String) async throws(Problem) -> Bool {
         do throws(StoreError) {
             return try await state.devices.outboxDepths()[backend] != nil
@@ -39,7 +39,7 @@ struct SyncEndpoint: Sendable {
         }
     }
 
-    /// A device as a platform gets it now.
+    /// Returns a device in the form that a platform gets now.
     func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
         let priority = scope.gateway.configuration.tokenPriority
         return DeviceRecord(device, user: device.user, priority: priority)
@@ -47,8 +47,8 @@ struct SyncEndpoint: Sendable {
 
     /// Reads a body that is one object of known members, and refuses it with every mistake at once.
     ///
-    /// `check` adds what can be said once all is read; `limit` is the largest body, as far as the configuration allows
-    /// it.
+    /// `check` adds mistakes that show once everything is read; `limit` is the largest body, within the configured
+    /// limit.
     func body<Field: RequestField>(
         of request: Request,
         _ scope: RequestScope,
@@ -73,9 +73,9 @@ struct SyncEndpoint: Sendable {
         }
     }
 
-    /// The backends that a call means: the named one, or all with the ability that have a use for the device.
+    /// Returns the backends that a call addresses: the named one, or all with the ability that accept the device.
     ///
-    /// `ability` names the ability in a sentence, and `ability` gives it, nil when a backend lacks it.
+    /// `noun` names the ability in messages; `ability` returns a backend's, nil when it lacks it.
     func backends<Ability>(
         _ name: String?,
         for record: DeviceRecord,
@@ -108,9 +108,10 @@ struct SyncEndpoint: Sendable {
         throw Problem(issues)
     }
 
-    /// Stores operations, waits for their outcome as long as the caller asked for, and says how they stand.
+    /// Stores operations, waits for their outcome for the time that the caller asked for, and answers with their
+    /// states.
     ///
-    /// 202 while some wait, else 200.
+    /// The status is 202 while some wait, else 200.
     func answer(
         _ operations: [OutboxEntry],
         _ scope: RequestScope,
@@ -165,7 +166,7 @@ struct SyncEndpoint: Sendable {
 }
 
 extension JSONWriter {
-    /// What a platform answered instead of doing what it was asked.
+    /// Writes a platform's refusal of a call.
     mutating func pushError(_ error: PushError) {
         beginObject()
         field("code", error.code.rawValue.replacing("-", with: "_"))
@@ -176,10 +177,9 @@ extension JSONWriter {
 }
 
 extension Problem {
-    /// A platform that was asked while the caller waited did not answer as it should: the one place that picks our
-    /// status.
+    /// Chooses our status for a platform that failed while the caller waited; no other code does.
     ///
-    /// Its 401 or 429 is not the caller's doing, so the caller sees 502 or 503.
+    /// A platform's 401 or 429 is not the caller's fault, so the caller sees 502 or 503.
     init(_ error: PushError) {
         let code = error.code.rawValue.replacing("-", with: "_")
         switch error.code {

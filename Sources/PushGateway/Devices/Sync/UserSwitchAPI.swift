@@ -3,10 +3,10 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: who uses a device now, and what is to be
-/// forgotten.
+/// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: sets the user of a device, and cancels operations
+/// that wait for a backend.
 struct UserSwitchAPI: Sendable {
-    /// The user id that stands for nobody: a log-out.
+    /// The user id of a log-out: the device then has no user.
     static let nobody = "anonymous"
 
     let endpoint: SyncEndpoint
@@ -21,19 +21,19 @@ struct UserSwitchAPI: Sendable {
         static let names = ["device"]
     }
 
-    /// How a backend took the new user.
+    /// The answer of a backend to the new user.
     private struct Resumption: Sendable {
         var backend: String
         var result: Result<SubscriptionReport?, PushError>
 
-        /// Whether the platform knows no subscription of the user, so that one is asked for.
+        /// Whether the platform has no subscription of the user, so that one is requested.
         var isSubscribing: Bool {
             if case .success(let report?) = result { return report.status == nil }
             return false
         }
     }
 
-    /// Gives a device to a user, and lets the platforms suspend and resume what they have.
+    /// Gives a device to a user, and lets the platforms suspend and resume their subscriptions.
     func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let app = try scope.app()
@@ -74,7 +74,7 @@ struct UserSwitchAPI: Sendable {
         ) { first, _ in first }
         let operations = resumptions.filter(\.isSubscribing).map { resumption in
             var change = SubscriptionChange(.subscribed, options: chosen)
-            // Options are one platform's own; another one is asked without them.
+            // Options belong to one platform; another one is asked without them.
             if !(managers[resumption.backend]?.issues(in: change, of: record).isEmpty ?? true) {
                 change.options = JSONObject()
             }
@@ -103,10 +103,10 @@ struct UserSwitchAPI: Sendable {
         }
     }
 
-    /// The user whom a device is given to; nil for nobody.
+    /// Returns the user that a device is given to; nil for a log-out.
     private static func user(_ id: String) throws(Problem) -> String? { id == nobody ? nil : try checked(id) }
 
-    /// A user's id from a path; every text that a device may name as its user is one.
+    /// Checks a user's id from a path; every text that a device may name as its user is valid.
     static func checked(_ id: String) throws(Problem) -> String {
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
@@ -121,7 +121,8 @@ struct UserSwitchAPI: Sendable {
         return id
     }
 
-    /// Asks every platform with subscriptions, all at the same time; in the order of the configuration.
+    /// Asks every platform with subscriptions, all at the same time; returns the answers in the order of the
+    /// configuration.
     private func resume(
         _ record: DeviceRecord,
         _ backends: [BackendRegistry.ConfiguredBackend]
@@ -168,9 +169,10 @@ struct UserSwitchAPI: Sendable {
 
     // MARK: Clearing
 
-    /// Cancels what waits for a backend, of one device or of all, and lets the backend forget what it keeps.
+    /// Cancels the operations that wait for a backend, of one device or of all, and makes the backend forget its cached
+    /// data.
     ///
-    /// The platform gets no call.
+    /// Makes no call to the platform.
     func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = SyncEndpoint.decoded(step)
@@ -184,7 +186,7 @@ struct UserSwitchAPI: Sendable {
         var isKnown = backend != nil
         if !isKnown, scope.caller.mayUse(backend: name) { isKnown = try await endpoint.waits(for: name) }
         guard isKnown else { throw .notFound("There is no backend \(name.prefix(64)), and nothing waits for one.") }
-        // Of a backend that is gone it is not known which app it had: it had one only.
+        // The app of a backend that is gone is unknown; it had only one.
         let apps = scope.gateway.app(ofBackend: name).map { [$0] } ?? scope.apps.all
         let devices: [String?] = device.map { device in apps.map { $0.key(device) } } ?? [nil]
         var removed = 0

@@ -2,7 +2,7 @@ internal import Hummingbird
 internal import Logging
 internal import PushCore
 
-/// `POST /v1/dashboard/session`: the page of the dashboard gets a token for the code of its link.
+/// `POST /v1/dashboard/session`: exchanges the code of the dashboard's link for a token.
 struct DashboardAPI: Sendable {
     let state: GatewayState
     let admission: Admission
@@ -14,13 +14,13 @@ struct DashboardAPI: Sendable {
         static let names = ["code"]
     }
 
-    /// Exchanges the code; a wrong one is a guess like a wrong key.
+    /// Exchanges the code; a wrong one counts as a guess, like a wrong key.
     func exchange(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
         let code = try await code(of: request, scope)
         let now = state.time.steady
-        // Of an address over its limit nothing is compared.
+        // For an address over its limit nothing is compared.
         guard !peers.isOverLimit(scope.peer, at: now), scope.snapshot.keyring.hasFirstKey,
             let token = state.dashboard.exchange(code, at: now)
         else { throw Keyring.unauthorized("The code is not known, was used, or has expired.", error: "invalid_token") }

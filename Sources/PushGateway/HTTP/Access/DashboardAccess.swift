@@ -3,15 +3,15 @@ package import Foundation
 package import PushCore
 internal import Synchronization
 
-/// The code in the dashboard's link, and the token that a page gets for it.
+/// The code in the dashboard's link, and the token that a page gets in exchange.
 ///
-/// `serve` makes the code for its operator at the start; it works once and for ten minutes. The token opens what a key
-/// with the scope `read` does, for half a day at most and not after a restart. Both count only while the first key
-/// does. Of either only a hash is kept.
+/// `serve` makes the code for its operator at the start; it is valid once and for ten minutes. The token has the rights
+/// of a key with the scope `read`, for half a day at most and not after a restart. Both are valid only while the first
+/// key is. Only their hashes are kept.
 package final class DashboardAccess: Sendable {
-    /// How long a code works.
+    /// The lifetime of a code, in seconds.
     package static let codeLifetime: TimeInterval = 600
-    /// How long a token works.
+    /// The lifetime of a token, in seconds.
     static let tokenLifetime: TimeInterval = 12 * 3600
 
     private struct Entry {
@@ -23,7 +23,7 @@ package final class DashboardAccess: Sendable {
             self.end = end
         }
 
-        /// Whether it is this secret, and in time.
+        /// Whether a text is this secret, and not expired.
         func matches(_ presented: some StringProtocol, at now: Date) -> Bool {
             Keyring.isEqual(SHA256.hash(data: Array(presented.utf8)), hash) && now < end
         }
@@ -36,14 +36,14 @@ package final class DashboardAccess: Sendable {
 
     private let state = Mutex(State())
 
-    /// Makes a code, in the place of the last one; the time is steady.
+    /// Makes a code, which replaces the last one; the time is steady.
     package func makeCode(at now: Date) -> Secret {
         let code = Self.random("chc_")
         state.withLock { $0.code = Entry(code, until: now.addingTimeInterval(Self.codeLifetime)) }
         return Secret(code)
     }
 
-    /// Gives a token for the code, once; nil for any other text.
+    /// Returns a token for the code, once; nil for any other text.
     func exchange(_ presented: String, at now: Date) -> Secret? {
         state.withLock { state in
             guard let code = state.code, code.matches(presented, at: now) else { return nil }
@@ -54,15 +54,15 @@ package final class DashboardAccess: Sendable {
         }
     }
 
-    /// Ends the code and the token.
+    /// Invalidates the code and the token.
     func end() { state.withLock { $0 = State() } }
 
-    /// Whether a text is the token.
+    /// Whether a text is the valid token.
     func opens(_ presented: Substring, at now: Date) -> Bool {
         state.withLock { $0.token?.matches(presented, at: now) ?? false }
     }
 
-    /// 256 random bits after a mark.
+    /// Returns 256 random bits after a prefix.
     private static func random(_ mark: String) -> String {
         var random = SystemRandomNumberGenerator()
         return mark + Base64URL.encode((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })

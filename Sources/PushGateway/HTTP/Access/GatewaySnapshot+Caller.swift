@@ -7,10 +7,11 @@ internal import PushCore
 /// backends, apps, routes and keys from there (``RequestScope/gateway``), so that any other name gets the same answer
 /// as a name that never existed, and no hint contains one.
 extension GatewaySnapshot {
-    /// The gateway as the holder of a key sees it; nil is the whole, for a key that names neither an app nor backends.
+    /// Returns the gateway as the holder of a key sees it; nil is the whole gateway, for a key that names neither an
+    /// app nor backends.
     ///
-    /// Its apps are the key's, else those of its backends. A route keeps the backends that the key may use; without any
-    /// the view has no such route. The view has the other keys whose bounds are within this key's.
+    /// Its apps are those of the key, or else of its backends. A route keeps the backends that the key may use and
+    /// disappears without any. The view has the other keys whose limits are within this key's.
     func seen(by key: GatewayConfiguration.APIKey) -> GatewaySnapshot? {
         guard let reach = Reach(key, backends) else { return nil }
         var own = configuration
@@ -37,7 +38,7 @@ private struct Reach {
     let apps: Set<AppName>
     let backends: Set<String>
 
-    /// Nil for a key that is for the whole gateway.
+    /// Returns nil for a key that is for the whole gateway.
     init?(_ key: GatewayConfiguration.APIKey, _ configured: [BackendRegistry.ConfiguredBackend]) {
         guard key.app != nil || key.backends != nil else { return nil }
         let own = configured.filter { backend in

@@ -3,9 +3,9 @@ internal import PushCore
 
 /// A program that prints a key: run at the start, with a deadline, and without the gateway's environment.
 ///
-/// No shell is between; each argument stays one. It gets `PATH`, `HOME` and `LANG` and nothing to read.
+/// No shell is involved; each argument is passed as it is. The program gets `PATH`, `HOME` and `LANG`, and no input.
 struct KeyCommand {
-    /// Why there is no key; it holds nothing of what the program printed.
+    /// The reason why there is no key; it contains nothing that the program printed.
     struct Failed: Error, CustomStringConvertible {
         let description: String
     }
@@ -19,7 +19,7 @@ struct KeyCommand {
         self.deadline = deadline
     }
 
-    /// Runs it and gives what it printed; blocks at most for the deadline.
+    /// Runs the program and returns what it printed; blocks at most for the deadline.
     func run() throws -> Secret {
         guard let program = arguments.first else { throw Failed(description: "it names no program") }
         let end = ContinuousClock.now + deadline
@@ -37,7 +37,7 @@ struct KeyCommand {
             throw Failed(description: "\(program) cannot be run")
         }
         defer { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
-        try? pipe.fileHandleForWriting.close()  // The child has its own; ours would keep the pipe from ending.
+        try? pipe.fileHandleForWriting.close()  // The child has its own end; ours would keep the pipe open.
         let printed = try output(of: pipe.fileHandleForReading.fileDescriptor, until: end)
         while process.isRunning {
             guard ContinuousClock.now < end else { throw tooSlow }

@@ -4,24 +4,24 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// What each API key uses: kept over reloads, and the time of its last use over restarts.
+/// The usage of each API key, kept across reloads; the time of the last use is kept across restarts.
 final class KeyUses: Sendable {
-    /// One key's.
+    /// The usage of one key.
     final class Use: Sendable {
         private let second = Atomic<Int>(0)
-        /// Requests that are being answered.
+        /// The number of requests in progress.
         let requests = Atomic<Int>(0)
-        /// Notifications that were accepted and are not on record yet.
+        /// The number of accepted notifications that are not in the audit log yet.
         let accepted = Atomic<Int>(0)
-        /// Event streams that are open.
+        /// The number of open event streams.
         let streams = Atomic<Int>(0)
-        /// From where it was used lately.
+        /// The addresses that used the key lately.
         let peers = RecentPeers()
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
 
-        /// Puts a limit of requests a second in force; 0 is none.
+        /// Sets the limit of requests a second; 0 is none.
         ///
-        /// What was used up under the same limit stays used up.
+        /// If the limit is unchanged, the part that was used up stays used up.
         func limit(perSecond: Int, at now: Date) {
             rate.withLock { rate in
                 guard perSecond > 0 else { return rate = nil }
@@ -42,15 +42,15 @@ final class KeyUses: Sendable {
             if wait > 0 { throw .rateLimited(.requestsPerSecond, perSecond: perSecond, wait: .seconds(clamping: wait)) }
         }
 
-        /// The time of day; nil before the first use.
+        /// The wall-clock time of the last use; nil before the first one.
         var last: Date? {
             let second = second.load(ordering: .relaxed)
             return second == 0 ? nil : Date(timeIntervalSince1970: Double(second))
         }
 
-        /// Notes a use.
+        /// Records a use.
         func markUsed(second now: Int) {
-            // One load for each request; a store, which other cores would have to see, once a second.
+            // One load for each request; a store, which other cores must see, once a second.
             if second.load(ordering: .relaxed) < now { second.store(now, ordering: .relaxed) }
         }
     }
@@ -59,7 +59,7 @@ final class KeyUses: Sendable {
     private let uses = Mutex<[String: Use]>([:])
     private let saved = Mutex<[String: Date]>([:])
 
-    /// The use of the key of a name.
+    /// Returns the usage of the key with a name.
     func use(of name: String) -> Use {
         uses.withLock { uses in
             if let known = uses[name] { return known }
@@ -71,7 +71,7 @@ final class KeyUses: Sendable {
 
     private let timer = PeriodicTimer(every: .seconds(60))
 
-    /// Saves once a minute until ``finish()``, and once more then.
+    /// Saves once a minute until ``finish()``, and once more at the end.
     func run(_ state: GatewayState, _ logger: Logger) async {
         await logFailure(logger) { () throws(StoreError) in try await load(from: state.store) }
         var isLast = false
@@ -87,7 +87,7 @@ final class KeyUses: Sendable {
         }
     }
 
-    /// Does something with the store that the next minute makes up for.
+    /// Runs an operation on the store; its failure is logged, and the next minute makes up for it.
     private func logFailure(_ logger: Logger, _ body: () async throws(StoreError) -> Void) async {
         do throws(StoreError) {
             try await body()
@@ -96,7 +96,7 @@ final class KeyUses: Sendable {
         }
     }
 
-    /// Puts on record how much was sent with each key since the last time.
+    /// Writes the number of notifications that were sent with each key since the last time to the audit log.
     func recordSends(_ audit: AuditLog) {
         for (name, use) in uses.withLock({ $0 }).sorted(by: { $0.key < $1.key }) {
             let count = use.accepted.exchange(0, ordering: .relaxed)
@@ -107,7 +107,7 @@ final class KeyUses: Sendable {
     /// Ends ``run(_:_:)``.
     func finish() { timer.stop() }
 
-    /// Reads what an earlier process saved.
+    /// Reads the times that an earlier process saved.
     func load(from store: any StateStore) async throws(StoreError) {
         guard let bytes = try await store.loadState(Self.stateName),
             case .object(let object)? = try? JSONValue(parsing: bytes)
@@ -118,7 +118,7 @@ final class KeyUses: Sendable {
         }
     }
 
-    /// Saves what has changed since the last time, for the names that are configured; others are forgotten.
+    /// Saves the times that changed since the last save, for the configured names; other names are forgotten.
     func save(_ names: [String], to store: any StateStore) async throws(StoreError) {
         let known = Set(names)
         let current = uses.withLock { uses in

@@ -4,9 +4,9 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// The API keys of a configuration, ready to be compared with what a request brings.
+/// The API keys of a configuration, prepared for comparison with those of requests.
 ///
-/// Made with each ``APISnapshot``, which admits requests by it. It holds hashes, never keys, and compares them in
+/// Made with each ``APISnapshot``, which uses it to admit requests. It holds hashes, never keys, and compares them in
 /// constant time.
 struct Keyring: Sendable {
     private struct Key: Sendable {
@@ -16,15 +16,15 @@ struct Keyring: Sendable {
     }
 
     private let keys: [Key]
-    /// Whether every caller that reaches the gateway may do everything: `auth.keyless`, and no key.
+    /// Whether every caller may do everything: `auth.keyless`, and no key.
     let isKeyless: Bool
-    /// Who watches with the dashboard's token; nil unless the only key is the first one.
+    /// The caller with the dashboard's token; nil unless the only key is the first one.
     private let watcher: Caller?
     private let dashboard: DashboardAccess
 
     /// Makes a keyring.
     ///
-    /// A hash that is not 64 hexadecimal digits opens nothing.
+    /// A hash that is not 64 hexadecimal digits is never matched.
     init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
         self.dashboard = dashboard
         let configuration = gateway.configuration
@@ -50,8 +50,8 @@ struct Keyring: Sendable {
         }
     }
 
-    /// Lets a request through, or says why not; with an address, only keys that were good from there lately are looked
-    /// at.
+    /// Admits a request, or throws the reason why not; with an address, only keys that were used successfully from
+    /// there lately are compared.
     func admit(
         _ authorization: String?,
         _ access: Route.Access,
@@ -82,7 +82,7 @@ struct Keyring: Sendable {
         return try Self.permit(key.caller, access)
     }
 
-    /// The caller, unless its key lacks the scope.
+    /// Returns the caller, unless its key lacks the scope.
     private static func permit(_ caller: Caller, _ access: Route.Access) throws(Problem) -> Caller {
         if case .scope(let scope) = access, !caller.has(scope) {
             var problem = Problem.lacks(scope)
@@ -92,7 +92,7 @@ struct Keyring: Sendable {
         return caller
     }
 
-    /// Who presents the dashboard's token; nil for any other text.
+    /// Returns the caller of the dashboard's token; nil for any other text.
     private func watcher(_ presented: Substring, onlyKnownFrom peer: PeerAddress?, at steady: Date) -> Caller? {
         guard let watcher, peer.map({ watcher.use?.peers.contains($0, at: steady) ?? false }) ?? true,
             dashboard.opens(presented, at: steady)
@@ -100,16 +100,16 @@ struct Keyring: Sendable {
         return watcher
     }
 
-    /// Whether the key is the one that the program made.
+    /// Whether the only key is the one that the program made.
     var hasFirstKey: Bool { watcher != nil }
 
-    /// Where a caller finds the key that it lacks, without the path of a file, which a stranger need not know.
+    /// A hint where to find the missing key, without the path of a file, which a stranger need not know.
     private var whereItIs: String {
         if watcher != nil { return " The gateway made a first one: its log names the file." }
         return keys.isEmpty ? " None is configured: see auth.api_keys." : ""
     }
 
-    /// Looks at every key, whether or not one was found: its duration reveals nothing.
+    /// Compares with every key, even after a match, so that the duration reveals nothing.
     private static func find(_ presented: Substring, among keys: [Key]) -> Key? {
         let hash = SHA256.hash(data: Array(presented.utf8))
         var found: Key?
@@ -149,14 +149,14 @@ struct Keyring: Sendable {
 }
 
 extension GatewayConfiguration {
-    /// How much of the queue a key may fill that says nothing of it: half, as soon as another one may send as well.
+    /// The part of the queue that a key without a share of its own may fill: half, if another key may send as well.
     var queueShare: Double {
         apiKeys.count { key in key.scopes.contains { $0 == .send || $0.includes(.send) } } > 1 ? 0.5 : 1
     }
 }
 
 extension Problem {
-    /// The key has not the scope that is needed.
+    /// Returns the problem of a key that lacks a scope.
     static func lacks(_ scope: GatewayConfiguration.APIKey.Scope) -> Problem {
         var problem = Problem(
             .forbidden,

@@ -2,9 +2,9 @@ internal import Foundation
 internal import Hummingbird
 internal import PushCore
 
-/// `GET /v1/keys`: the configured API keys, what each may do, until when, and when it was used last.
+/// `GET /v1/keys`: the configured API keys, with their scopes, expiry and last use.
 ///
-/// Never a hash.
+/// Hashes are never shown.
 struct KeysAPI: Sendable {
     let state: GatewayState
 

@@ -1,14 +1,15 @@
 internal import Foundation
 
-/// Lets a line into the log now and then, for events that unauthenticated peers can cause at any rate.
+/// A limit of log lines about events that unauthenticated peers can cause at any rate.
 struct LogSampler {
-    /// The time between two lines.
+    /// The shortest time between two lines, in seconds.
     static let pause: TimeInterval = 10
 
     private var last: Date?
     private var since = 0
 
-    /// How often it happened since the last line, this time included; nil when it is too early for another line.
+    /// Counts an event; returns the number since the last line, this one included, or nil when it is too early for a
+    /// line.
     mutating func count(at now: Date) -> Int? {
         since += 1
         if let last, now.timeIntervalSince(last) < Self.pause { return nil }

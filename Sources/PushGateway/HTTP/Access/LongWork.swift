@@ -1,20 +1,19 @@
 internal import NIOCore
 internal import NIOPosix
 
-/// How many threads do long work: half as many as the machine has cores, so that large bodies take at most half of
-/// them.
+/// The number of threads for long work: half the machine's cores, so that large bodies take at most half of them.
 let longWorkThreadCount = max(1, System.coreCount / 2)
 
 private let longWorkThreads: NIOThreadPool = {
     let pool = NIOThreadPool(numberOfThreads: longWorkThreadCount)
-    pool.start()  // Lives as long as the process, as NIO's own does.
+    pool.start()  // It lives as long as the process, like NIO's own pool.
     return pool
 }()
 
-/// Runs what a large body costs in computing on a thread of its own kind.
+/// Runs the computation for a large body on a separate pool of threads.
 ///
-/// The threads that tasks share are as many as the machine has cores, and event loops likewise: two bodies of megabytes
-/// on them would keep other requests and the dispatch waiting. A small body is dealt with at once, on the caller's
+/// The shared pool of tasks has as many threads as the machine has cores, and so have the event loops: two bodies of
+/// megabytes there would delay other requests and the dispatcher. A small body is handled at once, on the caller's
 /// thread.
 func longWork<Value: Sendable>(
     bytes: Int,
@@ -25,7 +24,7 @@ func longWork<Value: Sendable>(
     do {
         result = try await longWorkThreads.runIfActive { Result { () throws(Problem) in try work() } }
     } catch {
-        throw .draining  // Cancelled: the gateway ends, or the client is gone.
+        throw .draining  // Cancelled: the gateway stops, or the client is gone.
     }
     return try result.get()
 }

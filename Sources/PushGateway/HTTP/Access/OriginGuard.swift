@@ -2,22 +2,22 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// What a request says of its caller.
+/// The header fields of a request that concern its caller.
 struct CallerFields {
-    /// The host that it was sent to.
+    /// The host that the request was sent to.
     var authority: String?
     var authorization: String?
     var origin: String?
     /// `Sec-Fetch-Site`.
     var fetchSite: String?
-    /// Whether a field says that a proxy passed the request on.
+    /// Whether a field shows that a proxy forwarded the request.
     var isForwarded = false
     /// The values of `X-Forwarded-For`.
     var forwardedFor: [String] = []
 }
 
 extension CallerFields {
-    /// Reads them from a request.
+    /// Reads the fields of a request.
     init(_ head: HTTPRequest) {
         authority = head.authority
         authorization = head.headerFields[.authorization]
@@ -27,7 +27,7 @@ extension CallerFields {
         forwardedFor = head.headerFields[values: .xForwardedFor]
     }
 
-    /// Whether a field of this name is written by proxies.
+    /// Whether proxies write a field of this name.
     static func isOfProxy(_ name: String) -> Bool {
         switch name.utf8.count {
         case 3: name.isField("via")
@@ -38,15 +38,15 @@ extension CallerFields {
     }
 }
 
-/// Keeps web pages of other origins away from a gateway without keys, which trusts every process that can reach its
-/// loopback address.
+/// The refusal of requests of web pages from other origins to a gateway without keys, which trusts every process that
+/// can reach its loopback address.
 struct OriginGuard: Sendable {
     private let rule: LocalOrigin
 
     /// Makes a guard for a gateway that listens on `host`.
     init(host: String, isEncrypted: Bool) { rule = LocalOrigin(host: host, isEncrypted: isEncrypted) }
 
-    /// Lets a request through, or says why not.
+    /// Admits a request, or throws the reason why not.
     func admit(_ fields: CallerFields) throws(Problem) {
         guard !fields.isForwarded else { throw .throughProxy }
         switch rule.refusal(host: fields.authority, origin: fields.origin, fetchSite: fields.fetchSite) {
@@ -72,13 +72,13 @@ struct OriginGuard: Sendable {
 }
 
 extension Problem {
-    /// A proxy passed a request on to a gateway without keys.
+    /// The problem of a request to a gateway without keys that came through a proxy.
     static let throughProxy = keysNeeded(
         "The request came through a proxy",
         "Whoever reaches the proxy would be let in."
     )
 
-    /// A gateway without keys was reached by an address that others can reach as well.
+    /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
     static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
 
     private static func keysNeeded(_ title: String, _ why: String) -> Problem {

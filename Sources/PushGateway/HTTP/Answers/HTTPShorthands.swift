@@ -9,8 +9,8 @@ extension HTTPField.Name {
         return name
     }
 
-    /// Under what name the audit log has whom a request was about, where that is not in the path or must not be written
-    /// down.
+    /// The field that names the subject of a request for the audit log, where the path does not name it or must not be
+    /// written down.
     static let auditSubject = known("Audit-Subject")
     static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")
@@ -23,12 +23,12 @@ extension HTTPField.Name {
 }
 
 extension ResponseBody {
-    /// A body of bytes.
+    /// Makes a body of bytes.
     init(bytes: [UInt8]) { self.init(byteBuffer: ByteBuffer(bytes: bytes)) }
 }
 
 extension Response {
-    /// A JSON answer that says how things stand, and so is not kept by anybody on the way.
+    /// Returns a JSON answer about the current state, which caches must not store.
     static func json(
         _ status: HTTPResponse.Status = .ok,
         capacity: Int = 512,
@@ -49,7 +49,8 @@ extension Response {
 }
 
 extension JSONWriter {
-    /// Wrong fields of a problem, or warnings of an acceptance: both are a pointer, a code and a sentence.
+    /// Writes the wrong fields of a problem, or the warnings of an acceptance: each has a pointer, a code and a
+    /// sentence.
     mutating func findings(_ findings: [Finding]) {
         beginArray()
         for finding in findings {

@@ -3,22 +3,22 @@ internal import NIOHTTP1
 internal import PushCore
 internal import PushQueue
 
-/// What went wrong with a request, as RFC 9457 problem details: the one shape of every error the API answers.
+/// The error of a request, as RFC 9457 problem details: the form of every error that the API answers.
 ///
-/// Thrown by endpoints and readers; ``GatewayResponder`` writes it. Its texts are for callers: no path, key or token is
-/// ever in them.
+/// Thrown by endpoints and readers; ``GatewayResponder`` writes it. Its texts are for callers: they never contain a
+/// path, a key or a token.
 struct Problem: Error, Sendable {
     /// The HTTP status.
     var status: HTTPResponse.Status
     /// The stable code for programs, which also ends the `type`.
     var code: String
-    /// What is wrong, in a short sentence.
+    /// A short sentence that says what is wrong.
     var title: String
-    /// What to do about it.
+    /// The fix.
     var detail: String?
     /// Whether the same request may succeed later.
     var isRetryable: Bool
-    /// When to try again, for retryable ones.
+    /// The time after which a retryable request may be tried again.
     var retryAfter: Duration?
     /// The wrong fields.
     var errors: [Finding] = []
@@ -26,13 +26,14 @@ struct Problem: Error, Sendable {
     var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.
     var headers: HTTPFields = [:]
-    /// The limit at which the request was turned away, for metrics.
+    /// The limit that refused the request, for metrics.
     var limit: APILimit?
-    /// The name of the API key that was not enough, for the audit log.
+    /// The name of the API key that was not sufficient, for the audit log.
     var keyName: String?
-    /// Whether the request guessed a secret and the answer must not show that there is one: it counts like a wrong key.
+    /// Whether the request guessed a secret: it counts like a wrong key, and the answer must not show that there is a
+    /// secret.
     var isGuess = false
-    /// What failed within, for the log; never shown to the caller.
+    /// The internal cause, for the log; never shown to the caller.
     var cause: String?
 
     init(
@@ -52,7 +53,7 @@ struct Problem: Error, Sendable {
         isRetryable = retryAfter != nil
     }
 
-    /// A notification with wrong fields, or one that the API key may not send.
+    /// Makes the problem of a notification with wrong fields, or of one that the API key may not send.
     init(_ issues: RequestIssues) {
         if let scope = issues.missingScope {
             self = .lacks(scope)
@@ -64,7 +65,7 @@ struct Problem: Error, Sendable {
         if issues.count > issues.list.count { detail = "The first \(issues.list.count) are listed." }
     }
 
-    /// The members of the problem, within an object that the caller has begun.
+    /// Writes the members of the problem into an object that the caller has begun.
     func write(to writer: inout JSONWriter, instance: String, requestID: String) {
         writer.field("type", "urn:chapar:problem:" + code.replacing("_", with: "-"))
         writer.field("title", title)
@@ -93,7 +94,7 @@ struct Problem: Error, Sendable {
         writer.endArray()
     }
 
-    /// The whole answer's header fields and body.
+    /// Returns the header fields and the body of the answer.
     func answer(instance: String, requestID: String) -> (fields: HTTPFields, body: [UInt8]) {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
@@ -109,19 +110,19 @@ struct Problem: Error, Sendable {
         return (fields, writer.bytes)
     }
 
-    /// The number of a request, by which its trouble is found in the log.
+    /// Makes the number of a request, by which it is found in the log.
     static func newRequestID() -> String {
         NotificationID(rawValue: .random(in: 0...NotificationID.highest)).description
     }
 }
 
 extension Problem {
-    /// The body is not JSON, or holds a text that is not taken.
+    /// Returns the problem of a body that is not JSON, or has an unacceptable text.
     static func notJSON(_ error: JSONSyntaxError, _ body: [UInt8]) -> Problem {
         Problem(.badRequest, "not_json", "The body is not JSON", detail: error.sentence(about: body))
     }
 
-    /// The target or a header field would take quadratic time to compare.
+    /// The problem of a target or a header field that would take quadratic time to compare.
     static let unsafeHead = Problem(
         .badRequest,
         "unsafe_head",
@@ -129,7 +130,7 @@ extension Problem {
         detail: "Its target and fields have at most \(String.mostMarks) combining marks in a row."
     )
 
-    /// The target holds a NUL, which no name of the gateway has, and which PostgreSQL's text cannot hold.
+    /// The problem of a target with a NUL, which no name of the gateway has and PostgreSQL's text cannot hold.
     static let nulInTarget = Problem(
         .badRequest,
         "unsafe_head",
@@ -137,7 +138,7 @@ extension Problem {
         detail: "Its target holds %00, a NUL: no path and no parameter may have one."
     )
 
-    /// The bytes of the client are no request of HTTP/1.1.
+    /// Returns the problem of bytes that are no HTTP/1.1 request.
     static func malformed(_ error: HTTPParserError) -> Problem {
         let detail =
             switch error {
@@ -149,7 +150,7 @@ extension Problem {
         return Problem(.badRequest, "malformed_request", "What came is no request of HTTP/1.1", detail: detail)
     }
 
-    /// The body is coded in a way that the gateway does not undo (RFC 9112, 6.1).
+    /// The problem of a body with a transfer coding that the gateway does not support (RFC 9112, 6.1).
     static let unknownTransferCoding = Problem(
         .notImplemented,
         "transfer_coding_unknown",
@@ -157,17 +158,17 @@ extension Problem {
         detail: "Transfer-Encoding is chunked alone: send the body without another coding, or with Content-Length."
     )
 
-    /// A query parameter or header field is wrong.
+    /// Returns the problem of a wrong query parameter or header field.
     static func badParameter(_ name: String, _ detail: String) -> Problem {
         Problem(.badRequest, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")
     }
 
-    /// There is nothing under this path, or no such notification.
+    /// Returns the problem of an unknown path or notification.
     static func notFound(_ detail: String) -> Problem {
         Problem(.notFound, "not_found", "Not found", detail: detail)
     }
 
-    /// The method is not one of those the path knows.
+    /// Returns the problem of a method that the path does not support.
     static func methodNotAllowed(_ allowed: String) -> Problem {
         var problem = Problem(
             .methodNotAllowed,
@@ -179,7 +180,7 @@ extension Problem {
         return problem
     }
 
-    /// The notifications of a request hold more values, as trees, than memory is given for.
+    /// Returns the problem of a request whose notifications have more values, as trees, than there is memory for.
     static func tooManyValues(_ count: Int) -> Problem {
         Problem(
             .contentTooLarge,
@@ -189,7 +190,7 @@ extension Problem {
         )
     }
 
-    /// The body is larger than the gateway takes.
+    /// Returns the problem of a body that is larger than the gateway accepts.
     static func tooLarge(_ limit: Int) -> Problem {
         Problem(
             .contentTooLarge,
@@ -199,7 +200,7 @@ extension Problem {
         )
     }
 
-    /// The body came too slowly.
+    /// The problem of a body that came too slowly.
     static let bodyTimeout = Problem(
         .requestTimeout,
         "body_timeout",
@@ -207,7 +208,7 @@ extension Problem {
         retryAfter: .seconds(1)
     )
 
-    /// The body is of another type than JSON.
+    /// The problem of a body of another type than JSON.
     static let notJSONType = Problem(
         .unsupportedMediaType,
         "unsupported_media_type",
@@ -215,7 +216,7 @@ extension Problem {
         detail: "Send it with Content-Type: application/json."
     )
 
-    /// As many requests are in progress as the gateway takes.
+    /// The problem when the limit of requests in progress is reached.
     static let tooBusy = Problem(
         .serviceUnavailable,
         "too_busy",
@@ -225,7 +226,7 @@ extension Problem {
         limit: .requests
     )
 
-    /// The API key, or the peer, has made as many requests as it may for now.
+    /// Returns the problem when the API key or the peer has made too many requests for now.
     static func rateLimited(_ limit: APILimit, perSecond: Int, wait: Duration) -> Problem {
         var problem = Problem(
             .tooManyRequests,
@@ -241,7 +242,7 @@ extension Problem {
         return problem
     }
 
-    /// One API key, or one peer behind a proxy, has as many requests in progress as it may.
+    /// Returns the problem when one API key, or one peer behind a proxy, has too many requests in progress.
     static func tooManyOfOne(_ limit: APILimit) -> Problem {
         Problem(
             .tooManyRequests,
@@ -253,7 +254,7 @@ extension Problem {
         )
     }
 
-    /// The bodies of requests in progress take as much memory as they may, of one API key, of one peer or of all.
+    /// Returns the problem when the bodies in progress reach the memory limit of one API key, of one peer or of all.
     static func tooManyBytes(_ limit: APILimit) -> Problem {
         let whose =
             switch limit {
@@ -271,7 +272,7 @@ extension Problem {
         )
     }
 
-    /// As many event streams are open as the gateway takes.
+    /// Returns the problem when the limit of open event streams is reached.
     static func tooManyStreams(_ limit: APILimit) -> Problem {
         Problem(
             .serviceUnavailable,
@@ -282,7 +283,7 @@ extension Problem {
         )
     }
 
-    /// Administration could not be put on record.
+    /// The problem of administration that cannot be written to the audit log.
     static let noRecord = Problem(
         .serviceUnavailable,
         "audit_unavailable",
@@ -291,7 +292,7 @@ extension Problem {
         retryAfter: .seconds(30)
     )
 
-    /// The gateway is shutting down.
+    /// The problem while the gateway is shutting down.
     static let draining = Problem(
         .serviceUnavailable,
         "draining",
@@ -300,7 +301,7 @@ extension Problem {
         retryAfter: .seconds(5)
     )
 
-    /// The store did not do what it was asked: the one place that picks our status for its errors.
+    /// Chooses our status for an error of the store; no other code does.
     init(_ error: StoreError) {
         switch error {
         case .full(let reason, let retryAfter):

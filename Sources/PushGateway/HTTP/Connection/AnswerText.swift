@@ -1,9 +1,9 @@
 internal import HTTPTypes
 internal import NIOCore
 
-/// Writes whole answers, head and body, into one buffer: one write to the socket each.
+/// The writer of whole answers, head and body, into one buffer, so that each is one write to the socket.
 enum AnswerText {
-    /// The answer to notifications that are on disk.
+    /// Writes the answer to notifications that are on disk.
     static func accepted(_ acceptance: EnqueueReply, date: String, closes: Bool) -> ByteBuffer {
         var buffer = ByteBufferAllocator().buffer(capacity: 256 + acceptance.body.count)
         buffer.writeStaticString("HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n")
@@ -17,7 +17,7 @@ enum AnswerText {
         return buffer
     }
 
-    /// Any answer.
+    /// Writes any answer.
     static func write(
         _ status: HTTPResponse.Status,
         _ fields: HTTPFields,

@@ -3,47 +3,49 @@ internal import NIOHTTP1
 internal import PushCore
 internal import PushQueue
 
-/// Stands between a connection's HTTP/1.1 codec and Hummingbird: answers what ``FastIntake`` takes, passes on the rest.
+/// The handler between a connection's HTTP/1.1 codec and Hummingbird, which answers requests that ``FastIntake``
+/// accepts and passes the others on.
 ///
-/// One request at a time: what a client sends ahead is held back until the request before it is answered, by whichever
-/// side. Closes connections that bring no whole request in time, those whose client does not read what is written to
-/// it, and at a graceful shutdown those that have no request in progress, or still have one when the drain is over.
+/// It handles one request at a time: pipelined requests are held back until the one before is answered, on either path.
+/// It closes connections that deliver no whole request in time, and those whose client does not read its answers. At a
+/// graceful shutdown it closes connections without a request in progress at once, and the others when the drain is
+/// over.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// How long a client may keep a connection waiting.
+    /// The times for which a client may keep a connection waiting.
     struct Limits: Sendable {
-        /// A connection without a whole request for so long is closed, whatever comes of it meanwhile: a head may take
-        /// so long, and a body from its head to its end.
+        /// The longest time for a request head, and for a body after its head; then the connection is closed, even
+        /// while data arrives.
         var request = TimeAmount.seconds(60)
-        /// A body that nobody waits for, since its request was refused, has so long to end; then the connection does.
+        /// The longest time for the rest of a body whose request was refused; then the connection is closed.
         var refusedBody = TimeAmount.seconds(5)
-        /// A client that leaves so much unread that nothing more can be written to it, for so long, is cut off.
+        /// The longest time for which a client's unread data may block all writing; then the connection is closed.
         var write = TimeAmount.seconds(30)
         /// The same during a graceful shutdown.
         var lastWrite = TimeAmount.seconds(5)
     }
 
-    /// Said to a connection whose place another peer gets.
+    /// The event for a connection that must close because another peer gets its place.
     private struct GiveWay: Sendable {}
 
     private enum Phase {
-        /// Between requests.
+        /// No request is in progress.
         case idle
-        /// A request goes the long way: whether it has been read and whether it has been answered, to the end.
+        /// A request is on the general path; the flags say whether it has been read and answered to its end.
         case passing(isRead: Bool, isAnswered: Bool)
-        /// A request of the short way is being read.
+        /// A request on the fast path is being read.
         case collecting(LoopRequest)
-        /// A request of the short way waits for the store.
+        /// A request on the fast path waits for the store.
         case waiting(LoopRequest)
-        /// The connection is gone.
+        /// The connection is closed.
         case closed
     }
 
-    /// What came while something else was in progress.
+    /// Input that arrived while something else was in progress.
     private enum Held {
         case part(HTTPServerRequestPart)
         case event(any Sendable)
@@ -52,33 +54,36 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private let intake: FastIntake
     private let fastRequests: FastRequests
-    /// Where whole answers are written, past the encoder of parts.
+    /// The context to which whole answers are written, past the encoder of parts.
     private let encoder: ChannelHandlerContext
     private let limits: Limits
     private var context: ChannelHandlerContext?
     /// Whether only this machine can reach the address that the client connected to.
     private var isLocal = false
-    /// Who is at the other end.
+    /// The address of the other end.
     private var address = PeerAddress.local
-    /// By which number the connection is counted for its peer; nil when it is not.
+    /// The number under which the connection counts for its peer; nil when it does not count.
     private var number: UInt64?
-    /// Whether the connection is a trusted proxy's, which counts for no peer; each request counts for the peer that the
-    /// proxy names.
+    /// Whether the connection is a trusted proxy's.
+    ///
+    /// It counts for no peer; each request counts for the peer that the proxy names.
     private var isProxy = false
     private var phase = Phase.idle
     private var held: [Held] = []
     private var isReadHeld = false
     private var isQuiescing = false
-    /// Whether the decoder reads no request after the one in progress, since that ends the connection or asks for
-    /// another protocol: without an end of the connection a client would wait for its next answer, and what it sends
-    /// would be kept without bound.
+    /// Whether the decoder reads no further request, since the current one ends the connection or asks for another
+    /// protocol.
+    ///
+    /// If the connection stayed open, a client would wait for its next answer, and the data that it sends would be kept
+    /// without bound.
     private var isLast = false
-    /// When the connection is closed unless the request that it waits for is there.
+    /// The time when the connection is closed unless the expected request has arrived.
     private var deadline = NIODeadline.now()
     private var timer: Scheduled<Void>?
-    /// Runs while the client leaves so much unread that nothing more can be written.
+    /// The timer that runs while the client's unread data blocks all writing.
     private var writeTimer: Scheduled<Void>?
-    /// Runs from the beginning of a graceful shutdown.
+    /// The timer that runs from the beginning of a graceful shutdown.
     private var drainTimer: Scheduled<Void>?
 
     init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
@@ -96,7 +101,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         watch(context)
     }
 
-    /// Counts the connection in for its peer; false, and it is closed, where that has as many as it may.
+    /// Counts the connection for its peer; returns false, and closes it, when the peer has as many as it may.
     private func admit(_ context: ChannelHandlerContext) -> Bool {
         address = PeerAddress(context.remoteAddress)
         let snapshot = intake.snapshots.current
@@ -115,7 +120,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         return false
     }
 
-    /// Counts the connection out.
+    /// Ends the counting of the connection for its peer.
     private func leave() {
         if isProxy {
             isProxy = false
@@ -148,7 +153,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Whether a part of a request can be dealt with now.
+    /// Whether a part of a request can be handled now.
     private var acceptsMore: Bool {
         switch phase {
         case .idle, .collecting, .passing(isRead: false, _): true
@@ -159,8 +164,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func process(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
         switch (phase, part) {
         case (.idle, .head(let head)):
-            // The end of the connection is the end of the answer for a client of HTTP/1.0. What follows a request that
-            // ends the connection is no request (RFC 9112, 9.6).
+            // For an HTTP/1.0 client the end of the connection is the end of the answer. Data after a request that ends
+            // the connection is not a request (RFC 9112, 9.6).
             isLast = head.version != .http1_1 || !head.isKeepAlive
             if let refusal = intake.refuseHead(head, from: address, isLocal: isLocal, date: fastRequests.date) {
                 isQuiescing = true
@@ -169,7 +174,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
                 deadline = request.begin + limits.request
                 phase = .collecting(request)
             } else {
-                // Whoever reads the body gives it up first, and says so.
+                // The reader of the body has a shorter deadline, and answers when that is over.
                 deadline = .now() + limits.request + limits.refusedBody
                 isLast = isLast || head.method == .CONNECT || head.headers.contains(name: "upgrade")
                 phase = .passing(isRead: false, isAnswered: false)
@@ -213,7 +218,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         fastRequests.submit(batch, for: self)
     }
 
-    /// Lets a request that was being read take the long way after all.
+    /// Moves a request that was being read to the general path.
     private func passOn(_ context: ChannelHandlerContext) {
         guard case .collecting(let request) = phase else { return }
         intake.abandon(request)
@@ -224,7 +229,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     func read(context: ChannelHandlerContext) {
         if isLast, case .passing(isRead: true, _) = phase { return }
-        // A client that sends ahead waits like everybody else.
+        // A client that pipelines requests waits as well.
         if held.isEmpty { context.read() } else { isReadHeld = true }
     }
 
@@ -243,7 +248,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             phase = .closed
             let answer = intake.refuseBytes(error, from: address, date: fastRequests.date)
             encoder.writeAndFlush(NIOAny(IOData.byteBuffer(answer)), promise: nil)
-            // The client may be sending still, and an end of both directions at once could cost it the answer.
+            // The client may still be sending; closing both directions at once could lose the answer.
             context.close(mode: .output, promise: nil)
             timer?.cancel()
             timer = close(context, in: limits.refusedBody)
@@ -274,7 +279,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// Ends the connection: at once, or after the answer to a request that has been read.
+    /// Ends the connection at once, or after the answer to a request that has been read.
     private func giveWay(_ context: ChannelHandlerContext) {
         switch phase {
         case .idle, .collecting, .passing(isRead: false, _): context.close(promise: nil)
@@ -286,7 +291,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         if case .collecting(let request) = phase { intake.abandon(request) }
-        // A request that waits is counted out when the store has spoken.
+        // A request that waits is uncounted when the store answers.
         if case .waiting = phase {} else { phase = .closed }
         held = []
         cancelTimers()
@@ -295,7 +300,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: What goes out
 
-    /// The store has spoken.
+    /// Handles the store's result.
     func finish(_ result: Result<EnqueueResult, StoreError>) {
         guard case .waiting(let request) = phase else { return }
         let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing || isLast)
@@ -329,14 +334,14 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         watch(context)
     }
 
-    /// Writes the end of the last answer; when that is with the system the connection ends.
+    /// Writes the end of the last answer; the connection is closed once the system has it.
     private func writeLast(_ data: NIOAny, _ promise: EventLoopPromise<Void>?, _ context: ChannelHandlerContext) {
         let written = promise ?? context.eventLoop.makePromise()
         written.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
         context.write(data, promise: written)
     }
 
-    /// A request is over; goes on with what came meanwhile.
+    /// Ends a request, and continues with the input that arrived meanwhile.
     private func rest(_ context: ChannelHandlerContext) {
         if isLast { return context.close(promise: nil) }
         phase = .idle
@@ -353,7 +358,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
             next += 1
         }
         held.removeFirst(min(next, held.count))
-        context.fireChannelReadComplete()  // What was passed on is looked at only now.
+        context.fireChannelReadComplete()  // Hummingbird handles the parts only now.
         guard held.isEmpty, isReadHeld else { return }
         isReadHeld = false
         context.read()
@@ -366,7 +371,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelWritabilityChanged()
     }
 
-    /// Cuts a client off that does not read, unless it does so in time.
+    /// Closes the connection of a client that does not read in time.
     private func watchWrites(_ context: ChannelHandlerContext) {
         writeTimer?.cancel()
         writeTimer = nil
@@ -378,13 +383,13 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.eventLoop.assumeIsolated().scheduleTask(in: span) { context.close(promise: nil) }
     }
 
-    /// Looks at ``deadline`` when it comes; one that moves further away is looked at again then.
+    /// Schedules a check at ``deadline``; if that has moved, the check is scheduled again.
     private func watch(_ context: ChannelHandlerContext) {
         timer?.cancel()
         timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { self.look(context) }
     }
 
-    /// Closes the connection when its time is over, or looks again when it may be.
+    /// Closes the connection when its time is over, or schedules the next check.
     private func look(_ context: ChannelHandlerContext) {
         let now = NIODeadline.now()
         switch phase {

@@ -1,8 +1,8 @@
 extension String {
-    /// Whether the text is this lower-case ASCII, in any case.
+    /// Whether the text equals this lower-case ASCII text, ignoring case.
     func isField(_ name: StaticString) -> Bool { utf8.count == name.utf8CodeUnitCount && hasFieldPrefix(name) }
 
-    /// Whether the text begins with this lower-case ASCII, in any case.
+    /// Whether the text begins with this lower-case ASCII text, ignoring case.
     func hasFieldPrefix(_ name: StaticString) -> Bool {
         name.withUTF8Buffer { name in
             var index = 0

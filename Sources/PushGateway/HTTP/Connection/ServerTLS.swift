@@ -5,13 +5,14 @@ internal import PushCore
 extension GatewayConfiguration {
     /// The section `server.tls`: the certificate with which the API speaks TLS, 1.2 at least.
     ///
-    /// A reload puts another one in force for new connections; those that are open go on with theirs.
+    /// A reload uses another one for new connections; open ones keep theirs.
     public struct TLS: Sendable {
-        /// `certificate_file`: the server's certificate and those between it and the authority, PEM.
+        /// `certificate_file`: the server's certificate and the intermediate ones, PEM.
         public var certificates: [UInt8]
         /// `key_file`: the private key, PEM.
         public var key: [UInt8]
-        /// `client_ca_file`: the authorities of clients' certificates, PEM; without one no certificate is asked for.
+        /// `client_ca_file`: the authorities of clients' certificates, PEM; without it no client certificate is
+        /// requested.
         public var clientAuthorities: [UInt8]?
 
         /// Makes the settings.
@@ -21,15 +22,15 @@ extension GatewayConfiguration {
             self.clientAuthorities = clientAuthorities
         }
 
-        /// When the server's own certificate ends; nil when it cannot be read.
+        /// The expiry of the server's own certificate; nil when it cannot be read.
         package var notAfter: Date? {
             let chain = try? NIOSSLCertificate.fromPEMBytes(certificates)
             return chain?.first.map { Date(timeIntervalSince1970: TimeInterval($0.notValidAfter)) }
         }
 
-        /// What connections are encrypted with.
+        /// Makes the TLS context for connections.
         ///
-        /// Throws where a file is not what it should be, or the key is another certificate's.
+        /// Throws when a file is not valid PEM of its kind, or the key belongs to another certificate.
         func context() throws -> NIOSSLContext {
             let chain = try NIOSSLCertificate.fromPEMBytes(certificates).map { NIOSSLCertificateSource.certificate($0) }
             let key = try NIOSSLPrivateKey(bytes: key, format: .pem)

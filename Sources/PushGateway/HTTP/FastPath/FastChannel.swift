@@ -4,18 +4,18 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOSSL
 
-/// A connection of the API: Hummingbird's pipeline, with the fast path before it.
+/// A connection of the API: Hummingbird's pipeline behind the fast path.
 ///
-/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. What ``FastIntake`` accepts is answered on
-/// the event loop; everything else passes on unchanged. ``GatewayAPI`` makes one for each connection: the only way into
-/// this folder. It is there because a notification by single `POST` costs 1.49 times the CPU on the general way, in
-/// batches of a hundred 1.07 times (measured 2026-11-23, one binary with this door open and shut).
+/// ``ConnectionHandler`` sits between the HTTP/1.1 codec and Hummingbird. Requests that ``FastIntake`` accepts are
+/// answered on the event loop; all others pass unchanged. ``GatewayAPI`` makes one for each connection; no other code
+/// outside uses this folder. It exists because a notification by single `POST` costs 1.49 times the CPU on the general
+/// path, in batches of a hundred 1.07 times (measured 2026-11-23, one binary with this path on and off).
 struct FastChannel: ServerChildChannel {
     let http: HTTP1Channel
     let intake: FastIntake
     let limits: ConnectionHandler.Limits
 
-    /// A connection came for which there is no certificate that could be used.
+    /// A connection arrived, and there is no usable certificate.
     private struct NoCertificate: Error {}
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {

@@ -9,12 +9,11 @@ internal import Synchronization
 
 /// The fast path of requests that accept notifications: checked on the connection's event loop, without a task.
 ///
-/// It takes requests of the usual form only and, of these, only what can be accepted. Everything else (other endpoints,
-/// large bodies, whatever is wrong) goes through ``GatewayResponder``, which then sees the whole request: so the fast
-/// path never explains a mistake, and both answer alike. It calls the same steps of ``AcceptingAPI`` as the general
-/// way.
+/// It handles only requests of the usual form, and of these only acceptable ones. Everything else (other endpoints,
+/// large bodies, any mistake) goes through ``GatewayResponder``, which then sees the whole request: so the fast path
+/// never explains a mistake, and both answer alike. It calls the same steps of ``AcceptingAPI`` as the general path.
 struct FastIntake: Sendable {
-    /// The largest body that is checked here: about a millisecond of the loop's time.
+    /// The largest body that is checked here, in bytes: about a millisecond of the loop's time.
     static let largestBody = Admission.smallBody
 
     let state: GatewayState
@@ -47,12 +46,12 @@ struct FastIntake: Sendable {
         self.logger = logger
     }
 
-    /// The requests of a loop, to be asked for on the loop.
+    /// Returns the requests of a loop; call it on the loop.
     func requests(of loop: any EventLoop) -> FastRequests { byLoop.requests(of: loop, state.store) }
 
-    /// Takes a request in whose head is in order and whose body is still to come; nil is the long way.
+    /// Takes a request whose head is valid and whose body is still to come; nil sends it to the general path.
     ///
-    /// What it gives must come back to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
+    /// The result must be passed to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
     func begin(_ head: HTTPRequestHead, from connected: PeerAddress) -> LoopRequest? {
         guard head.method == .POST, let endpoint = LoopRequest.Endpoint(rawValue: head.uri), head.version == .http1_1,
             let usual = UsualHead(head), usual.length <= Self.largestBody
@@ -109,10 +108,11 @@ struct FastIntake: Sendable {
         }
     }
 
-    /// The answer to a head that nobody must look at, after which the connection ends; nil for one that is in order.
+    /// Returns the answer to an unsafe request head, before other code compares it, after which the connection ends;
+    /// nil for a safe head.
     ///
-    /// Everybody who answers compares the target and fields with constants, before it is known who asks, and text with
-    /// many combining marks takes seconds for each comparison.
+    /// All handlers compare the target and the fields with constants before the caller is known, and each comparison of
+    /// text with many combining marks takes seconds.
     func refuseHead(
         _ head: HTTPRequestHead,
         from peer: PeerAddress,
@@ -122,12 +122,12 @@ struct FastIntake: Sendable {
         problem(of: head, isLocal: isLocal).map { refusal($0, from: peer, date: date) }
     }
 
-    /// The answer to bytes that are no request of HTTP/1.1, after which the connection ends.
+    /// Returns the answer to bytes that are no HTTP/1.1 request, after which the connection ends.
     func refuseBytes(_ error: HTTPParserError, from peer: PeerAddress, date: String) -> ByteBuffer {
         refusal(.malformed(error), from: peer, date: date)
     }
 
-    /// The answer to a request of which no endpoint is known, on record as any other.
+    /// Returns the answer to a request without a known endpoint, and records it like any other.
     private func refusal(_ problem: Problem, from peer: PeerAddress, date: String) -> ByteBuffer {
         let id = Problem.newRequestID()
         let (fields, body) = problem.answer(path: "/", requestID: id, logger)
@@ -151,22 +151,23 @@ struct FastIntake: Sendable {
         if Self.isUnsafe(head.uri) { return .unsafeHead }
         for (name, value) in head.headers {
             if Self.isUnsafe(value) { return .unsafeHead }
-            // The parser has taken the chunks apart; what another coding left in them would be taken for the body.
+            // The parser has decoded the chunks; data in another coding would be taken for the body.
             if name.isField("transfer-encoding"), !value.isField("chunked") { return .unknownTransferCoding }
         }
         guard !isLocal || head.version != .http1_1 else { return nil }
-        // What is left depends on whether keys are needed, now and not when the connection came.
+        // The rest depends on whether keys are needed now, not when the connection was opened.
         guard snapshots.current.keyring.isKeyless else { return nil }
         return isLocal ? .throughProxy : .keysNeeded
     }
 
-    /// Whether text of a head, as it is or decoded, is not safe to compare; a short one is.
+    /// Whether text of a head, encoded or decoded, is unsafe to compare; short text is safe.
     private static func isUnsafe(_ text: String) -> Bool {
         guard text.utf8.count > 128 else { return false }
         return !text.isStreamSafe || text.utf8.contains(UInt8(ascii: "%")) && !decoded(text).isStreamSafe
     }
 
-    /// The text with every percent code replaced, also where other parts are no UTF-8: endpoints decode theirs alone.
+    /// Returns the text with every percent code decoded, even if other parts are not UTF-8: endpoints decode their
+    /// parts separately.
     private static func decoded(_ text: String) -> String {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -181,9 +182,9 @@ struct FastIntake: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Checks a request whose body is there: gives what the store is to be handed, and keeps what to answer then.
+    /// Checks a request whose body has arrived: returns the batch for the store, and keeps the reply.
     ///
-    /// Nil is the long way.
+    /// Nil sends the request to the general path.
     func check(_ request: LoopRequest) -> EnqueueBatch? {
         let body = Array(request.body.readableBytesView)
         guard body.count == request.length else { return nil }
@@ -203,7 +204,7 @@ struct FastIntake: Sendable {
         }
     }
 
-    /// The answer to a request that was checked, now that the store has spoken; counts it.
+    /// Returns the answer to a checked request from the store's result, and counts the request.
     func answer(
         _ request: LoopRequest,
         _ result: Result<EnqueueResult, StoreError>,
@@ -220,7 +221,7 @@ struct FastIntake: Sendable {
         }
     }
 
-    /// The answer to a request that goes no further; counts it.
+    /// Returns the answer to a request that ends here with a problem, and counts the request.
     func refuse(_ request: LoopRequest, _ problem: Problem, date: String, closes: Bool) -> ByteBuffer {
         let id = Problem.newRequestID()
         let (fields, body) = problem.answer(path: request.scope.path, requestID: id, logger)
@@ -228,7 +229,7 @@ struct FastIntake: Sendable {
         return AnswerText.write(problem.status, fields, body, date: date, closes: closes)
     }
 
-    /// Lets go of a request that takes the long way after all, or whose client is gone.
+    /// Releases a request that goes to the general path, or whose client is gone.
     func abandon(_ request: LoopRequest) {
         let scope = request.scope
         admission.release(bytes: request.length, payer: scope.payer)
@@ -271,29 +272,29 @@ struct FastIntake: Sendable {
 
 /// A request on the fast path.
 ///
-/// Used on the event loop of its connection only.
+/// Used only on the event loop of its connection.
 final class LoopRequest {
-    /// The endpoints of the short way; the raw value is the path.
+    /// The endpoints of the fast path; the raw value is the path.
     enum Endpoint: String {
         case notifications = "/v1/notifications"
         case batch = "/v1/notifications/batch"
     }
 
     let endpoint: Endpoint
-    /// As it came, for the long way.
+    /// The head as received, for the general path.
     let head: HTTPRequestHead
     let scope: RequestScope
     let key: IdempotencyKey?
-    /// The bytes of its body.
+    /// The length of its body, in bytes.
     let length: Int
-    /// Whether a trusted proxy names its sender, for whom it then counts as a connection.
+    /// Whether a trusted proxy names its sender, so that it counts for that peer.
     let isForwarded: Bool
     let begin = NIODeadline.now()
-    /// What has come of its body.
+    /// The part of its body that has arrived.
     var body = ByteBuffer()
-    /// The memory that is set aside for the trees of what it brought.
+    /// The memory that is reserved for its trees, in bytes.
     var treeBytes = 0
-    /// What is answered once the store has accepted.
+    /// The reply to send once the store has accepted.
     var reply = PendingReply(body: [], labels: [])
 
     init(
@@ -313,8 +314,8 @@ final class LoopRequest {
     }
 }
 
-/// What the endpoints look at in the head of a request of the usual form: a body of known length, a connection that
-/// stays, nothing to negotiate.
+/// The fields that endpoints use from the head of a request of the usual form: a body of known length, a connection
+/// that stays open, nothing to negotiate.
 private struct UsualHead {
     var caller = CallerFields()
     var contentType: String?
@@ -322,7 +323,7 @@ private struct UsualHead {
     var keys: [String] = []
     var length = 0
 
-    /// Nil for any other form, and for fields that should stand there once and do not.
+    /// Returns nil for any other form, and for a repeated field that may occur only once.
     init?(_ head: HTTPRequestHead) {
         for (name, value) in head.headers {
             let isNew: Bool
@@ -359,7 +360,7 @@ private struct UsualHead {
     }
 }
 
-/// The ``FastRequests`` of each event loop, made as connections come.
+/// The ``FastRequests`` of each event loop, made when its first connection opens.
 private final class RequestsByLoop: Sendable {
     private let byLoop = Mutex<[ObjectIdentifier: NIOLoopBound<FastRequests>]>([:])
 

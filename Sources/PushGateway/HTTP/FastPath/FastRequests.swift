@@ -3,25 +3,25 @@ internal import NIOCore
 internal import PushCore
 internal import PushQueue
 
-/// What the connections of one event loop share: their way into the store, and the text of the `Date` field.
+/// The state that the connections of one event loop share: their port to the store, and the text of the `Date` field.
 ///
-/// Work goes straight to the store; the answers of one commit come back together, with one hop to the loop. Used on its
-/// loop only.
+/// Work goes straight to the store; the answers of one commit return together, with one hop to the loop. Used only on
+/// its loop.
 final class FastRequests {
     private let loop: any EventLoop
     private var port: (any EnqueuePort)?
-    /// The connections that wait for the store; a ticket is a place here.
+    /// The connections that wait for the store; a ticket is an index of this list.
     private var waiting: [ConnectionHandler?] = []
     private var freeIndices: [Int] = []
-    /// What is on its way to the store.
+    /// The batches that go to the store at the end of this tick.
     private var gathered: [(batch: EnqueueBatch, ticket: Int)] = []
     private var dateSecond = -1
     private var dateText = ""
 
-    /// Makes the requests of the loop that this is called on.
+    /// Makes the requests of the current event loop.
     init(_ loop: any EventLoop, _ store: any NotificationStore) {
         self.loop = loop
-        // Weak, since the store keeps the port: a gateway that has ended must not be held by its store.
+        // Weak, since the store keeps the port and must not keep a gateway that has ended.
         let requests = NIOLoopBound(WeakRequests(requests: self), eventLoop: loop)
         port = store.makePort { answers in
             loop.execute { requests.value.requests?.receive(answers) }
@@ -32,7 +32,7 @@ final class FastRequests {
         weak var requests: FastRequests?
     }
 
-    /// Hands work to the store; the connection is called with the result.
+    /// Submits work to the store; the connection is called with the result.
     func submit(_ batch: EnqueueBatch, for connection: ConnectionHandler) {
         let ticket: Int
         if let index = freeIndices.popLast() {
@@ -43,7 +43,7 @@ final class FastRequests {
             waiting.append(connection)
         }
         gathered.append((batch, ticket))
-        // Once for what the connections of this tick bring: the store is woken when all of it is there.
+        // Once for all connections of this tick, so that the store is woken when all their work is there.
         if gathered.count == 1 { loop.assumeIsolated().execute { self.handOver() } }
     }
 
@@ -61,7 +61,7 @@ final class FastRequests {
         }
     }
 
-    /// The value of the `Date` field now.
+    /// The current value of the `Date` field.
     var date: String {
         let now = Date()
         let second = Int(clamping: now.timeIntervalSince1970)

@@ -2,15 +2,15 @@ internal import PushCore
 
 /// The limits of the API, by their labels in metrics.
 enum APILimit: String, CaseIterable, Sendable {
-    /// Requests in progress, of all callers.
+    /// The requests in progress, of all callers.
     case requests
-    /// Requests in progress of one API key.
+    /// The requests in progress of one API key.
     case requestsPerKey = "requests_per_key"
-    /// Requests a second of one API key.
+    /// The requests a second of one API key.
     case requestsPerSecond = "requests_per_second"
-    /// Connections of one peer, or requests in progress of one behind a trusted proxy.
+    /// The connections of one peer, or the requests in progress of a peer behind a trusted proxy.
     case connectionsPerPeer = "connections_per_peer"
-    /// Attempts without the right key a second, of one peer.
+    /// The attempts without a valid key a second, of one peer.
     case refusedAttempts = "refused_attempts_per_second"
     /// The memory of the bodies of all requests in progress.
     case bodyBytes = "body_bytes"
@@ -18,16 +18,16 @@ enum APILimit: String, CaseIterable, Sendable {
     case bodyBytesPerKey = "body_bytes_per_key"
     /// The memory of the bodies in progress of one peer.
     case bodyBytesPerPeer = "body_bytes_per_peer"
-    /// Event streams, of all callers.
+    /// The event streams, of all callers.
     case streams
-    /// Event streams of one API key.
+    /// The event streams of one API key.
     case streamsPerKey = "streams_per_key"
-    /// Deliveries of one API key that wait.
+    /// The waiting deliveries of one API key.
     case waitingPerKey = "waiting_per_key"
 }
 
 extension APISnapshot {
-    /// The limit that is in force; 0 is none.
+    /// Returns the value of a limit in force; 0 is none.
     func value(of limit: APILimit) -> Int {
         switch limit {
         case .requests: server.maximumRequests

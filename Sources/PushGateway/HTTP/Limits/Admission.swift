@@ -1,21 +1,21 @@
 internal import PushCore
 internal import Synchronization
 
-/// Bounds what requests may hold at a time: their number, the memory of their bodies, and the event streams.
+/// The limits of what requests may hold at a time: their number, the memory of their bodies, and the event streams.
 ///
-/// What does not fit is refused at once with the time to come again; nothing waits here.
+/// Requests beyond a limit are refused at once with the time to try again; nothing waits here.
 final class Admission: Sendable {
     /// The most event streams at a time.
     static let maximumStreams = 100
-    /// A body of at most so many bytes is small: it counts for the bound of all bodies only.
+    /// The most bytes of a small body, which counts for the limit of all bodies only.
     static let smallBody = 64 << 10
-    /// A body of at most so many bytes is not counted for its peer, whose connections are.
+    /// The most bytes of a tiny body, which does not count for its peer, since the peer's connections do.
     static let tinyBody = 4 << 10
 
     /// The most values within `data` and `overrides` of all notifications of a request.
     static let maximumTreeValues = 200_000
-    /// The memory that such a value takes at most beside its text: an array of one number, with what is left free
-    /// behind it.
+    /// The most memory of such a value beside its text, in bytes: an array of one number, with the free space behind
+    /// it.
     static let bytesOfTreeValue = 80
 
     private let requests = Atomic<Int>(0)
@@ -23,19 +23,19 @@ final class Admission: Sendable {
     private let shares = Mutex(Shares())
     private let streams = Atomic<Int>(0)
 
-    /// For whom memory is set aside.
+    /// The caller and the peer for whom memory is reserved.
     struct Payer {
         /// The name of the API key.
         var caller: String
         var peer: PeerAddress
     }
 
-    /// Who has how much of the memory.
+    /// The memory by its payers, in bytes.
     private struct Shares {
-        /// Of bodies that are not small.
+        /// The memory of bodies that are not small.
         var large = 0
         var largeOfCaller: [String: Int] = [:]
-        /// Of bodies that are not tiny.
+        /// The memory of bodies that are not tiny.
         var ofPeer: [PeerAddress: Int] = [:]
 
         mutating func add(_ bytes: Int, _ payer: Payer) {
@@ -51,9 +51,9 @@ final class Admission: Sendable {
         }
     }
 
-    /// Counts a request in; ``leave(_:)`` counts it out.
+    /// Counts a request as in progress; ``leave(_:)`` ends that.
     ///
-    /// One key may have half of all requests in progress: others always find capacity.
+    /// One key may have half of all requests in progress, so that others always find capacity.
     func enter(_ caller: Caller, limit: Int) throws(Problem) {
         guard requests.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
             requests.wrappingSubtract(1, ordering: .relaxed)
@@ -66,20 +66,20 @@ final class Admission: Sendable {
         }
     }
 
-    /// Counts a request out.
+    /// Counts a request as finished.
     func leave(_ caller: Caller) {
         caller.use?.requests.wrappingSubtract(1, ordering: .relaxed)
         requests.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// The memory of all bodies together: 64 MiB, or that of four of the largest if that is more.
+    /// Returns the memory of all bodies together, in bytes: 64 MiB, or that of four of the largest if that is more.
     static func budget(largest: Int) -> Int { max(64 << 20, 4 * largest) }
 
-    /// Sets memory aside for a body; ``release(bytes:payer:)`` gives it back.
+    /// Reserves memory for a body; ``release(bytes:payer:)`` releases it.
     ///
-    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to others, and all
-    /// bodies of one peer, with whatever keys, leave a quarter of it to other peers: nobody can keep the rest away with
-    /// bodies that come slowly.
+    /// Large bodies leave a quarter of the budget to small ones, those of one key leave half of it to other keys, and
+    /// all bodies of one peer, with any keys, leave a quarter of it to other peers: slow bodies of one caller cannot
+    /// block the others.
     func reserve(bytes: Int, payer: Payer, largest: Int) throws(Problem) {
         guard bytes > 0 else { return }
         let budget = Self.budget(largest: largest)
@@ -102,7 +102,7 @@ final class Admission: Sendable {
         throw .tooManyBytes(reached)
     }
 
-    /// Gives memory back.
+    /// Releases memory.
     func release(bytes: Int, payer: Payer) {
         guard bytes > 0 else { return }
         bodyBytes.wrappingSubtract(bytes, ordering: .relaxed)
@@ -110,7 +110,7 @@ final class Admission: Sendable {
         shares.withLock { $0.add(-bytes, payer) }
     }
 
-    /// Counts an event stream in; ``closeStream(_:)`` counts it out.
+    /// Counts an event stream as open; ``closeStream(_:)`` ends that.
     func openStream(_ caller: Caller, limit: Int) throws(Problem) {
         let isRoom = streams.wrappingAdd(1, ordering: .relaxed).newValue <= Self.maximumStreams
         let own = caller.use?.streams.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
@@ -120,16 +120,16 @@ final class Admission: Sendable {
         }
     }
 
-    /// Counts an event stream out.
+    /// Counts an event stream as closed.
     func closeStream(_ caller: Caller) {
         caller.use?.streams.wrappingSubtract(1, ordering: .relaxed)
         streams.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// The memory that is set aside for bodies, in bytes.
+    /// The memory that is reserved for bodies, in bytes.
     var reservedBytes: Int { bodyBytes.load(ordering: .relaxed) }
 
-    /// Requests in progress and streams that are open.
+    /// The number of requests in progress and of open streams.
     var load: (requests: Int, streams: Int) {
         (requests.load(ordering: .relaxed), streams.load(ordering: .relaxed))
     }

@@ -1,9 +1,8 @@
 internal import PushCore
 
-/// How many file descriptors the process may have, and how they are shared: whoever calls must not take those with
-/// which platforms are reached and files written.
+/// The process's file descriptors and their shares: callers must not take those that platforms and files need.
 enum FileDescriptors {
-    /// Kept for platforms, the store, logs and the program itself: a quarter, and at least so many.
+    /// The least number of descriptors kept for platforms, the store, logs and the program itself, which get a quarter.
     private static let leastReserve = 256
 
     /// The process's limit; `.max` when there is none.
@@ -11,7 +10,7 @@ enum FileDescriptors {
         CLibrary.Limit.openFiles.values.map { Int(clamping: $0.now) } ?? .max
     }
 
-    /// The most connections that are taken, of those that are wanted, under a limit.
+    /// Returns the number of connections to accept, of those wanted, under a limit of descriptors.
     static func connections(wanted: Int, limit: Int) -> Int {
         guard limit < .max else { return wanted }
         return max(16, min(wanted, limit - max(leastReserve, limit / 4)))
@@ -19,8 +18,7 @@ enum FileDescriptors {
 }
 
 extension GatewayConfiguration.Server {
-    /// The most connections that are taken at a time: for every request and every event stream one, as far as
-    /// descriptors go.
+    /// The most connections at a time: one for every request and every event stream, as far as descriptors allow.
     var maximumConnections: Int {
         FileDescriptors.connections(
             wanted: maximumRequests + Admission.maximumStreams,

@@ -1,12 +1,12 @@
 internal import NIOCore
 
-/// Who is at the other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which
-/// one customer of a provider has whole.
+/// The other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one
+/// customer of a provider owns whole.
 struct PeerAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64
 
-    /// The peers of sockets of the file system, which cannot be distinguished.
+    /// The peer of every Unix socket, as these cannot be distinguished.
     static let local = PeerAddress(high: 0, low: 0)
 
     private init(high: UInt64, low: UInt64) {
@@ -32,7 +32,7 @@ struct PeerAddress: Hashable, Sendable {
         }
     }
 
-    /// Reads an address without a port, as `X-Forwarded-For` has it; nil for anything else.
+    /// Reads an address without a port, as in `X-Forwarded-For`; nil for anything else.
     init?(_ text: Substring) {
         var text = text.drop { $0 == " " || $0 == "\t" }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
@@ -47,14 +47,14 @@ struct PeerAddress: Hashable, Sendable {
 
     private init(v4: UInt64) { self.init(high: 0, low: 0xFFFF << 32 | v4) }
 
-    /// A hash of an address and a time.
+    /// Returns a hash of an address and a time.
     func stamp(_ time: Int64) -> UInt64 {
         var stamp: UInt64 = 0x9E37_79B9_7F4A_7C15  // The golden ratio: its multiples spread over all bits.
         for part in [high, low, UInt64(bitPattern: time)] { stamp = (stamp ^ part) &* 0x9E37_79B9_7F4A_7C15 }
         return stamp
     }
 
-    /// Whether an address stands in a network; both in the form above.
+    /// Whether the address is in a network; both in the form above.
     func isWithin(_ network: PeerNetwork) -> Bool {
         let (highMask, lowMask) = network.masks
         return high & highMask == network.address.high & highMask && low & lowMask == network.address.low & lowMask
@@ -62,7 +62,7 @@ struct PeerAddress: Hashable, Sendable {
 }
 
 extension PeerAddress: CustomStringConvertible {
-    /// The address as people write it; of an IPv6 address the network, and nothing of a socket of the file system.
+    /// The address in its usual notation; for IPv6 the network, and `local` for a Unix socket.
     var description: String {
         if self == .local { return "local" }
         if high == 0, low >> 32 == 0xFFFF {
@@ -73,10 +73,10 @@ extension PeerAddress: CustomStringConvertible {
     }
 }
 
-/// Addresses with a common beginning: `10.0.0.0/8`, `2001:db8::/48`, or one address.
+/// The addresses with a common prefix: `10.0.0.0/8`, `2001:db8::/48`, or one address.
 struct PeerNetwork: Hashable, Sendable {
     fileprivate let address: PeerAddress
-    /// How many bits count.
+    /// The length of the prefix, in bits.
     private let bits: Int
 
     /// Reads an address, or an address and a number of bits; nil for anything else.

@@ -3,24 +3,25 @@ internal import PushCore
 internal import PushComposition
 internal import Synchronization
 
-/// Counts for each peer its open connections, its requests through a proxy, and its refused attempts of late.
+/// The counts for each peer: its open connections, its requests through a proxy, and its recent refused attempts.
 ///
-/// When nearly all connections are taken, a peer that has few gets the place of one of the peer that has most: so a few
-/// addresses cannot keep others away, whatever the limit of one is. Its memory is bounded by the connections there are
+/// When nearly all connections are taken, a peer with few gets the place of one of the peer with most, so a few
+/// addresses cannot block others, whatever the limit of a peer is. Its memory is bounded by the number of connections
 /// and by ``mostRemembered``.
 final class Peers: Sendable {
-    /// Refused attempts a second that a peer may make for long, and at once.
+    /// The refused attempts that a peer may make, a second over a long time and in a burst.
     static let refusals = Pacing(perSecond: 20, burst: .seconds(10))
-    /// The most peers whose refused attempts are remembered; with more the fullest buckets are forgotten, which are
-    /// those of peers that have done least.
+    /// The most peers whose refused attempts are remembered.
+    ///
+    /// Beyond it the fullest buckets are dropped: those of the peers with the fewest attempts.
     private static let mostRemembered = 10_000
-    /// An empty bucket has its next attempt within so many milliseconds, and some for rounding.
+    /// The longest time, in milliseconds, until an empty bucket has its next attempt, with some for rounding.
     private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond + 2)
 
-    /// Places of requests that peers share: each may take one as long as it has fewer than are free.
+    /// The places of requests that peers share: a peer may take one while it has fewer than are free.
     ///
-    /// Of `n` peers that take all they get side by side, each comes to a share of `1 / (n + 1)`, and one such share
-    /// stays free. A request in progress gives no way: its time is limited in place of that.
+    /// If `n` peers take as many as they get, each reaches a share of `1 / (n + 1)`, and one such share stays free. A
+    /// request in progress is never ended for another peer; its time is limited instead.
     private struct Places {
         var total = 0
         var ofPeer: [PeerAddress: Int] = [:]
@@ -40,26 +41,26 @@ final class Peers: Sendable {
         }
     }
 
-    /// Ends a connection that has no request in progress at once, another one after its answer.
+    /// A function that ends a connection: at once without a request in progress, otherwise after its answer.
     typealias GiveWay = @Sendable () -> Void
 
-    /// Connections that peers share: as long as some are left, each peer may have as many as its limit says.
+    /// The connections that peers share: while there are enough left, each peer may have as many as its limit allows.
     ///
-    /// Of the last ones (``spare(of:)``) a peer gets one only if another peer has at least two more, and a connection
-    /// of the peer that has most then gives way. So peers that take all they get come to equal shares, in whatever
-    /// order they come.
+    /// One of the last connections (``spare(of:)``) goes to a peer only if another peer has at least two more; a
+    /// connection of the peer with most is then closed. Peers that take as many as they get thus reach equal shares, in
+    /// any order.
     private struct Connections {
-        /// All that there are, those that are giving way and those of trusted proxies included.
+        /// All connections, including those being closed for another peer and those of trusted proxies.
         var total = 0
         private(set) var ofPeer: [PeerAddress: [(number: UInt64, giveWay: GiveWay)]] = [:]
         private var lastNumber: UInt64 = 0
 
-        /// How many connections are left for peers that have few.
+        /// Returns the number of connections that are left for peers with few.
         static func spare(of capacity: Int) -> Int { max(1, min(256, capacity / 8)) }
 
-        /// Counts a connection in; nil without a place for it.
+        /// Counts a connection; nil when there is no place for it.
         ///
-        /// The connection that is to give way, if one is, is not counted for its peer from here on.
+        /// If another connection must be closed for it, that one no longer counts for its peer.
         mutating func take(
             _ peer: PeerAddress,
             limit: Int,
@@ -89,27 +90,27 @@ final class Peers: Sendable {
 
     private struct State {
         var connections = Connections()
-        /// Requests in progress behind trusted proxies.
+        /// The requests in progress behind trusted proxies.
         var forwarded = Places()
         var refusals: [PeerAddress: TokenBucket] = [:]
     }
 
-    /// The most connections that the server takes.
+    /// The most connections of the server.
     private let capacity: Int
     private let state = Mutex(State())
-    /// The steady time of the last attempt that was refused, in milliseconds: as long as that is past, no peer is over
-    /// its limit.
+    /// The steady time of the last refused attempt, in milliseconds: once that is long enough ago, no peer is over its
+    /// limit.
     private let lastRefusal = Atomic<Int64>(Int64.min)
 
-    /// Makes a record for a server that takes so many connections.
+    /// Makes a record for a server with a limit of connections.
     init(connections: Int = .max) { capacity = connections }
 
-    /// Counts a connection in; ``disconnect(_:_:)`` counts it out.
+    /// Counts a connection; ``disconnect(_:_:)`` ends that.
     ///
     /// - Parameters:
-    ///   - peer: Who connects.
+    ///   - peer: The other end.
     ///   - limit: The most connections of a peer.
-    ///   - giveWay: Ends the connection when another peer gets its place; called once at most.
+    ///   - giveWay: Ends the connection when another peer gets its place; called at most once.
     /// - Returns: The connection's number; nil when the peer has as many as it may.
     func connect(_ peer: PeerAddress, limit: Int, giveWay: @escaping GiveWay) -> UInt64? {
         let taken = state.withLock { $0.connections.take(peer, limit: limit, of: capacity, giveWay) }
@@ -117,27 +118,26 @@ final class Peers: Sendable {
         return taken?.number
     }
 
-    /// Counts a connection out.
+    /// Ends the counting of a connection.
     func disconnect(_ peer: PeerAddress, _ number: UInt64) {
         state.withLock { $0.connections.giveBack(peer, number) }
     }
 
-    /// Counts a connection of a trusted proxy in, which has no limit; ``disconnectProxy()`` counts it out.
+    /// Counts a connection of a trusted proxy, which has no limit; ``disconnectProxy()`` ends that.
     func connectProxy() { state.withLock { $0.connections.total += 1 } }
 
-    /// Counts a connection of a trusted proxy out.
+    /// Ends the counting of a trusted proxy's connection.
     func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
 
-    /// Counts in a request of a peer that a trusted proxy names, of `all` that there may be; ``endForwarded(_:)``
-    /// counts it out.
+    /// Counts a request of a peer that a trusted proxy names, out of at most `all`; ``endForwarded(_:)`` ends that.
     func beginForwarded(_ peer: PeerAddress, limit: Int, of all: Int) -> Bool {
         state.withLock { $0.forwarded.take(peer, limit: limit, of: all) }
     }
 
-    /// Counts out a request of a peer that a trusted proxy names.
+    /// Ends the counting of a request of a peer that a trusted proxy names.
     func endForwarded(_ peer: PeerAddress) { state.withLock { $0.forwarded.giveBack(peer) } }
 
-    /// Notes an attempt that was refused; gives how long the peer has to wait if it has made too many.
+    /// Records a refused attempt; returns the time that the peer has to wait after too many.
     func refuse(_ peer: PeerAddress, at now: Date) -> Duration? {
         lastRefusal.store(Int64(clamping: now.timeIntervalSince1970 * 1000), ordering: .relaxed)
         return state.withLock { state in
@@ -149,8 +149,8 @@ final class Peers: Sendable {
         }
     }
 
-    /// Whether a peer has made too many wrong attempts: then only credentials that were good from there lately are
-    /// compared.
+    /// Whether a peer has made too many wrong attempts, so that only credentials that were used successfully from there
+    /// lately are compared.
     func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
         // An empty bucket gets its next attempt within 50 ms of the last one.
         let (last, _) = lastRefusal.load(ordering: .relaxed).addingReportingOverflow(Self.longestEmpty)
@@ -161,7 +161,7 @@ final class Peers: Sendable {
         }
     }
 
-    /// Forgets the peers whose buckets are full again, and half of the others if none is.
+    /// Forgets the peers whose buckets are full again, or the fuller half of them if none is full.
     private static func forget(_ state: inout State, at now: Date) {
         let count = state.refusals.count
         state.refusals = state.refusals.filter { entry in
@@ -174,10 +174,10 @@ final class Peers: Sendable {
         state.refusals = Dictionary(uniqueKeysWithValues: kept.map { ($0.key, $0.value) })
     }
 
-    /// How many peers' refused attempts are remembered.
+    /// The number of peers whose refused attempts are remembered.
     var remembered: Int { state.withLock { $0.refusals.count } }
 
-    /// Peers with connections or requests through a proxy, the most that one has, and the connections of all.
+    /// The number of peers with connections or requests through a proxy, the most of one peer, and all connections.
     var load: (peers: Int, most: Int, total: Int) {
         state.withLock { state in
             let counts = state.connections.ofPeer.mapValues(\.count)

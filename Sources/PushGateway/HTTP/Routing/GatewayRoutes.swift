@@ -2,7 +2,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushCore
 
-/// What answers requests, group by group.
+/// The endpoints that answer requests, by group.
 struct Handlers: Sendable {
     let notifications: NotificationsAPI
     let batches: BatchAPI
@@ -29,12 +29,12 @@ struct Handlers: Sendable {
 }
 
 extension RouteTable {
-    /// Everything the API answers to, but for what modules add.
+    /// Makes the table of all routes, except those of modules.
     init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
             Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
             + Self.platforms(handlers) + Self.administration(handlers)
-        // These two describe the others.
+        // These two describe the other routes.
         let documents = StaticDocuments(build: build, routes: routes)
         self.init(
             routes + [
@@ -49,7 +49,7 @@ extension RouteTable {
             Route(.post, "/v1/notifications", .scope(.send)) { request, _, scope throws(Problem) in
                 try await own.notifications.accept(request, scope)
             },
-            // On record like an erasure: one request ends every waiting delivery of a key.
+            // Recorded like an erasure: one request ends every waiting delivery of a key.
             Route(.delete, "/v1/notifications", .scope(.send), erases: true) { _, _, scope throws(Problem) in
                 try await own.statuses.cancelAll(scope)
             },
@@ -112,7 +112,7 @@ extension RouteTable {
             Route(.get, "/v1/backends", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.operators.backends(scope)
             },
-            // The platform's signature or secret is the credential of these two.
+            // The credential of these two is the platform's signature or secret.
             Route(.post, "/v1/backends/{name}/receipts", .open) { request, values, scope throws(Problem) in
                 try await own.receipts.receive(request, values[0], scope)
             },
@@ -123,7 +123,7 @@ extension RouteTable {
             Route(.post, "/v1/backends/{name}/clicks", .scope(.devices)) { request, values, scope throws(Problem) in
                 try await own.clicks.receive(request, values[0], scope)
             },
-            // One device is cleared for the app that shows it, all of them by an operator only.
+            // One device is cleared by the app that owns it, all devices by an operator only.
             Route(.post, "/v1/backends/{name}/clear", .scope(.devices), erases: true) {
                 request,
                 values,
@@ -151,7 +151,7 @@ extension RouteTable {
         ]
     }
 
-    /// What single platforms keep or can do, and others cannot.
+    /// Returns the routes of abilities that only some platforms have.
     private static func platforms(_ own: Handlers) -> [Route] {
         let topics = [("subscribe", true), ("unsubscribe", false)].map { verb, joins in
             Route(.post, "/v1/backends/{name}/topics/{topic}/\(verb)", .scope(.devices)) {
@@ -171,7 +171,7 @@ extension RouteTable {
                 scope throws(Problem) in
                 try await own.topics.lookUp(request, values[0], scope)
             },
-            // Whoever sends to a channel has to find it; making and deleting one concerns everybody who does.
+            // A caller that sends to a channel must find it; creating and deleting one affects every such caller.
             Route(.get, "/v1/backends/{name}/channels", .scope(.send)) { _, values, scope throws(Problem) in
                 try await own.channels.list(values[0], scope)
             },
@@ -199,7 +199,7 @@ extension RouteTable {
                 scope throws(Problem) in
                 try await own.tokens.importTokens(request, values[0], scope)
             },
-            // By a platform's id a message of any sender is meant; a sender cancels its own by DELETE
+            // A platform's id may belong to a message of any sender; a sender cancels its own messages by DELETE
             // /v1/notifications/{id}.
             Route(.post, "/v1/backends/{name}/messages/cancel", .scope(.admin)) {
                 request,

@@ -1,8 +1,7 @@
 internal import Logging
 
 extension Handlers {
-    /// Makes the endpoints of a gateway; those that accept notifications are shared with the fast path and come from
-    /// outside.
+    /// Makes the endpoints of a gateway; those that accept notifications are passed in, as the fast path shares them.
     init(
         notifications: NotificationsAPI,
         batches: BatchAPI,

@@ -1,31 +1,31 @@
 internal import HTTPTypes
 internal import Hummingbird
 
-/// One route of the API: a method and a path, who may use it, and what answers.
+/// A route of the API: a method and a path, the required access, and the handler.
 ///
-/// All of them stand in ``RouteTable/init(_:)-(Handlers)``; routing, the check of scopes, metrics' labels and the
-/// security section of the API's description are made from that list.
+/// All routes are listed in ``RouteTable/init(_:)-(Handlers)``; routing, scope checks, metrics labels and the security
+/// section of the API's description are derived from that list.
 struct Route: Sendable {
-    /// Answers a request; `values` are the variable steps of its path, as they came.
+    /// A function that answers a request; `values` are the variable steps of its path, still encoded.
     typealias Handler =
         @Sendable (_ request: Request, _ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response
 
-    /// Who may use a route.
+    /// The access that a route requires.
     enum Access: Equatable {
-        /// Everybody: it reveals nothing that is worth keeping, or brings a credential of its own.
+        /// No key: the route reveals nothing worth protecting, or has its own credential.
         case open
-        /// Whoever has a key.
+        /// Any key.
         case anyKey
-        /// Whoever has a key with the scope, or with one that includes it.
+        /// A key with the scope, or with one that includes it.
         case scope(GatewayConfiguration.APIKey.Scope)
     }
 
-    /// The method; whoever may GET may HEAD.
+    /// The method; GET includes HEAD.
     let method: HTTPRequest.Method
-    /// The path, its variable steps as names in braces: `/v1/notifications/{id}`.
+    /// The path, with its variable steps as names in braces: `/v1/notifications/{id}`.
     let path: String
     let access: Access
-    /// Whether it is answered however many requests are in progress, at whatever rate.
+    /// Whether it is answered regardless of the number of requests in progress and of their rate.
     let isProbe: Bool
     /// Whether an open route tells more to a caller with a key.
     ///
@@ -33,10 +33,10 @@ struct Route: Sendable {
     let tellsKeysMore: Bool
     let handler: Handler
 
-    /// Whether the first variable step of the path may stand in the record: users' ids may not.
+    /// Whether the first variable step of the path may be recorded: users' ids may not.
     var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
 
-    /// Whether every request is put on record: administration, and what erases.
+    /// Whether every request is recorded: administration, and erasures.
     let isOnRecord: Bool
 
     init(

@@ -1,26 +1,26 @@
 internal import HTTPTypes
 internal import PushCore
 
-/// Finds the routes of a path.
+/// The tree of all routes, which finds those of a path.
 ///
-/// A step that is written out goes before a variable one: `/v1/devices/batch` is not the device `batch`.
+/// A literal step takes precedence over a variable one: `/v1/devices/batch` is not the device `batch`.
 struct RouteTable: Sendable {
     /// The routes of one path.
     struct Match: Sendable {
         /// The path with its variable steps as names.
         let path: String
-        /// One for each method.
+        /// The routes, one for each method.
         let routes: [Route]
         /// The variable steps, in their order.
         let values: [Substring]
 
-        /// The route of a method; a HEAD is answered as a GET.
+        /// Returns the route of a method; HEAD uses that of GET.
         func route(_ method: HTTPRequest.Method) -> Route? {
             let method = method == .head ? .get : method
             return routes.first { $0.method == method }
         }
 
-        /// The methods that there are, for the field `Allow`.
+        /// The supported methods, for the field `Allow`.
         var allowed: String {
             routes.flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }.joined(separator: ", ")
         }
@@ -28,10 +28,10 @@ struct RouteTable: Sendable {
 
     /// All routes.
     let routes: [Route]
-    /// The tree of steps; the first is its root.
+    /// The tree of steps; the first node is its root.
     private var nodes = [Node()]
 
-    /// What follows the steps so far.
+    /// A node of the tree: the steps that may follow, and the routes that end here.
     private struct Node: Sendable {
         var next: [String: Int] = [:]
         var variable: Int?
@@ -60,7 +60,7 @@ struct RouteTable: Sendable {
         path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
     }
 
-    /// The routes of a path without its query; nil when there are none.
+    /// Returns the routes of a path without its query; nil when there are none.
     func find(_ path: Substring) -> Match? {
         guard path.utf8.first == UInt8(ascii: "/") else { return nil }
         var values: [Substring] = []

@@ -3,20 +3,20 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Every request, or those that send, as lines of JSON in files of their own: who asked for what from where, the
-/// result, and what it cost.
+/// The access log: every request, or those that send, as JSON lines in separate files, with caller, peer, result and
+/// cost.
 ///
-/// For operators who ask for it (`access_log`), apart from the audit log, which its lines would push out of its files.
-/// Never in it: keys, tokens, contents, secrets of paths, users' ids. A line that cannot be written is left out; no
-/// request waits for it or is refused.
+/// It is optional (`access_log`) and apart from the audit log, whose files its lines would displace. It never contains
+/// keys, tokens, contents, secrets of paths, or users' ids. A line that cannot be written is dropped; no request waits
+/// for it or is refused.
 final class AccessLog: Sendable {
-    /// What a request cost.
+    /// The cost of a request.
     struct Cost {
-        /// From the head of the request to that of the answer.
+        /// The time from the head of the request to that of the answer.
         var duration: Duration
-        /// The length of the body, where the request says it.
+        /// The length of the body in bytes, if the request declares it.
         var requestBytes: Int?
-        /// The length of the answer's body, where it is known beforehand.
+        /// The length of the answer's body in bytes, if it is known beforehand.
         var answerBytes: Int?
     }
 
@@ -39,7 +39,7 @@ final class AccessLog: Sendable {
         )
     }
 
-    /// Notes a request, where its kind is asked for.
+    /// Writes a line for a request, if its kind is logged.
     func record(_ entry: AuditLog.Entry, _ cost: Cost) {
         guard requests == .all || LoopRequest.Endpoint(rawValue: entry.route) != nil else { return }
         let now = clock.reading.wall

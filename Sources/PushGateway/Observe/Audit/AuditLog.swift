@@ -3,17 +3,17 @@ internal import Logging
 internal import PushCore
 internal import Synchronization
 
-/// Records requests as lines of JSON in files of their own: the key, the route, the target and the result.
+/// The record of requests as JSON lines in separate files: the key, the route, the target and the result.
 ///
-/// Administration and erasures have a line each, sends a count for each key and minute. Refused attempts stand in other
-/// files and so never push out these lines.
+/// Administration and erasures get a line each, sends a count for each key and minute. Refused attempts go to other
+/// files and so never displace these lines.
 ///
-/// Never in it: keys, tokens, contents, secrets of paths. While it cannot be written, administration is refused and
-/// sending goes on.
+/// It never contains keys, tokens, contents, or secrets of paths. While it cannot be written, administration is refused
+/// and sending goes on.
 final class AuditLog: Sendable {
     private struct State: ~Copyable {
         var record: AuditFile
-        /// Its lines may be lost: refused attempts must not have administration refused.
+        /// The file of refused attempts; if it cannot be written, administration must not be refused.
         var refusedRecord: AuditFile
         var refused: RefusedAttempts
     }
@@ -47,22 +47,22 @@ final class AuditLog: Sendable {
         )
     }
 
-    /// A request that is on record.
+    /// A request to be recorded.
     struct Entry {
         var requestID: String
         var key: String
         var peer: String
         var method: String
-        /// The route, its variable steps as names.
+        /// The route, with its variable steps as names.
         var route: String
-        /// What it is about: the first variable step, where that is no secret and no user's id.
+        /// The subject of the request: the first variable step, if that is neither a secret nor a user's id.
         var target: String?
         var status: Int
-        /// The code of what was wrong.
+        /// The code of the problem.
         var code: String?
     }
 
-    /// Notes a request.
+    /// Records a request.
     func record(_ entry: Entry, isRefusal: Bool) {
         let now = clock.reading
         state.withLock { state in
@@ -73,7 +73,7 @@ final class AuditLog: Sendable {
         }
     }
 
-    /// Notes how many refused attempts got no line in the minutes that are over.
+    /// Records the number of refused attempts without a line in the minutes that are over.
     func noteLeftOut() {
         let now = clock.reading
         state.withLock { writeSummaries(&$0, at: now) }
@@ -88,7 +88,7 @@ final class AuditLog: Sendable {
         }
     }
 
-    /// Notes what was sent with a key since the last time.
+    /// Records the number of notifications sent with a key since the last time.
     func record(sends count: Int, key: String) {
         let now = clock.reading.wall
         state.withLock { state in
@@ -99,7 +99,7 @@ final class AuditLog: Sendable {
         }
     }
 
-    /// Whether administration can be put on record; looks again after a failure.
+    /// Whether administration can be recorded; tries again after a failure.
     func isWritable() -> Bool {
         let now = clock.reading.wall
         return state.withLock { state in
@@ -112,9 +112,9 @@ final class AuditLog: Sendable {
     }
 }
 
-/// One of the files of the audit log: a failure is logged once, until a line can be written again.
+/// A file of the audit log, whose failure is logged once until a line can be written again.
 private struct AuditFile: ~Copyable {
-    /// Logs that a line cannot be written.
+    /// A function that logs that a line cannot be written.
     typealias Complaint = @Sendable (Logger, RotatingFile.Failure) -> Void
 
     var file: RotatingFile
@@ -140,7 +140,7 @@ private struct AuditFile: ~Copyable {
 }
 
 extension JSONWriter {
-    /// The members of a request that is on record.
+    /// Writes the members of a recorded request.
     mutating func write(_ entry: AuditLog.Entry) {
         field("request_id", entry.requestID)
         field("key", entry.key)

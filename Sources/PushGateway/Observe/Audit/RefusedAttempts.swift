@@ -2,18 +2,18 @@ internal import Foundation
 internal import PushCore
 internal import PushComposition
 
-/// Which refused attempts get a line of their own in the record: some of each address a minute, and some of all a
-/// second.
+/// The choice of the refused attempts that get a line of their own: a number for each address a minute, and a number
+/// for all a second.
 ///
-/// The attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
+/// Attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
 struct RefusedAttempts {
-    /// The lines of one address a minute.
+    /// The most lines of one address a minute.
     static let linesOfPeer = 20
-    /// How long lines of an address are counted together.
+    /// The time for which lines of an address are counted together, in seconds.
     static let window: TimeInterval = 60
-    /// Lines of all addresses.
+    /// The rate of lines of all addresses.
     private static let lines = Pacing(perSecond: 50, burst: .seconds(2))
-    /// The most addresses that are told apart.
+    /// The most addresses that are counted separately.
     static let mostPeers = 1_000
 
     private struct Window {
@@ -24,7 +24,7 @@ struct RefusedAttempts {
 
     private var windows: [String: Window] = [:]
     private var bucket: TokenBucket
-    /// The attempts without a line of addresses beyond ``mostPeers``.
+    /// The attempts without a line from addresses beyond ``mostPeers``.
     private var leftOut = 0
     private var nextLook: Date
 
@@ -33,7 +33,7 @@ struct RefusedAttempts {
         nextLook = now
     }
 
-    /// Whether an attempt gets a line; one that does not is counted.
+    /// Whether an attempt gets a line; one without a line is counted.
     ///
     /// The time is steady.
     mutating func isListed(_ peer: String, at now: Date) -> Bool {
@@ -52,7 +52,7 @@ struct RefusedAttempts {
         return false
     }
 
-    /// How many attempts were left out in the minutes that are over; nil stands for further addresses.
+    /// Returns the numbers of attempts without a line in the minutes that are over; nil stands for the other addresses.
     mutating func summaries(at now: Date) -> [(peer: String?, count: Int)] {
         guard now >= nextLook else { return [] }
         nextLook = now.addingTimeInterval(1)

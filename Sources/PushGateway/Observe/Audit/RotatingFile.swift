@@ -1,18 +1,18 @@
 internal import Foundation
 internal import PushCore
 
-/// Lines in a file that never grows beyond a size: a full one is renamed, and the oldest is removed.
+/// A file of lines with a limited size: a full file is renamed, and the oldest one is removed.
 ///
 /// `path` is the newest, `path.1` the one before it. Only their owner can read them.
 struct RotatingFile: ~Copyable {
     private let path: String
     private let maximumBytes: Int
-    /// How many files there are at most, the newest included.
+    /// The most files, including the newest.
     private let count: Int
     private var descriptor: Int32 = -1
     private var size = 0
 
-    /// Nothing is opened before the first line.
+    /// Sets the limits; the file is opened at the first line.
     init(path: String, maximumBytes: Int, count: Int) {
         self.path = path
         self.maximumBytes = maximumBytes
@@ -21,14 +21,14 @@ struct RotatingFile: ~Copyable {
 
     deinit { if descriptor >= 0 { Foundation.close(descriptor) } }
 
-    /// Why a line could not be written.
+    /// The reason why a line could not be written.
     struct Failure: Error, CustomStringConvertible {
         let description: String
 
         init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
     }
 
-    /// Appends an object as a line, which begins with a time.
+    /// Appends an object as a line that begins with a time.
     mutating func append(at time: Date, _ members: (inout JSONWriter) -> Void) throws(Failure) {
         var writer = JSONWriter(capacity: 320)
         writer.beginObject()
@@ -50,7 +50,7 @@ struct RotatingFile: ~Copyable {
             if written < 0, errno == EINTR { continue }
             guard written > 0 else {
                 let failure = Failure("cannot write \(path)")
-                // What came of the line would stand before the next one.
+                // Otherwise the written part would stand before the next line.
                 if ftruncate(descriptor, off_t(clamping: start)) == 0 { size = start }
                 throw failure
             }

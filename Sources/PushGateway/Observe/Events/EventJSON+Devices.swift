@@ -5,9 +5,9 @@ internal import PushQueue
 /// Events about dead tokens and the quarantine of refusals: `device.token_invalidated`, `backend.invalidations_held`,
 /// `backend.invalidations_released`, `backend.invalidations_discarded`.
 extension EventJSON {
-    /// A platform declared a device token dead.
+    /// Returns the event of a token that a platform called dead.
     ///
-    /// `device` is the id in the registry, when the delivery went to one.
+    /// `device` is its id in the registry, if the delivery went to a device.
     static func tokenInvalidated(
         _ refusal: TokenRefusal,
         device: String?,
@@ -25,7 +25,7 @@ extension EventJSON {
         )
     }
 
-    /// A quarantined refusal was released.
+    /// Returns the event of a quarantined refusal that was released.
     static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,
@@ -66,7 +66,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// Too many dead-token answers came: they are held back until an operator decides.
+    /// Returns the event of too many dead-token answers, which are quarantined until an operator decides.
     static func invalidationsHeld(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
@@ -80,7 +80,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// An operator decided about what was held back.
+    /// Returns the event of an operator's decision about quarantined answers.
     static func invalidationsSettled(
         _ backend: String,
         _ action: TokenInvalidation.Action,
@@ -96,7 +96,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// A backend of the plan that was passed over, as it stands in the attempt log of a delivery.
+    /// Returns the entry in a delivery's attempt log about a backend of the plan that was skipped.
     static func skipped(_ backend: String, reason: String, at time: Date, steady: Date? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.beginObject()

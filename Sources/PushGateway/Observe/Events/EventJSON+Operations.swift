@@ -2,10 +2,10 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// Events about calls to platforms about devices, `operation.done`, `operation.retry`, `operation.failed`, and what
-/// backends announce, `backend.notice`.
+/// Events about platform calls for devices, `operation.done`, `operation.retry`, `operation.failed`, and about notices
+/// of backends, `backend.notice`.
 extension EventJSON {
-    /// An attempt at an operation ended.
+    /// Returns the event of an attempt at an operation.
     static func operation(
         _ claim: ClaimedEntry,
         backend: String,
@@ -42,7 +42,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// A backend has something to say.
+    /// Returns the event of a backend's notice.
     static func notice(_ notice: BackendNotice, backend: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         writer.beginObject()

@@ -2,12 +2,12 @@ internal import Foundation
 internal import PushCore
 internal import PushQueue
 
-/// What receipts add to attempt logs and to the stream of events: `delivery.delivered`, `delivery.opened`,
-/// `delivery.failed`, and `delivery.receipt` for news that changes no state.
+/// Attempt log entries and events about receipts: `delivery.delivered`, `delivery.opened`, `delivery.failed`, and
+/// `delivery.receipt` for news that changes no state.
 extension EventJSON {
-    /// A receipt as it stands in the attempt log of a delivery.
+    /// Returns the entry of a receipt in a delivery's attempt log.
     ///
-    /// It holds nothing of the moment it arrived, so that it is the same when it comes again.
+    /// It does not contain the time of arrival, so a repeated receipt gives the same entry.
     static func receipt(_ receipt: DeliveryReceipt, backend: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.beginObject()
@@ -21,7 +21,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// A platform reported what became of a delivery.
+    /// Returns the event of a platform's report about a delivery.
     static func received(
         _ delivery: ReceivedDelivery,
         changesState: Bool,

@@ -3,13 +3,13 @@ package import PushCore
 package import PushComposition
 package import PushQueue
 
-/// Writes events and attempts: the one place that knows their shape, for the store, the stream, and the attempt log.
+/// The writer of events and attempts for the store, the stream and the attempt log; no other code defines their form.
 ///
-/// An event is one JSON object with `type`, `at` and what it is about. Types: `notification.accepted`,
-/// `delivery.<state>` for every change of a delivery's state, `device.token_invalidated`, `backend.parked`,
-/// `backend.paused`, `backend.resumed`, and those of ``EventJSON`` in further files.
+/// An event is one JSON object with `type`, `at` and its subject. Types: `notification.accepted`, `delivery.<state>`
+/// for every change of a delivery's state, `device.token_invalidated`, `backend.parked`, `backend.paused`,
+/// `backend.resumed`, and those of ``EventJSON`` in further files.
 package enum EventJSON {
-    /// A notification was accepted.
+    /// Returns the event of an accepted notification.
     package static func accepted(
         _ id: NotificationID,
         at time: Date,
@@ -32,7 +32,7 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    /// A delivery changed its state.
+    /// Returns the event of a delivery's change of state.
     package static func delivery(
         _ claim: ClaimedDelivery,
         state: DeliveryState,
@@ -58,7 +58,8 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    /// A backend's worker stopped or went on: `backend.parked`, `backend.paused`, `backend.resumed`.
+    /// Returns the event of a backend's worker that stopped or went on: `backend.parked`, `backend.paused`,
+    /// `backend.resumed`.
     package static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
     {
         var writer = JSONWriter(capacity: 192)
@@ -74,10 +75,10 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    /// One attempt, as it stands in the attempt log of a delivery.
+    /// Returns the entry of an attempt in a delivery's attempt log.
     ///
-    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment by the clock
-    /// that nobody can set, for attempts after which more follows: patience counts from the first of them.
+    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment on the monotonic
+    /// clock, for attempts that are followed by another; the fallback delay counts from the first.
     package static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
@@ -109,8 +110,8 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    /// An end without an attempt, as it stands in the attempt log of a delivery: the time to live ended, the gateway
-    /// restarted.
+    /// Returns the entry of an end without an attempt in a delivery's attempt log: the time to live ended, or the
+    /// gateway restarted.
     package static func ending(_ reason: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()
@@ -128,7 +129,7 @@ package enum EventJSON {
         RFC3339.write(time, to: &writer)
     }
 
-    /// Whose notification it is about; only that API key and administrators get to see the event (``EventView``).
+    /// Writes the sender of the notification: only that API key and administrators may see the event (``EventView``).
     static func sender(_ caller: String, to writer: inout JSONWriter) {
         guard !caller.isEmpty else { return }
         writer.field("caller", caller)

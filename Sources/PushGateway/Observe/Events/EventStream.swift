@@ -4,37 +4,39 @@ internal import PushCore
 internal import PushQueue
 internal import ServiceLifecycle
 
-/// `GET /v1/events`: every event from a number on, as server-sent events, for as long as the client listens.
+/// `GET /v1/events`: every event from a number on, as server-sent events, as long as the client listens.
 ///
-/// Numbered events come from the store, so that a client that lost its connection misses none. A client that is slow
-/// slows its own stream only: the next events are read when the last were taken. Ends at a graceful shutdown.
+/// Numbered events come from the store, so that a client that lost its connection misses none. A slow client slows only
+/// its own stream: the next events are read when the last were taken. Ends at a graceful shutdown.
 struct EventStream: Sendable {
     /// The most events that are read at a time.
     private static let batch = 256
-    /// After so long without an event the client gets a sign of life.
+    /// The time without an event after which the client gets a heartbeat.
     static let heartbeat = Duration.seconds(15)
-    /// The caller is judged again so often, since a key may end; and whenever the configuration changes.
+    /// The interval at which the caller is checked again, since a key may expire; a change of the configuration also
+    /// causes a check.
     static let authorizationInterval = Duration.seconds(30)
-    /// The state of the workers is sent so often, to clients that asked.
+    /// The interval at which clients that asked for it get the state of the workers.
     private static let workersInterval = Duration.seconds(1)
 
     let state: GatewayState
     let filter: EventFilter
     let caller: Caller
-    /// Judges the caller again; nil when it may not listen any more.
+    /// The function that checks the caller again; nil when it may not listen any more.
     let authorize: @Sendable () -> Caller?
-    /// Events above this number are sent.
+    /// The number above which events are sent.
     let after: Int64
-    /// Whether the client resumes, and gets an event about events that are gone.
+    /// Whether the client resumes, so that it gets an event about removed events.
     let isResumed: Bool
-    /// Makes the un-numbered event about the workers that a caller may see; nil for clients that did not ask.
+    /// The function that makes the event about the workers that a caller may see, without a number; nil for clients
+    /// that did not ask for it.
     let workers: (@Sendable (Caller) async -> [UInt8])?
     var heartbeat = Self.heartbeat
     var authorizationInterval = Self.authorizationInterval
-    /// Counts the stream out when the last copy is gone.
+    /// The place among the open streams, which is freed with its last copy.
     let slot: StreamSlot
 
-    /// Writes until the client or the gateway goes.
+    /// Writes until the client leaves or the gateway stops.
     func run(_ writer: inout any ResponseBodyWriter) async throws {
         var position = after
         var isFirst = isResumed
@@ -83,7 +85,7 @@ struct EventStream: Sendable {
                 try await store.events(after: position, limit: Self.batch, wait: wait)
             }
         } catch is CancellationError {
-            return []  // The loop sees why.
+            return []  // The loop handles the reason.
         } catch StoreError.closed {
             state.beginDraining()
             return []
@@ -91,12 +93,12 @@ struct EventStream: Sendable {
     }
 }
 
-/// Which events a stream carries: by type, or by the beginning of a type with `.*`; an empty filter carries all.
+/// A filter of events by type, or by the prefix of a type with `.*`; an empty filter passes all.
 struct EventFilter: Sendable, Equatable {
     private let exact: Set<String>
     private let prefixes: [String]
 
-    /// Reads the `types` parameter.
+    /// Reads the parameter `types`.
     init(_ text: String?) throws(Problem) {
         var exact: Set<String> = []
         var prefixes: [String] = []
@@ -123,7 +125,7 @@ struct EventFilter: Sendable, Equatable {
     }
 }
 
-/// Holds one of the places for event streams as long as anything holds it.
+/// A place among the open event streams, held as long as this object lives.
 final class StreamSlot: Sendable {
     private let admission: Admission
     private let caller: Caller
@@ -138,7 +140,7 @@ final class StreamSlot: Sendable {
 }
 
 extension EventJSON {
-    /// The type of an event, which is its first member.
+    /// Returns the type of an event, which is its first member.
     static func type(of event: [UInt8]) -> String {
         let start = Array(#"{"type":""#.utf8)
         guard event.starts(with: start) else { return "message" }

@@ -4,14 +4,14 @@ internal import PushQueue
 /// The events that a caller may see.
 ///
 /// An administrator of the whole gateway sees all. Other callers see events of notifications whose sender they may see,
-/// and of backends that they may use, with fingerprints for device tokens. What names a device needs the scope
-/// `devices`; for a key that names an app or backends, devices and users must be of the backend's app.
+/// and of backends that they may use, with fingerprints instead of device tokens. Events that name a device need the
+/// scope `devices`; for a key that names an app or backends, devices and users must belong to the backend's app.
 struct EventView: Sendable {
     private let caller: Caller
 
     init(_ caller: Caller) { self.caller = caller }
 
-    /// The event as the caller may see it; nil when it may not.
+    /// Returns the event as the caller may see it; nil when it may not.
     func shown(_ event: StoredEvent, type: String) -> [UInt8]? {
         if caller.seesAll { return event.json }
         guard case .object(var object)? = try? JSONValue(parsing: event.json), isAllowed(object, type) else {
@@ -37,9 +37,9 @@ struct EventView: Sendable {
         }
     }
 
-    /// Whether the caller may use the backend, and the device and the user are of the backend's app.
+    /// Whether the caller may use the backend, and the device and the user belong to the backend's app.
     ///
-    /// A name of a backend may have been another app's when the event was written.
+    /// The name of the backend may have belonged to another app when the event was written.
     private func isInReach(_ object: JSONObject) -> Bool {
         guard let view = caller.view else { return true }
         guard let app = object["backend"]?.stringValue.flatMap(view.app(ofBackend:)) else { return false }

@@ -3,10 +3,10 @@ internal import Hummingbird
 internal import PushCore
 internal import PushQueue
 
-/// Opens event streams.
+/// The endpoint that opens event streams.
 ///
-/// The route `/v1/events` calls it. It checks the parameters, takes one of the key's slots and finds where the stream
-/// begins; the events themselves are written by ``EventStream``, for as long as the client reads and its key is good.
+/// The route `/v1/events` calls it. It checks the parameters, takes one of the key's places and finds where the stream
+/// begins; ``EventStream`` writes the events, as long as the client reads and its key is valid.
 struct EventsAPI: Sendable {
     let state: GatewayState
     let snapshots: APISnapshots
@@ -15,10 +15,10 @@ struct EventsAPI: Sendable {
     let admission: Admission
     let build: BuildInfo
 
-    /// The furthest that a stream begins before now by the parameter `last`.
+    /// The most past events that the parameter `last` can ask for.
     private static let furthestLast = 10_000
 
-    /// Answers a request; without a number the stream begins with what happens from now on.
+    /// Answers a request; without a number the stream begins with events from now on.
     func open(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["after", "last", "types", "lanes"])
         guard !state.isDraining else { throw .draining }
@@ -59,9 +59,10 @@ struct EventsAPI: Sendable {
         )
     }
 
-    /// Where the client wants to go on: the field that browsers send, or the parameter for everybody else.
+    /// Returns the number after which the client continues: from the field that browsers send, or else from the
+    /// parameter.
     ///
-    /// Events have numbers up to that of the highest id.
+    /// The numbers of events go up to that of the highest id.
     private static func position(_ scope: RequestScope) throws(Problem) -> Int64? {
         if let field = scope.fields[.lastEventID], !field.isEmpty {
             guard let number = Int64(field), (0...NotificationID.highest).contains(number) else {
@@ -78,7 +79,7 @@ struct EventsAPI: Sendable {
         do throws(StoreError) {
             depths = try await state.store.depths()
         } catch {
-            // The event has what is known; the store's trouble shows in /readyz.
+            // The event has what is known; `/readyz` shows that the store fails.
         }
         var writer = JSONWriter(capacity: 1024)
         writer.beginObject()

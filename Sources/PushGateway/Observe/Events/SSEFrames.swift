@@ -1,20 +1,20 @@
 internal import NIOCore
 internal import PushCore
 
-/// Gathers server-sent events until they are written together.
+/// A buffer of server-sent events, which are written together.
 ///
-/// Source: WHATWG HTML, section 9.2 "Server-sent events", read 2026-11. Data is one line, since our JSON never holds a
-/// line end.
+/// Source: WHATWG HTML, section 9.2 "Server-sent events", read 2026-11. Data is one line, since our JSON never contains
+/// a line end.
 struct SSEFrames {
     private var buffer = ByteBuffer()
 
-    /// Whether nothing was gathered.
+    /// Whether the buffer is empty.
     var isEmpty: Bool { buffer.readableBytes == 0 }
 
-    /// Says how long a client waits before it comes again.
+    /// Sets the time that a client waits before it reconnects.
     mutating func retry(_ duration: Duration) { buffer.writeString("retry: \(duration.inMilliseconds)\n\n") }
 
-    /// Adds an event; one without a number leaves the client's place as it is.
+    /// Adds an event; one without a number does not change the client's position.
     mutating func event(_ type: String, data: [UInt8], number: Int64? = nil) {
         if let number { buffer.writeString("id: \(number)\n") }
         buffer.writeString("event: \(type)\ndata: ")
@@ -22,13 +22,13 @@ struct SSEFrames {
         buffer.writeString("\n\n")
     }
 
-    /// Adds a sign of life.
+    /// Adds a heartbeat.
     ///
-    /// It carries the place in the stream, which a client with a narrow filter would not learn otherwise; without data
-    /// no event is raised.
+    /// It carries the position in the stream, which a client with a narrow filter would not learn otherwise; without
+    /// data it raises no event.
     mutating func heartbeat(_ position: Int64) { buffer.writeString(": heartbeat\nid: \(position)\n\n") }
 
-    /// Tells that events are gone which the client has not seen.
+    /// Adds an event that says that events were removed before the client saw them.
     mutating func gap(from: Int64, to: Int64) {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()
@@ -39,7 +39,7 @@ struct SSEFrames {
         event("gateway.gap", data: writer.bytes)
     }
 
-    /// Everything gathered; nothing is left.
+    /// Returns the contents and empties the buffer.
     mutating func drain() -> ByteBuffer {
         defer { buffer = ByteBuffer() }
         return buffer

@@ -1,15 +1,16 @@
 internal import Foundation
 
-/// Which build this is, for `--version`, `/healthz`, metrics, the API description and the dashboard.
+/// The build of the program, for `--version`, `/healthz`, metrics, the API description and the dashboard.
 public struct BuildInfo: Sendable, Hashable {
     /// The version, such as `0.1.0`.
     public var version: String
-    /// The commit it was built from; `unknown` when the build did not say.
+    /// The commit it was built from; `unknown` when the build did not set it.
     public var commit: String
     /// The version of the compiler that built it, such as `6.2`.
     public var swift: String
-    /// The versions of the libraries that it uses of this machine, by name, such as `SQLite`: those that were loaded,
-    /// which may be others than it was built with.
+    /// The versions of the machine's libraries that it uses, by name, such as `SQLite`.
+    ///
+    /// They are those that were loaded, which may differ from those it was built with.
     public var libraries: [String: String]
 
     /// Makes the description of a build.
@@ -25,7 +26,7 @@ public struct BuildInfo: Sendable, Hashable {
         self.libraries = libraries
     }
 
-    /// The version of the compiler that built this module, as far as source can tell: without its patch.
+    /// The version of the compiler that built this module, without its patch level, which source cannot tell.
     public static var compiler: String {
         #if compiler(>=6.4)
             "6.4 or later"
@@ -41,7 +42,7 @@ public struct BuildInfo: Sendable, Hashable {
 }
 
 extension BuildInfo {
-    /// The version in a line of its own, which scripts read, then a line for each of the rest.
+    /// The version on a line of its own, which scripts read, then a line for each of the rest.
     public var text: String {
         let parts =
             [("commit", commit), ("Swift", swift)] + libraries.sorted { $0.key.lowercased() < $1.key.lowercased() }

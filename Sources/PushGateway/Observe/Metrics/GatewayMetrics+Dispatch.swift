@@ -1,8 +1,8 @@
 package import PushCore
 
-/// What the dispatcher reports, counted.
+/// Metrics of the dispatcher's reports.
 extension GatewayMetrics: DispatchObserver {
-    /// Attempts ended alike.
+    /// Counts attempts that ended alike.
     package func attempted(
         backend: String,
         app: AppName,
@@ -18,7 +18,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// Answers came so long after their messages were handed to the backend.
+    /// Records the time between handing messages to the backend and its answers.
     package func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {
         self.duration(
             .sendDuration,
@@ -28,7 +28,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A delivery will be tried again in the same worker.
+    /// Counts a delivery that will be retried by the same worker.
     package func retried(backend: String, reason: String) {
         count(
             .retries,
@@ -37,7 +37,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A delivery went on to another backend.
+    /// Counts a delivery that went on to another backend.
     package func fellBack(from: String, to: String, reason: String) {
         count(
             .fallbacks,
@@ -46,7 +46,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A platform declared a token dead.
+    /// Counts a token that a platform called dead.
     package func invalidatedToken(backend: String, reason: String) {
         count(
             .tokensInvalidated,
@@ -55,7 +55,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// Verdicts were held back by the guard against mass invalidation.
+    /// Counts dead-token answers that the guard against mass invalidation held back.
     package func heldInvalidations(backend: String, reason: String, count amount: Int) {
         count(
             .invalidationsHeld,
@@ -64,7 +64,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// An attempt at a call about a device ended.
+    /// Counts an attempt at a call about a device.
     func operated(backend: String, kind: String, outcome: String) {
         count(
             .operations,
@@ -73,7 +73,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// Notices of backends were lost, because too many came or the store failed.
+    /// Counts notices of backends that were lost, because there were too many or the store failed.
     func droppedNotices(_ amount: Int) {
         count(
             .noticesDropped,
@@ -82,7 +82,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// A worker waited for its quota.
+    /// Records a worker's wait for its quota.
     package func waitedForQuota(backend: String, _ span: Duration) {
         duration(
             .quotaWait,

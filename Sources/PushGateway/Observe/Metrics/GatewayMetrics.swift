@@ -1,17 +1,17 @@
 internal import PushCore
 internal import Synchronization
 
-/// By what accepted notifications are counted.
+/// The labels by which accepted notifications are counted.
 struct AcceptanceLabels: Hashable, Sendable {
     /// The route's name, `direct` for a backend, `automatic` for neither.
     var route: String
     var app = AppName.default
 }
 
-/// What the gateway counts, under the names and labels that its users alert on.
+/// The metrics that the gateway counts, under the names and labels that its users alert on.
 ///
-/// Handles are kept, so that counting costs a look-up and an addition. Labels are of bounded variety: names of
-/// backends, routes and reasons, never a token, a user or an id.
+/// Handles are kept, so that counting costs a lookup and an addition. Labels are of bounded variety: names of backends,
+/// routes and reasons, never a token, a user or an id.
 public final class GatewayMetrics: Sendable {
     private struct Request: Hashable {
         let route: String
@@ -24,22 +24,22 @@ public final class GatewayMetrics: Sendable {
         let duration: HistogramCell
     }
 
-    /// Where everything is kept.
+    /// The registry of all metrics.
     public let registry: MetricsRegistry
-    /// What was accepted and what became of it since the start.
+    /// The accepted deliveries and their ends since the start.
     let ledger = Ledger()
     private let requests = Mutex<[Request: RequestCells]>([:])
     private let accepted = Mutex<[AcceptanceLabels: CounterCell]>([:])
     private let counters = Mutex<[[String]: CounterCell]>([:])
     private let durations = Mutex<[[String]: HistogramCell]>([:])
 
-    /// Counts into a registry.
+    /// Makes metrics that count into a registry.
     public init(_ registry: MetricsRegistry = MetricsRegistry(), build: BuildInfo = .current) {
         self.registry = registry
         registry.gauge(.build, [build.version, build.commit]).set(1.0)
     }
 
-    /// A request was answered.
+    /// Counts a request that was answered.
     ///
     /// The route is a pattern, such as `/v1/notifications/{id}`.
     func request(route: String, method: String, status: Int, duration: Duration) {
@@ -62,7 +62,7 @@ public final class GatewayMetrics: Sendable {
         cells.duration.observe(duration.inSeconds)
     }
 
-    /// Somebody was turned away at a limit.
+    /// Counts a request or connection that was refused at a limit.
     func limitReached(_ limit: APILimit) {
         count(
             .limitRefusals,
@@ -71,7 +71,7 @@ public final class GatewayMetrics: Sendable {
         )
     }
 
-    /// Notifications were accepted, each with its labels.
+    /// Counts accepted notifications, each with its labels.
     func accepted(_ all: [AcceptanceLabels]) {
         var index = 0
         while index < all.count {

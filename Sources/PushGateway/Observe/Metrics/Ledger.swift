@@ -2,7 +2,7 @@ internal import PushCore
 internal import PushQueue
 internal import Synchronization
 
-/// What was accepted since the start and what became of it: the two sides must be equal at any moment of rest.
+/// The accepted deliveries since the start and their ends: the two sides must be equal whenever nothing is under way.
 ///
 /// accepted + waiting at the start = ended (in each final state) + waiting now. The store reports every commit.
 final class Ledger: Sendable {
@@ -15,10 +15,10 @@ final class Ledger: Sendable {
 
     private let books = Mutex(Books())
 
-    /// Notes what was waiting before anything was accepted; without it the difference is not known.
+    /// Records the number of deliveries that waited before any was accepted; the difference is unknown without it.
     func begin(waiting: Int) { books.withLock { $0.waitingAtStart = waiting } }
 
-    /// Notes what a commit changed.
+    /// Adds the changes of a commit.
     func apply(_ change: StoreChange) {
         books.withLock { books in
             books.accepted += change.accepted
@@ -27,13 +27,13 @@ final class Ledger: Sendable {
         }
     }
 
-    /// Resolutions that changed nothing since the start.
+    /// The number of resolutions since the start that changed nothing.
     var ignored: Int { books.withLock { $0.ignored } }
 
-    /// Deliveries accepted since the start, and how many ended in each final state.
+    /// The number of deliveries accepted since the start, and of those that ended in each final state.
     var totals: (accepted: Int, ended: [DeliveryState: Int]) { books.withLock { ($0.accepted, $0.ended) } }
 
-    /// What is missing, or, below zero, there too often; nil before ``begin(waiting:)``.
+    /// Returns the number of missing deliveries, negative if there are too many; nil before ``begin(waiting:)``.
     func difference(waiting: Int) -> Int? {
         books.withLock { books in
             books.waitingAtStart.map { $0 + books.accepted - books.ended.values.reduce(0, +) - waiting }

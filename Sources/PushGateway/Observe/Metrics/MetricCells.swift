@@ -1,7 +1,7 @@
 internal import CoreMetrics
 internal import Synchronization
 
-/// One time series of a counter of whole things.
+/// A time series of a counter with whole numbers.
 final class CounterCell: CounterHandler, Sendable {
     private let total = Atomic<Int64>(0)
 
@@ -11,7 +11,7 @@ final class CounterCell: CounterHandler, Sendable {
     var value: Int64 { total.load(ordering: .relaxed) }
 }
 
-/// One time series of a counter of parts of things, such as seconds.
+/// A time series of a counter with fractions, such as seconds.
 final class FloatingPointCounterCell: FloatingPointCounterHandler, Sendable {
     private let total = Mutex(0.0)
 
@@ -24,7 +24,7 @@ final class FloatingPointCounterCell: FloatingPointCounterHandler, Sendable {
     var value: Double { total.withLock { $0 } }
 }
 
-/// One time series that goes up and down.
+/// A time series of a gauge.
 final class GaugeCell: MeterHandler, RecorderHandler, Sendable {
     private let level = Mutex(0.0)
 
@@ -38,12 +38,12 @@ final class GaugeCell: MeterHandler, RecorderHandler, Sendable {
     var value: Double { level.withLock { $0 } }
 }
 
-/// One time series of a histogram.
+/// A time series of a histogram.
 ///
-/// A lock and a short search for each value: cheap enough for one per answer of a platform.
+/// Each value takes a lock and a short search: cheap enough for one per answer of a platform.
 final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
     struct Contents {
-        /// Values in each bucket, and in the last one those above all bounds.
+        /// The number of values in each bucket; the last one has those above all bounds.
         var counts: [UInt64]
         var sum = 0.0
     }

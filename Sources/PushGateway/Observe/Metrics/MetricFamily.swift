@@ -1,7 +1,7 @@
-/// A metric of the gateway, by its name, its type, its labels and what it says.
+/// A metric of the gateway: its name, type, labels and description.
 ///
-/// This is the one table of them. What counts or writes a metric names a family; `docs/Metrics.md` is generated from
-/// ``all``. Names and labels are what users alert on: they are only added to.
+/// This is the only table of metrics. Code that counts or writes a metric names a family; `docs/Metrics.md` is
+/// generated from ``all``. Users alert on names and labels, so they are only added to.
 package struct MetricFamily: Sendable, Hashable {
     /// The name, such as `chapar_queue_depth`.
     package let name: String
@@ -9,7 +9,7 @@ package struct MetricFamily: Sendable, Hashable {
     package var type: String { kind.rawValue }
     /// The names of the labels, in order.
     package let labels: [String]
-    /// One sentence.
+    /// The description, one sentence.
     package let help: String
     let kind: PrometheusText.Kind
 
@@ -19,7 +19,7 @@ package struct MetricFamily: Sendable, Hashable {
 
     private init(_ kind: PrometheusText.Kind, _ name: String, _ help: String) { self.init(kind, name, [], help) }
 
-    /// The labels with their values, which stand in the same order.
+    /// Returns the labels with their values, which are in the same order.
     func labeled(_ values: [String]) -> [(String, String)] { Array(zip(labels, values)) }
 }
 
@@ -263,7 +263,7 @@ extension MetricFamily {
     static let processMemory = Self(.gauge, "process_resident_memory_bytes", "Memory in use.")
     static let processCPU = Self(.counter, "process_cpu_seconds_total", "Processor time used.")
 
-    /// Every family, by subject, as the documents list them.
+    /// Every family, by subject, in the order of the documents.
     package static let all: [(subject: String, families: [MetricFamily])] = [
         (
             "The API",

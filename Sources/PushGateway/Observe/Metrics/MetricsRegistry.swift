@@ -1,19 +1,19 @@
 public import CoreMetrics
 internal import Synchronization
 
-/// Keeps every metric of the process and writes them for Prometheus.
+/// The registry of every metric of the process, which writes them for Prometheus.
 ///
-/// Also the backend of swift-metrics: bootstrap it with an instance and what libraries count appears in `/metrics` too.
-/// A family has at most ``maximumSeries`` series; what comes after goes into one whose labels all read `other`, so that
-/// a platform with endless reasons for its refusals cannot fill the memory.
+/// It is also a backend of swift-metrics: once an instance is bootstrapped, metrics of libraries appear in `/metrics`
+/// too. A family has at most ``maximumSeries`` series; values of further ones go into one series whose labels all read
+/// `other`, so that a platform with endless reasons for refusals cannot fill the memory.
 public final class MetricsRegistry: MetricsFactory, Sendable {
     /// The most series of one name.
     public static let maximumSeries = 1000
-    /// The most series that libraries make through swift-metrics, of all names together.
+    /// The most series that libraries make through swift-metrics, for all names together.
     ///
-    /// Beyond it a known name gets one more series, whose labels all read `other`, and a new name is not shown.
+    /// Beyond it an existing name gets one more series, whose labels all read `other`, and a new name is not shown.
     public static let maximumLibrarySeries = 2000
-    /// The buckets of a histogram that names none: 5 ms to 10 s.
+    /// The buckets of a histogram without its own: 5 ms to 10 s.
     public static let defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
     private enum Cell: Sendable {
@@ -35,7 +35,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     private struct Family: Sendable {
         var kind: PrometheusText.Kind
         var help: String
-        /// By the text of the labels.
+        /// The series by the text of their labels.
         var series: [String: Series] = [:]
     }
 
@@ -46,7 +46,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     private struct State: Sendable {
         var families: [String: Family] = [:]
-        /// How many series libraries have made.
+        /// The number of series that libraries have made.
         var librarySeries = 0
     }
 
@@ -65,7 +65,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     ) -> CounterCell {
         let cell = cell(name, .counter, help, labels, isLibrary: isLibrary) { .counter(CounterCell()) }
         if case .counter(let cell) = cell { return cell }
-        return CounterCell()  // The name is taken by another type: counted, but not shown.
+        return CounterCell()  // The name exists with another type: counted, but not shown.
     }
 
     func gauge(
@@ -93,22 +93,22 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         return HistogramCell(bounds: buckets)
     }
 
-    /// A counter of a family of the table.
+    /// Returns a counter of a family of the table.
     func counter(_ family: MetricFamily, _ values: [String]) -> CounterCell {
         counter(family.name, family.help, labels: family.labeled(values))
     }
 
-    /// A gauge of a family of the table.
+    /// Returns a gauge of a family of the table.
     func gauge(_ family: MetricFamily, _ values: [String]) -> GaugeCell {
         gauge(family.name, family.help, labels: family.labeled(values))
     }
 
-    /// A histogram of a family of the table.
+    /// Returns a histogram of a family of the table.
     func histogram(_ family: MetricFamily, _ values: [String], buckets: [Double] = defaultBuckets) -> HistogramCell {
         histogram(family.name, family.help, labels: family.labeled(values), buckets: buckets)
     }
 
-    /// Writes every family, by name, with the series that the text shows.
+    /// Writes every family, by name, with the series that `text` shows.
     func write(to text: inout PrometheusText) {
         let families = state.withLock { $0.families }
         for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
@@ -171,18 +171,18 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     // MARK: MetricsFactory
 
-    /// Makes this registry the backend of swift-metrics: what libraries count from now on appears in `/metrics`.
+    /// Makes this registry the backend of swift-metrics: metrics that libraries make from now on appear in `/metrics`.
     ///
     /// For the program itself, once in its life and before anything is counted; swift-metrics ends the process at a
     /// second call.
     public func bootstrap() { MetricsSystem.bootstrap(self) }
 
-    /// A counter; `_total` is added to its name.
+    /// Makes a counter; `_total` is added to its name.
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         counter(Self.name(label, suffix: "_total"), labels: dimensions, isLibrary: true)
     }
 
-    /// A counter of fractions; `_total` is added to its name.
+    /// Makes a counter of fractions; `_total` is added to its name.
     public func makeFloatingPointCounter(
         label: String,
         dimensions: [(String, String)]
@@ -194,12 +194,12 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         return FloatingPointCounterCell()
     }
 
-    /// A gauge.
+    /// Makes a gauge.
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         gauge(Self.name(label, suffix: ""), labels: dimensions, isLibrary: true)
     }
 
-    /// A histogram when it aggregates, else a gauge.
+    /// Makes a histogram if it aggregates, otherwise a gauge.
     public func makeRecorder(
         label: String,
         dimensions: [(String, String)],
@@ -210,19 +210,19 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         return gauge(name, labels: dimensions, isLibrary: true)
     }
 
-    /// A histogram of seconds; `_seconds` is added to its name.
+    /// Makes a histogram of seconds; `_seconds` is added to its name.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         histogram(Self.name(label, suffix: "_seconds"), labels: dimensions, isLibrary: true)
     }
 
-    /// Forgets a counter.
+    /// Removes a counter.
     public func destroyCounter(_ handler: any CounterHandler) { remove(handler) }
-    /// Forgets a counter.
+    /// Removes a counter.
     public func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { remove(handler) }
-    /// Forgets a gauge.
+    /// Removes a gauge.
     public func destroyMeter(_ handler: any MeterHandler) { remove(handler) }
-    /// Forgets a recorder.
+    /// Removes a recorder.
     public func destroyRecorder(_ handler: any RecorderHandler) { remove(handler) }
-    /// Forgets a timer.
+    /// Removes a timer.
     public func destroyTimer(_ handler: any TimerHandler) { remove(handler) }
 }

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// What every Prometheus client shows of its process, under the names that dashboards expect.
+/// The metrics of the process that every Prometheus client has, under the names that dashboards expect.
 enum ProcessMetrics {
-    /// Writes them; what the system does not provide is left out.
+    /// Writes them, without those that the system does not provide.
     static func write(to text: inout PrometheusText, startedAt: Date) {
         text.begin(.processStart)
         text.sample(.processStart, startedAt.timeIntervalSince1970)

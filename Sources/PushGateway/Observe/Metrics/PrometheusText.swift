@@ -1,8 +1,8 @@
-/// Writes metrics as Prometheus reads them (text exposition format 0.0.4).
+/// A writer of metrics in the form that Prometheus reads (text exposition format 0.0.4).
 ///
 /// Source: prometheus.io, "Exposition formats", read 2026-11.
 struct PrometheusText {
-    /// The content type of what is written.
+    /// The content type of the text.
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The type of a family of series.
@@ -10,11 +10,11 @@ struct PrometheusText {
         case counter, gauge, histogram
     }
 
-    /// What has been written.
+    /// The text so far.
     private(set) var bytes: [UInt8] = []
     /// Whether a series with these labels is written.
     let isShown: ([(String, String)]) -> Bool
-    /// The head of the family that has begun, until one of its series is written.
+    /// The head of the current family, until one of its series is written.
     private var head: [String] = []
 
     init(capacity: Int = 16 * 1024, isShown: @escaping ([(String, String)]) -> Bool = { _ in true }) {
@@ -24,7 +24,7 @@ struct PrometheusText {
 
     /// Begins a family, whose head is written with its first series.
     ///
-    /// Its series follow, and no family of the same name.
+    /// Its series must follow, and no family of the same name may.
     mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         head = help.isEmpty ? [] : ["# HELP \(name) \(Self.escape(help, quotes: false))"]
         head.append("# TYPE \(name) \(kind.rawValue)")
@@ -67,12 +67,12 @@ struct PrometheusText {
         sample(name + "_count", labels, Double(total))
     }
 
-    /// Labels as they stand between the braces.
+    /// Returns labels in the form between the braces.
     static func labels(_ labels: [(String, String)]) -> String {
         labels.map { "\(sanitized($0.0, colons: false))=\"\(escape($0.1, quotes: true))\"" }.joined(separator: ",")
     }
 
-    /// A name with everything replaced that a metric's name may not hold.
+    /// Returns a name with every character replaced that a metric's name cannot have.
     static func metricName(_ name: String) -> String { sanitized(name, colons: true) }
 
     private static func sanitized(_ name: String, colons: Bool) -> String {

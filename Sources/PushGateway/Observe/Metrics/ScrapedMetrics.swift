@@ -11,21 +11,21 @@ struct ScrapedMetrics {
     let startedAt: Date
     let backends: [BackendRegistry.ConfiguredBackend]
     let workers: [WorkerStatus]
-    /// How much waits in each worker; nil while the store fails.
+    /// The queue depth of each backend; nil while the store fails.
     let depths: [String: QueueDepth]?
-    /// How many operations wait for each backend; nil while the store fails.
+    /// The number of operations that wait for each backend; nil while the store fails.
     var operations: [String: OutboxDepth]?
-    /// How many changes of devices are not planned; nil while the store fails.
+    /// The number of device changes that are not planned; nil while the store fails.
     var unplanned: Int?
     let ledger: Ledger
     let store: StoreHealth
     let load: (requests: Int, streams: Int)
-    /// When the gateway's own certificate ends; nil without one.
+    /// The expiry of the gateway's own certificate; nil without one.
     var certificateNotAfter: Date?
     /// The limits of the API that are in force.
     let limits: [(String, Int)]
 
-    /// Writes all of them.
+    /// Writes all metrics.
     func write(to text: inout PrometheusText) {
         text.begin(.storeUp)
         text.sample(.storeUp, depths == nil ? 0 : 1)
@@ -149,7 +149,7 @@ struct ScrapedMetrics {
         }
     }
 
-    /// When credentials end; that of the gateway itself has an empty label `backend`.
+    /// Writes the expiry of credentials; that of the gateway itself has an empty label `backend`.
     private func writeCredentials(to text: inout PrometheusText) {
         var ends: [(labels: [String], end: Date)] = []
         if let certificateNotAfter { ends.append((["", "server_certificate"], certificateNotAfter)) }

@@ -5,12 +5,13 @@ internal import PushComposition
 internal import PushCore
 internal import PushQueue
 
-/// `POST /v1/backends/{name}/clicks`: an app or its server reports what a user did with a platform's notification.
+/// `POST /v1/backends/{name}/clicks`: reports of an app or its server about what a user did with a platform's
+/// notification.
 ///
-/// The platform's plugin reads the payload and announces what it found; the delivery that it is about moves on to
-/// `delivered` or `opened`. A delivery that is not the caller's to report is unknown to it.
+/// The platform's plugin reads the payload and announces the result; the delivery that it is about moves on to
+/// `delivered` or `opened`. A delivery that the caller may not report is treated as unknown.
 struct ClicksAPI: Sendable {
-    /// The number of devices of the user that a click names which are looked at.
+    /// The most devices that are read of the user whom a click names.
     private static let largestSearch = 100
 
     let endpoint: SyncEndpoint
@@ -22,7 +23,7 @@ struct ClicksAPI: Sendable {
         ]
     }
 
-    /// Takes a click.
+    /// Handles a click.
     func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let now = endpoint.state.time.now
@@ -109,8 +110,8 @@ struct ClicksAPI: Sendable {
         }
     }
 
-    /// Which deliveries a caller may report: those of notifications that it may see, and those to the device or the
-    /// user that the click names, since an app reports what its server sent with another key.
+    /// Returns a check of which deliveries a caller may report: those of notifications that it may see, and those to
+    /// the device or the user that the click names, since an app reports what its server sent with another key.
     private func reportable(
         _ click: ReportedClick,
         _ app: AppName,
@@ -131,7 +132,7 @@ struct ClicksAPI: Sendable {
         }
     }
 
-    /// The registry's device of a key; without a key those of a user.
+    /// Returns the registry's device of a key; without a key the devices of a user.
     private func devices(_ id: String?, _ user: String?, _ app: AppName) async throws(StoreError) -> [Device] {
         let registry = endpoint.state.devices
         if let id {
@@ -145,7 +146,7 @@ struct ClicksAPI: Sendable {
 }
 
 extension JSONWriter {
-    /// A delivery that a receipt was about.
+    /// Writes the delivery that a receipt was about.
     mutating func delivery(_ delivery: ReceivedDelivery) {
         beginObject()
         field("notification", delivery.notificationID.description)
@@ -166,8 +167,8 @@ extension ReceiptResult {
 }
 
 extension ReceiptEntry {
-    /// The same for a delivery that did not go to the receipt's user as such, but to a device of the user; nil when it
-    /// names no user.
+    /// The same entry for a delivery that went to a device of the receipt's user, not to the user; nil when it names no
+    /// user.
     var regardlessOfUser: ReceiptEntry? {
         guard let token = address.token, case .user? = Recipient(storedForm: token) else { return nil }
         var other = self

@@ -7,21 +7,21 @@ internal import PushComposition
 internal import PushQueue
 internal import Synchronization
 
-/// `POST /v1/backends/{name}/receipts`: where a platform reports what became of messages that it had accepted; and
-/// `POST /v1/backends/{name}/webhook/{secret}`, for platforms that take an address and nothing else.
+/// `POST /v1/backends/{name}/receipts` and `POST /v1/backends/{name}/webhook/{secret}`: a platform's reports about
+/// messages that it had accepted.
 ///
-/// No API key: the platform's signature is the credential, checked by the backend's ``ReceiptReader``. Who has none
-/// learns nothing, takes nothing of the rate of the genuine, and cannot cost much: where the head shows it, the body is
-/// not read; a peer fails so often and no more; bodies are bounded. What a callback says is stored before it is
-/// answered, and a callback that comes again changes nothing.
+/// The second path is for platforms that take only an address. There is no API key: the platform's signature is the
+/// credential, checked by the backend's ``ReceiptReader``. A caller without it learns nothing, uses none of the rate of
+/// genuine callbacks, and causes little work: if the head shows it, the body is not read; the failures of a peer are
+/// limited; bodies are bounded. A callback is stored before it is answered, and a repeated callback changes nothing.
 final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10
-    /// Genuine callbacks a second, for each gateway.
+    /// The most genuine callbacks a second, for each gateway.
     static let perSecond = 500.0
-    /// A receipt younger than this may be faster than the commit of its acceptance.
+    /// The age, in seconds, below which a receipt may have arrived before the commit of its acceptance.
     static let fresh: TimeInterval = 30
-    /// How long a receipt waits for that commit.
+    /// The time that a receipt waits for that commit.
     static let earlyReceiptDelay = Duration.milliseconds(500)
 
     let state: GatewayState
@@ -30,9 +30,9 @@ final class ReceiptsAPI: Sendable {
     let peers: Peers
     let logger: Logger
     private let bucket: Mutex<TokenBucket>
-    /// The addresses from which the secret of a backend's callback was right lately.
+    /// The addresses from which the secret of a backend's callback was used successfully lately.
     private let knownPeers = Mutex<[String: RecentPeers]>([:])
-    /// What keeps the log readable, by backend and kind of mistake.
+    /// The log limits by backend and kind of mistake.
     private let samplers = Mutex<[String: LogSampler]>([:])
 
     init(state: GatewayState, workers: any WorkerObserver, admission: Admission, peers: Peers, logger: Logger) {
@@ -44,7 +44,7 @@ final class ReceiptsAPI: Sendable {
         bucket = Mutex(TokenBucket(Pacing(perSecond: Self.perSecond, burst: .seconds(2)), at: state.time.steady))
     }
 
-    /// Answers a callback; `secret` is the end of the path that it came to, where that is the credential.
+    /// Answers a callback; `secret` is the end of its path, if that is the credential.
     func receive(
         _ request: Request,
         _ name: Substring,
@@ -56,7 +56,7 @@ final class ReceiptsAPI: Sendable {
         guard let backend = backends.first(where: { $0.name == name })?.backend, let reader = backend.receipts else {
             throw secret == nil ? .expectsNoReceipts : .secretGuessed
         }
-        // As with keys: an address with too many wrong attempts may use only a secret that was right from there lately.
+        // As with keys: an address with too many wrong attempts may only use a secret that it used successfully lately.
         let limited = peers.isOverLimit(scope.peer, at: state.time.steady)
         guard secret == nil || !limited || knownPeers(of: name).contains(scope.peer, at: state.time.steady) else {
             throw .secretGuessed
@@ -69,7 +69,7 @@ final class ReceiptsAPI: Sendable {
             if secret != nil { knownPeers(of: name).note(scope.peer, at: state.time.steady) }
             try pace()
         } else if limited {
-            throw secret == nil ? .notBelieved : .secretGuessed  // Nor is its body read.
+            throw secret == nil ? .notBelieved : .secretGuessed  // Its body is not read either.
         }
         let bodies = RequestBodyReader(admission: admission, scope, limit: Self.maximumBody)
         return try await bodies.withBody(of: request) { (body) throws(Problem) in
@@ -102,9 +102,9 @@ final class ReceiptsAPI: Sendable {
         guard bucket.withLock({ $0.reserve(1, at: state.time.steady).granted }) == 1 else { throw .tooBusy }
     }
 
-    /// Asks a reader about a callback; a refusal is logged now and then.
+    /// Asks a reader about a callback; refusals are logged at intervals.
     ///
-    /// The responder counts those of each peer.
+    /// The responder counts the refusals of each peer.
     private func believe<Answer>(
         _ callback: ReceiptCallback,
         _ name: Substring,
@@ -117,7 +117,7 @@ final class ReceiptsAPI: Sendable {
             switch error {
             case .notAuthentic(let why):
                 logRefusal("not_authentic", name, why, at: now)
-                // Who guesses secrets does not learn which addresses exist.
+                // A caller that guesses secrets must not learn which addresses exist.
                 throw callback.pathSecret == nil ? .notBelieved : .secretGuessed
             case .malformed(let why):
                 logRefusal("malformed", name, why, at: now)
@@ -142,7 +142,7 @@ final class ReceiptsAPI: Sendable {
         at now: Date
     ) async throws(Problem) {
         var results = try await store(receipts, name, at: now)
-        // The platform may be faster than the commit that says it accepted the message.
+        // The platform may report before the commit that says it accepted the message.
         let early = receipts.indices.filter {
             results[$0] == .unknown && abs(now.timeIntervalSince(receipts[$0].at)) < Self.fresh
         }
@@ -185,7 +185,7 @@ final class ReceiptsAPI: Sendable {
         }
     }
 
-    /// Takes what receipts say about dead tokens to the guard, as answers to messages are.
+    /// Passes dead tokens in receipts to the guard, like those in answers to messages.
     private func invalidate(
         _ receipts: [DeliveryReceipt],
         _ results: [ReceiptResult],
@@ -240,7 +240,7 @@ final class ReceiptsAPI: Sendable {
         }
     }
 
-    /// The token with its service: that of the delivery, else under which it is registered.
+    /// Returns the token with its service: that of the delivery, or else the one under which it is registered.
     private func token(
         of receipt: DeliveryReceipt,
         _ result: ReceiptResult,
@@ -251,7 +251,7 @@ final class ReceiptsAPI: Sendable {
         if case .recorded(let delivery) = result, case .token(let token) = delivery.recipient { return token }
         for service in backend.audience.services.sorted(by: { $0.rawValue < $1.rawValue }) {
             let token = DeviceToken(value, service: service)
-            // A registry that does not answer is as good as one that does not know the token.
+            // A failed registry counts as one that does not know the token.
             if (try? await state.devices.device(having: token, in: app)) ?? nil != nil { return token }
         }
         return nil
@@ -263,7 +263,7 @@ final class ReceiptsAPI: Sendable {
 }
 
 extension DeliveryReceipt {
-    /// Where the delivery stands after it; nil when it decides nothing.
+    /// The state of the delivery after it; nil when it decides nothing.
     var deliveryState: DeliveryState? {
         switch event {
         case .delivered: .delivered
@@ -276,7 +276,7 @@ extension DeliveryReceipt {
 
 extension Problem {
     fileprivate static let expectsNoReceipts = notFound("No backend of this name expects receipts.")
-    /// The same answer, counted as a wrong key.
+    /// The same problem, counted as a wrong key.
     fileprivate static let secretGuessed = {
         var problem = expectsNoReceipts
         problem.isGuess = true

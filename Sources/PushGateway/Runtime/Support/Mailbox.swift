@@ -1,20 +1,20 @@
 internal import PushCore
 internal import Synchronization
 
-/// What a ``Mailbox`` gathers until its task receives it.
+/// The contents of a ``Mailbox``, which gather until its task receives them.
 protocol MailboxContents {
     /// Makes empty contents.
     init()
-    /// Whether there is nothing to take out.
+    /// Whether there is nothing to receive.
     var isEmpty: Bool { get }
 }
 
 extension Array: MailboxContents {}
 
-/// Gathers work from any thread for one task that does it.
+/// A mailbox in which work from any thread gathers for the one task that does it.
 ///
-/// What comes while the task works is received together at its next turn. It has no bound of its own: what is in it is
-/// bounded by those who put something in.
+/// Work that arrives while the task is busy is received together at its next turn. The mailbox has no limit; its
+/// senders bound the contents.
 final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     private struct State {
         var contents = Contents()
@@ -25,7 +25,7 @@ final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     private let state = Mutex(State())
     private let signal = AsyncSignal()
 
-    /// Changes the contents and wakes the task; false when ``take()`` has returned nil, and nothing was changed.
+    /// Changes the contents and wakes the task; false, without a change, once ``receive()`` has returned nil.
     @discardableResult
     func put(_ body: (inout Contents) -> Void) -> Bool {
         let isOpen = state.withLock { state in
@@ -36,15 +36,15 @@ final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
         return isOpen
     }
 
-    /// Lets ``take()`` return nil once everything was taken out.
+    /// Lets ``receive()`` return nil once everything was taken out.
     func finish() {
         state.withLock { $0.isFinished = true }
         signal.signal()
     }
 
-    /// Waits until there is something and takes it out; nil when ``finish()`` was called and nothing is left.
+    /// Waits for contents and takes them out; nil when ``finish()`` was called and nothing is left.
     ///
-    /// Goes on when the task is cancelled, since what is in the mailbox is still to be done.
+    /// Continues when the task is cancelled, since the contents must still be handled.
     func receive() async -> Contents? {
         while true {
             let mark = signal.mark

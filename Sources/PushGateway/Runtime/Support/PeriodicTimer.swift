@@ -1,7 +1,7 @@
 internal import PushCore
 internal import Synchronization
 
-/// Paces a loop that works at an interval until it is stopped.
+/// A timer for a loop that works at an interval until it is stopped.
 final class PeriodicTimer: Sendable {
     private let interval: Duration
     private let stopped = Atomic(false)
@@ -16,17 +16,17 @@ final class PeriodicTimer: Sendable {
     /// Whether ``stop()`` was called.
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
-    /// Waits for the next round; false when there is none, since the timer was stopped or the task is cancelled.
+    /// Waits for the next round; false when the timer was stopped or the task is cancelled.
     func next(_ time: any TimeSource) async -> Bool {
         guard !isStopped else { return false }
         await pace.wait(atMost: interval, time)
         return !isStopped && !Task.isCancelled
     }
 
-    /// Begins the next round now, or when the one under way has ended.
+    /// Starts the next round now, or when the current one has ended.
     func wake() { signal.signal() }
 
-    /// Ends the wait under way, and lets no round follow.
+    /// Ends the current wait, and lets no round follow.
     func stop() {
         stopped.store(true, ordering: .releasing)
         signal.signal()

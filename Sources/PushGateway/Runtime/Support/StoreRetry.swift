@@ -2,11 +2,11 @@ internal import Logging
 internal import PushCore
 internal import PushQueue
 
-/// Repeats a write until the store has taken it: what was decided outside of the store must reach it.
+/// The repetition of a write until the store has taken it: decisions made outside of the store must reach it.
 ///
-/// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. Pauses from 50 ms to 1 s lie between the tries,
-/// until the store is closed or the task is cancelled. A write that fails the same way each time, to a damaged store
-/// for one, is tried once.
+/// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. The pauses between tries grow from 50 ms to 1 s,
+/// until the store is closed or the task is cancelled. A write that fails the same way each time, such as to a damaged
+/// store, is tried once.
 struct StoreRetry: Sendable {
     private static let firstPause = Duration.milliseconds(50)
     private static let longestPause = Duration.seconds(1)
@@ -16,12 +16,12 @@ struct StoreRetry: Sendable {
 
     /// Calls `body` until it succeeds, with pauses from 50 ms to 1 s between the attempts.
     ///
-    /// A closed store ends it, since nothing can be written any more, and so do an error that stays
-    /// (``PushCore/StoreError/isLasting``) and the task's cancellation during a pause.
+    /// It ends when the store is closed, since nothing can be written any more, at an error that stays
+    /// (``PushCore/StoreError/isLasting``), and when the task is cancelled during a pause.
     ///
     /// - Parameters:
-    ///   - work: What is written, of bounded variety, for the log.
-    ///   - count: How many rows it is about, for the log.
+    ///   - work: The kind of write, of bounded variety, for the log.
+    ///   - count: The number of rows, for the log.
     ///   - body: The write.
     /// - Returns: What `body` returned; nil when it never succeeded.
     @discardableResult
@@ -59,7 +59,7 @@ struct StoreRetry: Sendable {
 }
 
 extension StoreError {
-    /// Whether the same write fails the same way each time: its content, the store's file or its version is at fault.
+    /// Whether the same write fails the same way each time, because of its content, the store's file or its version.
     var isLasting: Bool {
         switch self {
         case .closed, .refused, .damaged, .sealed, .newer: true

@@ -1,20 +1,21 @@
 package import PushCore
 
-/// What is between a ``MemoryStore`` and its database: it may delay a call, or lose it or its answer.
+/// The connection between a ``MemoryStore`` and its database: it may delay a call, or lose it or its answer.
 package protocol MemoryConnection: Sendable {
-    /// Before the database has a call; throws ``MemoryConnectionLoss/error`` when it never gets it.
+    /// Delays or loses a call before the database gets it; throws ``MemoryConnectionLoss/error`` when it is lost.
     func request() async throws(StoreError)
 
-    /// After it has carried the call out; throws ``MemoryConnectionLoss/error`` when nobody hears of that.
+    /// Delays or loses an answer after the database has carried the call out; throws ``MemoryConnectionLoss/error``
+    /// when it is lost.
     func answer() async throws(StoreError)
 
     /// Whether the database can be reached.
     var isThere: Bool { get }
 }
 
-/// How a call ends whose connection was lost.
+/// The failure of a call whose connection was lost.
 package enum MemoryConnectionLoss {
-    /// The error that all such calls end with.
+    /// The error of all such calls.
     package static let error = StoreError.full(reason: "the database cannot be reached", retryAfter: .seconds(5))
 }
 

@@ -2,7 +2,7 @@ package import Foundation
 package import PushCore
 package import PushQueue
 
-/// The registry and the outbox of the database, over the connection.
+/// The device registry and the outbox of the database, over the connection.
 extension MemoryStore: DeviceStore {
     private var devices: MemoryDeviceStore { database.devices }
 

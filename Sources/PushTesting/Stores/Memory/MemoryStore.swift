@@ -7,7 +7,7 @@ import Synchronization
 package final class MemoryDatabase: Sendable {
     let tables = Mutex(MemoryTables())
     package let devices: MemoryDeviceStore
-    /// Its clock, which all nodes go by.
+    /// The database clock, which all nodes follow.
     package let time: any TimeSource
 
     /// Makes an empty database.
@@ -16,14 +16,13 @@ package final class MemoryDatabase: Sendable {
         devices = MemoryDeviceStore(time: time)
     }
 
-    /// A node's process has died: nobody waits there any more, and what it has claimed stays claimed until
-    /// ``recover(_:)``.
+    /// Removes a node whose process has died: its waiters are gone, and its claims stay until ``recover(_:)``.
     package func forget(_ node: Int64) {
         tables.withLock { $0.nodes[node] = nil }
         devices.forgetWaiters()
     }
 
-    /// A node's lease is over: what it has claimed can be claimed again, as what may have been sent.
+    /// Ends a node's lease: its claims can be claimed again, marked as possibly sent.
     package func recover(_ node: Int64) {
         tables.withLock { $0.recover(node) }
         wake()
@@ -31,39 +30,39 @@ package final class MemoryDatabase: Sendable {
 
     // MARK: What a test changes behind the stores' backs
 
-    /// Brings a delivery to a state: a final one ends it, any other is that of an attempt that did not.
+    /// Brings a delivery to a state: a final one ends it, any other is recorded as that of an attempt.
     package func bring(_ delivery: Int64, to state: DeliveryState, attempt: [UInt8]?) {
         tables.withLock { $0.bring(delivery, to: state, attempt, time.steady) }
         wake()
     }
 
-    /// Loses what waits of a notification, which no store does.
+    /// Removes the waiting deliveries of a notification, as no store does.
     package func lose(_ notification: NotificationID) {
         tables.withLock { tables in
             for (id, row) in tables.waiting where row.notification == notification.rawValue { tables.waiting[id] = nil }
         }
     }
 
-    /// Lets so many deliveries wait, and no more.
+    /// Sets the most deliveries that may wait.
     package func limit(waiting bound: Int) { tables.withLock { $0.maximumWaiting = bound } }
 
     /// Removes the oldest events.
     package func removeEvents(_ count: Int) { tables.withLock { $0.events.removeFirst(count) } }
 
-    /// Wakes those who wait at any node.
+    /// Wakes the waiters at every node.
     func wake() { for node in tables.withLock({ Array($0.nodes.values) }) { node.signal.signal() } }
 }
 
-/// A store in memory that keeps the whole contract over a ``MemoryDatabase``: a model of the PostgreSQL store, and one
-/// for tests.
+/// A store in memory that keeps the whole contract over a ``MemoryDatabase``: a model of the PostgreSQL store, and a
+/// store for tests.
 ///
-/// Between it and the database is a ``MemoryConnection``, which can delay a call, and lose it or its answer. What it
-/// does then is what the PostgreSQL store does: an acceptance fails, a claim of which no answer came is released by the
-/// next one, and what became of claims is written again until the database has it.
+/// Between it and the database is a ``MemoryConnection``, which can delay a call, and lose it or its answer. The store
+/// then behaves like the PostgreSQL store: an acceptance fails, a claim without an answer is released by the next
+/// claim, and results of claims are written again until the database has them.
 package final class MemoryStore: NotificationStore {
     typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
 
-    /// What a database knows of a store that uses it.
+    /// A database's record of a store that uses it.
     final class Node: Sendable {
         /// Raised when something has changed.
         let signal = AsyncSignal()
@@ -72,20 +71,20 @@ package final class MemoryStore: NotificationStore {
     private struct Own {
         var isClosed = false
         var observers: [@Sendable (StoreChange) -> Void] = []
-        /// The claims whose answers came.
+        /// The claims whose answers arrived.
         var held: Set<Int64> = []
-        /// The leases of those whose answers were lost.
+        /// The leases of claims whose answers were lost.
         var lost: [Int64: Int64] = [:]
-        /// How cancellations tell of the ends of what was claimed here.
+        /// The events of cancellations for deliveries that were claimed here.
         var withdrawn: [Int64: EndEvent] = [:]
     }
 
-    /// The interval of its own searches, and the pause before it asks again when the database was away.
+    /// The interval of its own searches, and the pause before the next attempt when the database was away.
     private static let poll = Duration.seconds(1)
     private static let pause = Duration.milliseconds(200)
 
     package let database: MemoryDatabase
-    /// Its number, which no other store of the database ever had.
+    /// Its number, unique among all stores of the database.
     package let number: Int64
     package let time: any TimeSource
     private let connection: any MemoryConnection
@@ -95,9 +94,9 @@ package final class MemoryStore: NotificationStore {
     /// Opens a store as another node of a database.
     ///
     /// - Parameters:
-    ///   - database: What is shared.
+    ///   - database: The shared database.
     ///   - time: The database's time, with waits of the process.
-    ///   - connection: What is between them.
+    ///   - connection: The connection to the database.
     package init(
         _ database: MemoryDatabase,
         time: (any TimeSource)? = nil,
@@ -113,7 +112,7 @@ package final class MemoryStore: NotificationStore {
         }
     }
 
-    /// Lets the database change something, which wakes those who wait at any node.
+    /// Runs a transaction in the database, then wakes the waiters at every node.
     func call<Value: Sendable>(
         _ transaction: (inout MemoryTables) -> Result<Value, StoreError>
     ) async throws(StoreError) -> Value {
@@ -129,7 +128,7 @@ package final class MemoryStore: NotificationStore {
         try await calling { () throws(StoreError) in database.tables.withLock { body($0) } }
     }
 
-    /// Asks the database for something that may itself wait.
+    /// Runs a call of the database that may itself wait.
     func calling<Value: Sendable>(
         _ body: () async throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
@@ -261,7 +260,7 @@ package final class MemoryStore: NotificationStore {
                 return tell(change)
             } catch {
                 guard error == MemoryConnectionLoss.error else { throw error }
-                try? await time.sleep(for: Self.pause)  // Who records is not to be cancelled.
+                try? await time.sleep(for: Self.pause)  // A record must not be cancelled.
             }
         }
     }

@@ -6,7 +6,7 @@ import PushQueue
 extension MemoryTables {
     typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
 
-    /// Writes what became of claims: all of it or, when one cannot be, nothing.
+    /// Records the results of claims: all of them or, when one cannot be recorded, none.
     mutating func record(
         _ resolutions: [Resolution],
         _ event: EndEvent,
@@ -30,7 +30,7 @@ extension MemoryTables {
         return .success(change)
     }
 
-    /// Looks at deliveries that are due and not claimed, in order, behind a place.
+    /// Reads a page of deliveries that are due and not claimed, in order, after a place.
     func look(_ look: WaitingLook, where isWanted: (WaitingDelivery) -> Bool, _ time: any TimeSource) -> WaitingPage {
         let rows = waiting.values.filter { row in
             let due = due(row, time)
@@ -56,8 +56,8 @@ extension MemoryTables {
         return WaitingPage(found: found, next: rows.count > looked.count ? looked.last?.place : nil)
     }
 
-    /// Writes decisions about deliveries that wait for a backend as they were seen; returns the numbers of those that
-    /// changed.
+    /// Records decisions about waiting deliveries of a backend, unless they have changed since they were read; returns
+    /// the numbers of those recorded.
     mutating func settle(
         _ resolutions: [Resolution],
         at backend: String,
@@ -70,7 +70,7 @@ extension MemoryTables {
             guard let row = waiting[resolution.delivery], row.backend == backend, row.lease == resolution.lease,
                 isFree(row)
             else { continue }
-            // For the moment of the decision it is claimed.
+            // It counts as claimed while the decision is recorded.
             lastLease += 1
             waiting[row.id]?.owner = 0
             waiting[row.id]?.lease = lastLease
@@ -124,7 +124,7 @@ extension MemoryTables {
         if row.isCancelled || isReplaced {
             let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
             end(row, state, now, &change, attempt: resolution.attempt)
-            // Who cancelled it tells of its end; else whoever records.
+            // A cancellation has its own event; otherwise the caller's is used.
             let told = row.isCancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
             append(told ?? event(claim(of: row), state, row.isCancelled ? .cancelled : .replaced), now)
             return
@@ -159,7 +159,7 @@ extension MemoryTables {
         }
     }
 
-    /// Cancels what waits of a notification, and marks what is claimed; the numbers of the latter.
+    /// Cancels the waiting deliveries of a notification, and marks the claimed ones; returns the numbers of the latter.
     mutating func cancel(
         _ id: NotificationID,
         _ event: MemoryStore.EndEvent,
@@ -179,7 +179,7 @@ extension MemoryTables {
     }
 
     /// Cancels the waiting deliveries of a caller up to a number, and marks the claimed ones; returns the numbers of
-    /// the marked ones.
+    /// the latter.
     mutating func cancel(
         caller: String,
         upTo end: Int64,
@@ -194,7 +194,7 @@ extension MemoryTables {
         return (CallerCancellation(cancelled: rows.count - claimed.count, inFlight: claimed.count), claimed)
     }
 
-    /// Ends what waits of some deliveries, and marks what is claimed; the numbers of the latter.
+    /// Ends those of some deliveries that wait, and marks the claimed ones; returns the numbers of the latter.
     mutating func withdraw(
         _ rows: [Waiting],
         _ event: MemoryStore.EndEvent,
@@ -224,7 +224,7 @@ extension MemoryTables {
 
     // MARK: Receipts
 
-    /// The longest attempt log that news without a decision is still added to, in bytes.
+    /// The longest attempt log, in bytes, to which a receipt without a state is still added.
     private static let longestAttemptLog = 32 << 10
 
     mutating func record(_ receipt: ReceiptEntry, _ now: Date) -> ReceiptResult {

@@ -3,9 +3,9 @@ import PushComposition
 import PushCore
 import PushQueue
 
-/// What a ``MemoryDatabase`` holds of notifications: the plainest thing that keeps the contract.
+/// The notifications of a ``MemoryDatabase``: the simplest implementation of the contract.
 ///
-/// Each method is one transaction. Searches go over all rows; only what waits and what has ended are apart.
+/// Each method is one transaction. Searches scan all rows; only waiting and ended deliveries are kept apart.
 struct MemoryTables {
     /// A delivery that has not ended.
     struct Waiting {
@@ -16,7 +16,7 @@ struct MemoryTables {
         var backend: String
         var isUrgent: Bool
         var due: Date
-        /// The time of day that it waits for, instead of ``due``.
+        /// The time of day at which it is due, instead of ``due``.
         var wallDue: Date?
         var step = 0
         var attempts = 0
@@ -28,7 +28,7 @@ struct MemoryTables {
         var owner: Int64?
         var lease: Int64 = 0
 
-        /// How it ends when nobody tries it again.
+        /// The state in which it ends when it gets no further attempt.
         var withdrawnState: DeliveryState { isReplay || isRecovered ? .unknown : .cancelled }
     }
 
@@ -44,7 +44,7 @@ struct MemoryTables {
         var changed: Date
     }
 
-    /// With so many waiting deliveries new work is refused.
+    /// The number of waiting deliveries from which new work is refused.
     var maximumWaiting = 5_000_000
     var notifications: [Int64: NewNotification] = [:]
     var waiting: [Int64: Waiting] = [:]
@@ -53,13 +53,13 @@ struct MemoryTables {
     var state: [String: [UInt8]] = [:]
     var moves: [String: String] = [:]
     var allocator = NotificationIDAllocator(above: 0)
-    /// The events that are kept, and when they were written.
+    /// The events that are kept, each with the time at which it was written.
     var events: [(event: StoredEvent, at: Date)] = []
     var lastEvent: Int64 = 0
     var lastLease: Int64 = 0
     var nodes: [Int64: MemoryStore.Node] = [:]
     var lastNode: Int64 = 0
-    /// What normal priority has not had of its share at each backend, in tenths of deliveries.
+    /// The part of its share that normal priority has not got yet at each backend, in tenths of deliveries.
     var credits: [String: Int] = [:]
 
     mutating func append(_ event: [UInt8], _ now: Date) {
@@ -88,7 +88,7 @@ struct MemoryTables {
         return .success((.accepted, change))
     }
 
-    /// How many deliveries wait of a caller, or of all.
+    /// Returns the number of waiting deliveries of a caller, or of all.
     func waiting(of caller: String?) -> Int {
         waiting.values.count { row in
             row.owner == nil && (caller == nil || notifications[row.notification]?.caller == caller)
@@ -121,7 +121,7 @@ struct MemoryTables {
 
     func target(of backend: String) -> String { moves[backend] ?? backend }
 
-    /// Others with the same collapse id of the same caller to the same recipient at the same backend, in order.
+    /// Returns the other waiting deliveries with the same collapse id, caller, recipient and backend, in order.
     func rivals(of row: Waiting, at backend: String? = nil) -> [Waiting] {
         guard let own = notifications[row.notification], let collapseID = own.collapseID else { return [] }
         return waiting.values.filter {
@@ -136,12 +136,12 @@ struct MemoryTables {
 
     func due(_ row: Waiting, _ time: any TimeSource) -> Date { row.wallDue.map { time.steady($0) } ?? row.due }
 
-    /// Whether no other with its collapse id is claimed, or was accepted before it and waits.
+    /// Returns whether it is unclaimed, and no other with its collapse id is claimed or was accepted before it.
     func isFree(_ row: Waiting) -> Bool {
         row.owner == nil && !rivals(of: row).contains { $0.owner != nil || $0.id < row.id }
     }
 
-    /// Takes what is due, urgent ones first but for a share, callers in turns.
+    /// Claims due deliveries: high priority first, except a share for normal; callers take turns.
     mutating func claim(
         _ backend: String,
         limit: Int,
@@ -160,7 +160,7 @@ struct MemoryTables {
         taken += others.prefix(limit - taken.count)
         let normalTaken = taken.count { !$0.isUrgent }
         let isRivalled = urgent.count > taken.count - normalTaken && others.count > normalTaken
-        // What was not there to be taken is not owed.
+        // A share is owed only for deliveries that were there to be claimed.
         credits[backend] =
             isRivalled
             ? min(max(0, credits[backend, default: 0] - Self.normalShare * normalTaken), max(Self.normalShare, limit))
@@ -170,7 +170,7 @@ struct MemoryTables {
 
     private static let normalShare = 10
 
-    /// The first of each caller, then the second of each, and so on.
+    /// Returns the first row of each caller, then the second of each, and so on.
     private func inTurns(_ rows: [Waiting], _ time: any TimeSource) -> [Waiting] {
         let ordered = rows.map { (row: $0, due: due($0, time)) }.sorted { ($0.due, $0.row.id) < ($1.due, $1.row.id) }
         var turns: [String: Int] = [:]
@@ -222,7 +222,7 @@ struct MemoryTables {
         )
     }
 
-    /// Frees what a node had claimed, as what may have been sent.
+    /// Frees a node's claims, marked as possibly sent.
     mutating func recover(_ node: Int64) {
         for (id, row) in waiting where row.owner == node {
             waiting[id]?.owner = nil
@@ -230,7 +230,7 @@ struct MemoryTables {
         }
     }
 
-    /// Frees claims, by their leases, whose owner never heard of them.
+    /// Frees claims, by their leases, whose answers their owner never got.
     mutating func release(_ lost: [Int64: Int64]) {
         for (id, lease) in lost where waiting[id]?.owner != nil && waiting[id]?.lease == lease {
             waiting[id]?.owner = nil
@@ -358,7 +358,7 @@ extension NewNotification {
 }
 
 extension [UInt8] {
-    /// An attempt log with another entry.
+    /// Returns an attempt log with another entry.
     func joined(with entry: [UInt8]?) -> [UInt8] {
         guard let entry else { return self }
         return isEmpty ? entry : self + [UInt8(ascii: ",")] + entry
@@ -366,7 +366,7 @@ extension [UInt8] {
 }
 
 extension [(event: StoredEvent, at: Date)] {
-    /// Where the events after a number begin: the numbers have no gaps.
+    /// Returns the index of the first event after a number: the numbers have no gaps.
     fileprivate func partitioningIndex(_ after: Int64) -> Int {
         guard let first = first?.event.number, after >= first else { return 0 }
         return Swift.min(count, Int(after - first) + 1)

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// A backend with the name by which plans, attempt logs and health tell it from others.
+/// A backend with the name that plans, attempt logs and health use for it.
 public struct NamedBackend: Sendable {
     /// The name, as in a configuration file.
     public let name: String
@@ -14,19 +14,19 @@ public struct NamedBackend: Sendable {
     }
 }
 
-/// Several backends that act as one: what ``FallbackBackend`` and ``FanOutBackend`` share.
+/// Several backends that act as one: the common base of ``FallbackBackend`` and ``FanOutBackend``.
 ///
-/// Abilities are those of all members together: what is set goes to every member that keeps such a thing, what is asked
-/// is answered by the first that knows.
+/// A group has the abilities of all its members: writes go to every member with the ability, reads are answered by the
+/// first member that knows the answer.
 public protocol BackendGroup: PushBackend {
     /// The backends inside, in order.
     var members: [NamedBackend] { get }
-    /// How recipients are turned into those that a member can address; nil for not at all.
+    /// The resolver that turns recipients into those that a member can address; nil for none.
     var resolver: RecipientResolver? { get }
 }
 
 extension BackendGroup {
-    /// Whom any member can address, and the devices that the resolver knows.
+    /// The recipients that any member can address, and the forms that the resolver knows.
     public var audience: BackendAudience {
         var all = BackendAudience()
         for member in members {
@@ -38,7 +38,7 @@ extension BackendGroup {
         return all
     }
 
-    /// A message to every user is allowed where each member allows it that can address all its users; a member also
+    /// Messages to every user are allowed where each member that can address all its users allows them; a member also
     /// refuses one by itself.
     private var broadcast: BroadcastRule {
         let rules = members.map(\.backend.audience)
@@ -55,20 +55,21 @@ extension BackendGroup {
         members.contains { $0.backend.isRepeatHarmful(notification) }
     }
 
-    /// What the first member wants that takes such a message, unless another one wants no token of the app's own.
+    /// Returns the use of the first member that takes such a message, preferring one that is not of the app's own
+    /// token.
     ///
-    /// For whoever looks tokens up for the group; with a ``resolver`` each member is asked.
+    /// For callers that look tokens up for the group; with a ``resolver`` each member is asked instead.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         let uses = members.compactMap { $0.backend.tokenUse(of: notification) }
         return uses.first { $0.kind != .device } ?? uses.first
     }
 
-    /// The token in the form of the first member that takes it.
+    /// Returns the token in the form of the first member that takes it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         try members.map(\.backend).checked(token)
     }
 
-    /// The members' states together: down when all are, degraded when one is not well.
+    /// The combined health of the members: down when all are down, degraded when any is not well.
     public var health: BackendHealth {
         let states = members.map { ($0.name, $0.backend.health) }
         var all = BackendHealth()
@@ -85,7 +86,7 @@ extension BackendGroup {
         return all
     }
 
-    /// What every member finds, with its name before each check.
+    /// Returns the findings of every member, with its name before each check.
     public func diagnose() async -> [Diagnosis] {
         var all: [Diagnosis] = []
         for member in members {
@@ -96,16 +97,16 @@ extension BackendGroup {
         return all
     }
 
-    /// Ends all members at the same time.
+    /// Shuts all members down at the same time.
     public func shutdown(grace: Duration) async {
         await withDiscardingTaskGroup { tasks in
             for member in members { tasks.addTask { await member.backend.shutdown(grace: grace) } }
         }
     }
 
-    /// Registers at every member that keeps devices; the id is the first one's.
+    /// Registers devices at every member that keeps them; the id is the first member's.
     public var devices: (any DeviceRegistrar)? { GroupRegistrar(members.compactMap(\.backend.devices)) }
-    /// Sets the status at every member that keeps subscriptions; asks the first that knows one.
+    /// Sets the status at every member that keeps subscriptions; reads from the first that knows one.
     public var subscriptions: (any SubscriptionManager)? {
         GroupSubscriptions(members.compactMap(\.backend.subscriptions))
     }
@@ -115,19 +116,19 @@ extension BackendGroup {
     public var events: (any EventReporter)? { GroupEvents(members.compactMap(\.backend.events)) }
     /// Cancels at the first member that still can.
     public var cancellation: (any MessageCanceller)? { GroupCanceller(members.compactMap(\.backend.cancellation)) }
-    /// The first member's that recalls messages, since nothing tells whose a message is.
+    /// The recall of the first member that has one, since nothing tells which member's a message is.
     public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
-    /// Asks the members until one knows the message.
+    /// Looks a message up at one member after the other until one knows it.
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
-    /// Gives a callback to the members until one accepts it.
+    /// Passes a callback to one member after the other until one accepts it.
     public var receipts: (any ReceiptReader)? { GroupReceipts(members.compactMap(\.backend.receipts)) }
-    /// The first member's that reads clicks, since nothing tells whose a click is.
+    /// The click reader of the first member that has one, since nothing tells which member's a click is.
     public var clicks: (any ClickReader)? { members.lazy.compactMap(\.backend.clicks).first }
-    /// Joins each token at every member that takes its service.
+    /// Adds each token to topics at every member that takes its service.
     public var topics: (any TopicManager)? { GroupTopics(members.compactMap(\.backend.topics)) }
-    /// The first member's that keeps channels, since nothing tells whose a channel is.
+    /// The channels of the first member that has them, since nothing tells which member's a channel is.
     public var channels: (any ChannelManager)? { members.lazy.compactMap(\.backend.channels).first }
-    /// The first member's that looks tokens up.
+    /// The token directory of the first member that has one.
     public var tokenDirectory: (any TokenDirectory)? { members.lazy.compactMap(\.backend.tokenDirectory).first }
 
     /// Watches all members' platforms.
@@ -137,12 +138,12 @@ extension BackendGroup {
         }
     }
 
-    /// Forgets at every member.
+    /// Deletes what every member stores.
     public func forget(device: String?) async throws(PushError) {
         try await atEach(members.map(\.backend)) { member throws(PushError) in try await member.forget(device: device) }
     }
 
-    /// What each member that takes recipients of the form finds.
+    /// Returns the findings of each member that takes recipients of the form.
     func checks(_ notification: PushNotification, for recipient: Recipient.Form) -> [PayloadCheck] {
         let takers = members.filter { member in
             let audience = member.backend.audience

@@ -1,25 +1,24 @@
 public import PushCore
 
-/// What an outcome tells of the backend as a whole, rather than of one message: what a ``Breaker`` and the gateway's
-/// flow control go by.
+/// The meaning of an outcome for its backend as a whole, rather than for one message; a ``Breaker`` and the gateway's
+/// flow control decide by it.
 @nonexhaustive
 public enum BackendSignal: Sendable, Hashable {
-    /// Nothing: the platform was not asked, or the fault is the account's.
+    /// No meaning: the platform was not asked, or the fault is the account's.
     case nothing
-    /// The platform took a message, or refused one by itself: it is there.
+    /// The platform took a message, or refused one for itself: it is reachable.
     case works
-    /// The platform or the way to it failed.
+    /// The platform or the connection to it failed.
     case fails(reason: String)
     /// The platform asked for a pause of this length.
     case pause(Duration, reason: String)
-    /// The platform asked for a pause and named no time, or less than a second: single messages test when it takes one
-    /// again.
+    /// The platform asked for a pause without a length, or of less than a second: single messages probe it.
     case slow(reason: String, detail: String?)
     /// An operator must act.
     case park(reason: String, detail: String?)
 
     /// The wait before the first single message after ``slow(reason:detail:)`` or ``park(reason:detail:)``; it doubles
-    /// with each that is refused.
+    /// with each message that is refused.
     package static let firstWait = Duration.seconds(1)
     /// The longest such wait while the platform only asked for a pause.
     package static let longestSlowWait = Duration.seconds(60)
@@ -27,9 +26,9 @@ public enum BackendSignal: Sendable, Hashable {
     package static let longestParkedWait = Duration.seconds(900)
 }
 
-/// The reasons for which Chapar itself, and not a platform, refuses a message.
+/// The reasons of refusals by Chapar itself, not by a platform.
 public enum GatewayReason {
-    /// The sender is ending.
+    /// The sender is shutting down.
     public static let cancelled = "cancelled"
     /// A ``CircuitBreakingBackend`` is open.
     public static let breakerOpen = "breaker_open"
@@ -41,16 +40,16 @@ public enum GatewayReason {
     public static let notAddressable = "not_addressable"
     /// A device has no live token for the backend.
     public static let noToken = "no_token"
-    /// The backend is of another environment than the token, and one of the token's follows.
+    /// The backend's environment is not the token's, and a backend of the token's follows.
     public static let otherEnvironment = "other_environment"
-    /// The backend is not configured any more.
+    /// The backend is no longer configured.
     public static let backendGone = "backend_gone"
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
-    /// The platform reported after its acceptance that the message failed.
+    /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 
-    /// Those that say nothing of a platform.
+    /// The reasons that say nothing about a platform.
     static let all: Set<String> = [
         cancelled, breakerOpen, bulkheadFull, rateLimited, notAddressable, noToken, otherEnvironment, backendGone,
         resolverFailed, failedLater,
@@ -79,7 +78,7 @@ extension DeliveryOutcome {
 extension Refusal {
     fileprivate var signal: BackendSignal {
         switch advice {
-        // A wait of nothing, as some proxies name, is no pause: the backend would be asked again and again at once.
+        // A pause of zero, as some proxies name, is none: the backend would be asked again and again at once.
         case .slowBackend(let after?) where after >= BackendSignal.firstWait: return .pause(after, reason: reason)
         case .slowBackend: return .slow(reason: reason, detail: detail)
         case .parkBackend: return .park(reason: reason, detail: detail)

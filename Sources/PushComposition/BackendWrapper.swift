@@ -1,10 +1,10 @@
 public import Foundation
 public import PushCore
 
-/// A backend around another one, which changes when or how often it is used and nothing else.
+/// A backend around another one, which changes only when or how often that one is used.
 ///
-/// Whatever the wrapped backend can do is passed on, so that wrapping never loses an ability; a wrapper writes `send`
-/// and what it changes.
+/// All abilities of the wrapped backend are passed on, so that wrapping loses none; a wrapper implements `send` and
+/// what it changes.
 public protocol BackendWrapper: PushBackend {
     /// The backend inside.
     var wrapped: any PushBackend { get }
@@ -68,6 +68,6 @@ extension BackendWrapper {
     public func forget(device: String?) async throws(PushError) { try await wrapped.forget(device: device) }
     /// Asks the wrapped backend.
     public func watch() async { await wrapped.watch() }
-    /// Ends the wrapped backend.
+    /// Shuts the wrapped backend down.
     public func shutdown(grace: Duration) async { await wrapped.shutdown(grace: grace) }
 }

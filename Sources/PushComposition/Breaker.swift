@@ -1,51 +1,51 @@
 public import Foundation
 public import PushCore
 
-/// Decides whether a backend is used at all: closed, open after too many failures, half open for a probe.
+/// A circuit breaker of a backend: closed, open after too many failures, half open for a probe.
 ///
-/// A value whose time comes from outside; ``CircuitBreakingBackend`` and the gateway's workers keep one for each
-/// backend.
+/// It is a value that the caller supplies with the time; ``CircuitBreakingBackend`` and the gateway's workers keep one
+/// for each backend.
 public struct Breaker: Sendable {
     /// When it opens and for how long.
     public typealias Settings = BreakerSettings
 
-    /// How it stands.
+    /// The state of a breaker.
     public enum State: Sendable, Hashable {
         /// Messages pass.
         case closed
-        /// None pass until then.
+        /// No message passes until this time.
         case open(until: Date, reason: String)
-        /// One passes at a time, to see; `probeUntil` is when the one under way is given up.
+        /// One message passes at a time, as a probe; `probeUntil` is when the current one is given up.
         case halfOpen(probeUntil: Date?, reason: String)
     }
 
-    /// What a message may do.
+    /// The answer to a request to send.
     public enum Admission: Sendable, Hashable {
-        /// Go.
+        /// Send.
         case pass
-        /// Go alone, as a probe: its outcome decides.
+        /// Send one message, as a probe: its outcome decides.
         case probe
-        /// Not before then.
+        /// Do not send before this time.
         case refuse(until: Date, reason: String)
     }
 
-    /// What a signal changed.
+    /// The change that a signal caused.
     public enum Change: Sendable, Hashable {
-        /// It opened, or opened again after a probe, until then.
+        /// It opened, or opened again after a probe, until this time.
         case opened(until: Date, reason: String)
         /// It closed.
         case closed
     }
 
-    /// How it stands.
+    /// The state.
     public private(set) var state = State.closed
     private var settings: Settings
     private var counts: RecentCounts
-    /// Failed requests of several messages since the last one that worked.
+    /// The number of failed requests of several messages since the last success.
     private var failedInRow = 0
-    /// How long the next opening lasts.
+    /// The length of the next opening.
     public private(set) var nextCooldown: Duration
-    /// How long it stays open next for a platform that asks for a pause without saying how long.
+    /// The length of the next opening for a platform that asks for a pause without a length.
     private var nextRest = BackendSignal.firstWait
 
     /// Makes a closed breaker.
@@ -55,7 +55,7 @@ public struct Breaker: Sendable {
         nextCooldown = settings.cooldown
     }
 
-    /// Asks for leave to send; after ``Admission/probe`` the next answer is that of one message alone.
+    /// Requests permission to send; after ``Admission/probe`` the next answer must be that of one message alone.
     public mutating func admit(at now: Date) -> Admission {
         switch state {
         case .closed:
@@ -70,12 +70,12 @@ public struct Breaker: Sendable {
         }
     }
 
-    /// Gives a probe back that showed nothing, so that another can be made at once.
+    /// Returns a probe without a result, so that another can be made at once.
     public mutating func abandonProbe() {
         if case .halfOpen(_, let reason) = state { move(.abandon, to: .halfOpen(probeUntil: nil, reason: reason)) }
     }
 
-    /// Takes what an answer says of the backend, `count` times the same; says what it changed.
+    /// Records the signal of an answer, `count` times; returns the change that it caused.
     @discardableResult
     public mutating func record(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
         switch signal {
@@ -100,11 +100,11 @@ public struct Breaker: Sendable {
         }
     }
 
-    /// Takes the failure of messages that went in fewer requests.
+    /// Records the failure of messages that were sent in fewer requests.
     ///
-    /// The requests count as failures, so that one which carried many does not open it by itself; the share is one of
-    /// messages. Requests of several messages are few and may each last longer than ``Settings/window``: they count
-    /// however far apart they fail, while none works.
+    /// Each request counts as one failure, so that a single large request does not open the breaker; the share is one
+    /// of messages. Requests of several messages are few, and each may last longer than ``Settings/window``: they count
+    /// however far apart they fail, until one works.
     @discardableResult
     package mutating func record(failure reason: String, messages: Int, requests: Int = 1, at now: Date) -> Change? {
         counts.add(failures: requests, failed: messages, at: now)
@@ -120,19 +120,20 @@ public struct Breaker: Sendable {
         }
     }
 
-    /// The name of ``record(_:count:at:)`` before.
+    /// The former name of ``record(_:count:at:)``.
     @available(*, deprecated, renamed: "record(_:count:at:)")
     @discardableResult
     public mutating func note(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
         record(signal, count: count, at: now)
     }
 
-    /// Opens it until then, whatever was counted, unless it is open for longer: an operator's hand, or a guard's.
+    /// Opens it until a time, no matter what was counted, unless it is open for longer: for an operator, or a guard.
     @discardableResult
     public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
-    /// Lets a probe go at once, after which the wait is the first one again unless `keepingNext`; the reason for which
-    /// it was open, or nil when it was not.
+    /// Ends the wait, so that a probe can go at once; returns the reason for which it was open, or nil when it was not.
+    ///
+    /// The next wait is the first one again unless `keepingNext`.
     package mutating func endCooldown(at now: Date, keepingNext: Bool = false) -> String? {
         if !keepingNext { nextCooldown = settings.cooldown }
         guard case .open(let until, let reason) = state, until > now else { return nil }
@@ -140,7 +141,7 @@ public struct Breaker: Sendable {
         return reason
     }
 
-    /// Goes by other settings from now on; how it stands does not change.
+    /// Uses other settings from now on; the state does not change.
     public mutating func adopt(_ settings: Settings) {
         guard settings != self.settings else { return }
         if settings.window != self.settings.window { counts = RecentCounts(window: settings.window) }
@@ -149,13 +150,13 @@ public struct Breaker: Sendable {
         self.settings = settings
     }
 
-    /// Puts a breaker back as it was left: how it stood, and how long its next opening lasts.
+    /// Restores a saved breaker: its state, and the length of its next opening.
     public mutating func restore(_ state: State, cooldown: Duration?) {
         self.state = state
         nextCooldown = min(cooldown ?? settings.cooldown, settings.longestCooldown)
     }
 
-    /// Closes it and forgets what was counted.
+    /// Closes it and resets all counts.
     @discardableResult
     public mutating func reset() -> Change? { close(.reset) }
 
@@ -182,15 +183,15 @@ public struct Breaker: Sendable {
         return .closed
     }
 
-    /// The one place that changes the state, but for ``restore(_:cooldown:)``.
+    /// Changes the state: the only place that does so, except ``restore(_:cooldown:)``.
     private mutating func move(_ event: BreakerEvent, to new: State) {
         assert(Self.transitions.allows(event, from: state.status, to: new.status), "\(state) \(event) \(new)")
         state = new
     }
 }
 
-/// Failures, the messages that failed with them, and answers of the last while, in ten slices of time: memory does not
-/// grow with the traffic.
+/// The failures, failed messages and answers in the window, in ten slices of time, so that memory does not grow with
+/// traffic.
 struct RecentCounts: Sendable {
     private static let slices = 10
     private let span: Double
@@ -214,7 +215,7 @@ struct RecentCounts: Sendable {
         return (failures.reduce(0, +), failed.reduce(0, +), answers.reduce(0, +))
     }
 
-    /// Empties the slices that have become old; gives the newest one's index.
+    /// Empties the slices that are too old; returns the newest one's index.
     private mutating func turn(to now: Date) -> Int {
         let slice = max(newest, Int64(clamping: now.timeIntervalSince1970 / span))
         let passed = min(slice.subtracting(clamping: newest), Int64(Self.slices))

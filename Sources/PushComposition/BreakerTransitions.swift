@@ -6,13 +6,13 @@ package enum BreakerStatus: String, Sendable, CaseIterable {
     case halfOpen = "half_open"
 }
 
-/// What moves a ``Breaker`` from one state to another.
+/// An event that moves a ``Breaker`` from one state to another.
 package enum BreakerEvent: String, Sendable, CaseIterable {
     case fail, pause, slow, park, trip, probe, abandon, work, reset, restore
 }
 
 extension Breaker {
-    /// The states of a breaker and what moves it, which `docs/States.md` shows.
+    /// The states of a breaker and the events between them, shown in `docs/States.md`.
     package static let transitions = StateTable<BreakerStatus, BreakerEvent>([
         .init(.restore, to: [.closed, .open, .halfOpen], "the process began; as it was kept"),
         .init(.fail, from: [.closed], to: [.open], "enough failures in the window, in number and share"),

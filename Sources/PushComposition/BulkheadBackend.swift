@@ -1,12 +1,12 @@
 internal import Foundation
 public import PushCore
 
-/// Lets only so many messages be under way at a time, and only so many wait, so that a slow backend cannot take all of
-/// a process's memory and time.
+/// A wrapper that limits the messages in flight and those that wait, so that a slow backend cannot take all memory and
+/// time of a process.
 ///
-/// What finds no room is refused at once with `bulkhead_full` and retry advice.
+/// Messages beyond both limits are refused at once with `bulkhead_full` and retry advice.
 public struct BulkheadBackend: BackendWrapper {
-    /// The backend behind the wall.
+    /// The backend behind the limits.
     public let wrapped: any PushBackend
     private let permits: Permits
     private let limit: Int
@@ -16,10 +16,10 @@ public struct BulkheadBackend: BackendWrapper {
     /// Wraps a backend.
     ///
     /// - Parameters:
-    ///   - wrapped: The backend behind the wall.
-    ///   - limit: How many messages may be with the backend at a time, at least 1.
-    ///   - waiting: How many more may wait for that.
-    ///   - maximumWait: How long one may wait.
+    ///   - wrapped: The backend behind the limits.
+    ///   - limit: The most messages in flight at a time, at least 1.
+    ///   - waiting: The most further messages that may wait.
+    ///   - maximumWait: The longest time a message may wait.
     ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,
@@ -35,13 +35,13 @@ public struct BulkheadBackend: BackendWrapper {
         permits = Permits(self.limit, waiting: max(0, waiting))
     }
 
-    /// The wrapped backend's, within the limit.
+    /// The wrapped backend's window, within the limit.
     public var window: Int? { min(limit, wrapped.window ?? limit) }
 
-    /// How many messages are with the backend now.
+    /// The number of messages in flight now.
     public var inFlight: Int { limit - permits.free }
 
-    /// Sends in parts, as there is room.
+    /// Sends in parts, as permits become free.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let indices = BatchIndex.all(in: requests)
         let admitted = permits.enter(indices.count)

@@ -2,18 +2,20 @@ internal import Foundation
 internal import Synchronization
 public import PushCore
 
-/// Stops using a backend that fails, for a while, so that callers get an answer at once instead of a deadline each.
+/// A wrapper that stops using a failing backend for a while, so that callers get an answer at once instead of a
+/// deadline each.
 ///
-/// While it is open every message is refused with `breaker_open` and the time of the next probe as retry advice.
-/// Failures are those of ``PushCore/DeliveryOutcome/signal``: a dead token is the platform at work.
+/// While the breaker is open, every message is refused with `breaker_open` and the time of the next probe as retry
+/// advice. ``PushCore/DeliveryOutcome/signal`` says which outcomes are failures: a dead token is not one, since the
+/// platform works.
 public struct CircuitBreakingBackend: BackendWrapper {
-    /// The backend that is watched.
+    /// The wrapped backend.
     public let wrapped: any PushBackend
     private let core: Core
     private let time: any TimeSource
     private let observe: (@Sendable (Breaker.Change) -> Void)?
 
-    /// What all copies of the value share.
+    /// The state that all copies of the value share.
     private final class Core: Sendable {
         let breaker: Mutex<Breaker>
         init(_ settings: Breaker.Settings) { breaker = Mutex(Breaker(settings)) }
@@ -22,7 +24,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
     /// Wraps a backend.
     ///
     /// - Parameters:
-    ///   - wrapped: The backend that is watched.
+    ///   - wrapped: The backend to wrap.
     ///   - settings: When it opens and for how long.
     ///   - time: The clock.
     ///   - observe: Called with every opening and closing, with steady times; called from any thread, must not block.
@@ -38,12 +40,12 @@ public struct CircuitBreakingBackend: BackendWrapper {
         core = Core(settings)
     }
 
-    /// How the breaker stands; its times are those of the clock's ``PushCore/TimeSource/steady`` side, as all that it
-    /// decides by.
+    /// The state of the breaker; its times, like those it decides by, are ``PushCore/TimeSource/steady`` times of the
+    /// clock.
     public var state: Breaker.State { core.breaker.withLock { $0.state } }
 
-    /// Sends what the breaker lets pass and refuses the rest; as a probe it sends one message and decides by its
-    /// outcome.
+    /// Sends the messages that the breaker lets pass and refuses the rest; a probe is a single message, whose outcome
+    /// decides.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var rest = BatchIndex.all(in: requests)[...]
         while let first = rest.first {
@@ -71,7 +73,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
         }
     }
 
-    /// The wrapped backend's; down while the breaker is open.
+    /// The wrapped backend's health; down while the breaker is open.
     public var health: BackendHealth {
         var health = wrapped.health
         let (status, reason): (BackendHealth.Status, String)
@@ -97,8 +99,8 @@ public struct CircuitBreakingBackend: BackendWrapper {
 }
 
 extension Breaker {
-    /// Takes the signals of a group of answers; the messages that failed count as the fewest requests that can have
-    /// carried them.
+    /// Records the signals of a group of answers; failed messages count as the fewest requests that can have carried
+    /// them.
     fileprivate mutating func record(
         _ signals: [BackendSignal],
         _ batching: RequestBatching?,

@@ -1,7 +1,7 @@
 public import PushCore
 
 extension PushBackend {
-    /// This backend, tried again where it helps: ``PushComposition/RetryingBackend``.
+    /// Returns this backend with retries: ``PushComposition/RetryingBackend``.
     public func retrying(
         _ policy: RetryPolicy = RetryPolicy(),
         deadline: Duration = .seconds(120),
@@ -10,17 +10,17 @@ extension PushBackend {
         RetryingBackend(self, policy: policy, deadline: deadline, onUnknown: onUnknown)
     }
 
-    /// This backend, no faster than a quota: ``PushComposition/RateLimitedBackend``.
+    /// Returns this backend with a rate limit: ``PushComposition/RateLimitedBackend``.
     public func paced(_ pacing: Pacing, maximumWait: Duration = .seconds(30)) -> RateLimitedBackend {
         RateLimitedBackend(self, pacing: pacing, maximumWait: maximumWait)
     }
 
-    /// This backend, not called for a while after failures: ``PushComposition/CircuitBreakingBackend``.
+    /// Returns this backend with a circuit breaker: ``PushComposition/CircuitBreakingBackend``.
     public func breaking(_ settings: Breaker.Settings = Breaker.Settings()) -> CircuitBreakingBackend {
         CircuitBreakingBackend(self, settings: settings)
     }
 
-    /// This backend, with only so many messages under way at a time: ``PushComposition/BulkheadBackend``.
+    /// Returns this backend with a limit on messages in flight: ``PushComposition/BulkheadBackend``.
     public func bounded(to limit: Int, waiting: Int = 1_000) -> BulkheadBackend {
         BulkheadBackend(self, limit: limit, waiting: waiting)
     }

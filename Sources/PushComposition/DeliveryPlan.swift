@@ -1,36 +1,37 @@
 import PushCore
 
-/// Which backends a delivery goes through, and what is done after an attempt without an answer.
+/// The backends that a delivery goes through, and the rule for an attempt without an answer.
 ///
-/// A value with two interpreters: the gateway's dispatcher, with the step of the plan in the store, and
-/// ``FallbackBackend`` in memory. What an outcome means for a plan is ``PlanRules``, for both.
+/// It is a value with two interpreters: the gateway's dispatcher, which keeps the step in the store, and
+/// ``FallbackBackend`` in memory. Both apply ``PlanRules`` to outcomes.
 public struct DeliveryPlan: Sendable, Hashable {
-    /// What is done when a message was sent and no answer came.
+    /// The rule for a message that was sent and got no answer.
     @nonexhaustive
     public enum UnknownRule: String, Sendable, CaseIterable {
-        /// Try again, with what makes a second copy harmless where the platform knows such a thing.
+        /// Try again, with an id that makes a second copy harmless where the platform has one.
         case retry
         /// Stop; the outcome stays unknown.
         case stop
         /// Go on to the next backend.
         case next
-        /// Wait for ``DeliveryPlan/unknownWait`` for a status from the platform that it arrived, then go on to the next
+        /// Wait for ``DeliveryPlan/unknownWait`` for the platform's report that it arrived, then go on to the next
         /// backend.
         case wait
     }
 
-    /// How long ``UnknownRule/wait`` waits unless the plan says otherwise: 30 s.
+    /// The default of ``DeliveryPlan/unknownWait``: 30 s.
     public static let defaultUnknownWait = Duration.seconds(30)
 
     /// The backends' names, in order.
     ///
     /// Never empty.
     public var backends: [String]
-    /// What is done when no answer came; nil leaves it to the backend: stop where a repeat does harm, else retry.
+    /// The rule after an attempt without an answer; nil leaves it to the backend: stop where a repeat does harm, else
+    /// retry.
     public var onUnknown: UnknownRule?
-    /// How long ``UnknownRule/wait`` waits for a status from the platform; kept to the millisecond.
+    /// The longest time ``UnknownRule/wait`` waits for a report from the platform; kept to the millisecond.
     public var unknownWait: Duration
-    /// How long trouble of an account or a platform is borne at each step before the next backend gets its turn.
+    /// The longest time trouble of an account or a platform is tolerated at each step before the next backend is used.
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
     public var fallbackDelay: Duration?
@@ -48,13 +49,13 @@ public struct DeliveryPlan: Sendable, Hashable {
         self.fallbackDelay = fallbackDelay
     }
 
-    /// The steps after one whose backends `isUsable` accepts, in order: where a delivery can go on.
+    /// Returns the steps after `step` whose backends `isUsable` accepts, in order: those where a delivery can go on.
     public func laterSteps(after step: Int, where isUsable: (String) -> Bool = { _ in true }) -> [Int] {
         guard step + 1 < backends.count else { return [] }
         return backends.indices.dropFirst(step + 1).filter { isUsable(backends[$0]) }
     }
 
-    /// One line of text that ``init(storedForm:)`` reads back.
+    /// One line of text that ``init(storedForm:)`` reads.
     ///
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
@@ -66,13 +67,13 @@ public struct DeliveryPlan: Sendable, Hashable {
         return text
     }
 
-    /// The backend of a step; of one that the plan does not have the nearest, and without a name for a plan without
+    /// Returns the backend of a step, or of the nearest one when the plan has no such step; empty for a plan without
     /// backends.
     package func backend(at step: Int) -> String {
         backends.isEmpty ? "" : backends[min(max(0, step), backends.count - 1)]
     }
 
-    /// The step that a store has as a number; of one that the plan does not have the nearest.
+    /// Returns the step for a stored number, or the nearest one that the plan has.
     package func step(stored number: some BinaryInteger) -> Int {
         min(Int(count: Int64(clamping: number)), max(0, backends.count - 1))
     }
@@ -81,7 +82,7 @@ public struct DeliveryPlan: Sendable, Hashable {
     public init(storedForm text: String) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
         let backends = (parts.first ?? "").split(separator: ">").map(String.init)
-        // A text that a damaged store has lost is the plan of a backend that there is not.
+        // An empty text, from a damaged store, becomes a plan of a backend that does not exist.
         self.init(backends.isEmpty ? [""] : backends)
         guard parts.count > 1 else { return }
         onUnknown = UnknownRule(rawValue: String(parts[1]))

@@ -1,37 +1,37 @@
 public import PushCore
 
-/// Several backends of which the next takes over when one cannot do it: a ``DeliveryPlan`` interpreted in memory.
+/// Several backends, each of which takes over when the one before it fails: a ``DeliveryPlan`` interpreted in memory.
 ///
-/// A recipient goes to the first backend that can address it. When that refuses for good, or its trouble outlasts the
-/// `fallbackDelay`, the next one gets its turn; after an attempt without an answer the plan's rule decides. A chain
-/// hands each backend its own kind of recipient: a raw token only ever goes to backends of its service, and a
-/// ``PushCore/Recipient/device(_:)`` becomes the token of a service that the backend takes, by the
-/// ``RecipientResolver``.
+/// A recipient goes to the first backend that can address it. When that one refuses for good, or its trouble outlasts
+/// the `fallbackDelay`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
+/// gets recipients that it can address: a raw token only goes to backends of its service, and the ``RecipientResolver``
+/// turns a ``PushCore/Recipient/device(_:)`` into the token of a service that the backend takes.
 ///
-/// Nothing is kept on disk: what waits when the process ends is lost. The gateway interprets the same plan with its
-/// place in the store.
+/// Nothing is written to disk: messages that wait when the process ends are lost. The gateway interprets the same plan
+/// and keeps its position in the store.
 public struct FallbackBackend: BackendGroup {
     /// `fallback`.
     public var kind: BackendKind { "fallback" }
-    /// The backends, the first tried first.
+    /// The backends, in the order in which they are tried.
     public let members: [NamedBackend]
-    /// How devices become tokens.
+    /// The resolver that turns devices into tokens.
     public let resolver: RecipientResolver?
     private let interpreter: PlanInterpreter
 
     /// Makes a chain.
     ///
     /// - Parameters:
-    ///   - members: The backends, the first tried first; each name once.
-    ///   - onUnknown: What is done after no answer; nil stops where a repeat does harm, else tries again.
-    ///   - unknownWait: How long the rule `wait` waits for the platform's status.
-    ///   - fallbackDelay: How long a platform's trouble is borne while another backend is left.
-    ///   - retry: How often is tried, over all backends together.
-    ///   - deadline: How long a batch is tried at most; a shorter time to live ends it earlier.
-    ///   - resolver: How devices become tokens; nil when only tokens are sent to.
+    ///   - members: The backends, in the order in which they are tried; each name once.
+    ///   - onUnknown: The rule after an attempt without an answer; nil stops where a repeat does harm, else retries.
+    ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
+    ///   - fallbackDelay: The longest time a platform's trouble is tolerated while another backend is left.
+    ///   - retry: The retries, over all backends together.
+    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
+    ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - time: The clock.
-    ///   - random: Numbers from 0 to 1.
-    ///   - observe: Called with every attempt, also of those whose outcome is not the final one, such as a dead token.
+    ///   - random: Returns numbers from 0 to 1.
+    ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
+    ///     token.
     public init(
         _ members: [NamedBackend],
         onUnknown: DeliveryPlan.UnknownRule? = nil,
@@ -64,21 +64,21 @@ public struct FallbackBackend: BackendGroup {
         )
     }
 
-    /// Sends along the chain; reports each recipient once, with the outcome that ended its way.
+    /// Sends along the chain; reports each recipient once, with its final outcome.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await interpreter.send(requests, report: report)
     }
 
-    /// The first backend's, for that is where messages enter.
+    /// The first backend's window, since messages enter there.
     public var window: Int? { members.first?.backend.window }
 
-    /// The first backend's, for that is where messages enter.
+    /// The first backend's batching, since messages enter there.
     public var batching: RequestBatching? { members.first?.backend.batching }
 
-    /// The first backend's, for that is where messages enter.
+    /// The first backend's pacing, since messages enter there.
     public var pacing: Pacing? { members.first?.backend.pacing }
 
-    /// A fault is what every backend that takes such recipients would refuse; the rest are warnings.
+    /// Reports a fault when every backend that takes such recipients would refuse; everything else is a warning.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         let checks = checks(notification, for: recipient)
         let isRefused = !checks.isEmpty && checks.allSatisfy { !$0.faults.isEmpty }
@@ -88,7 +88,7 @@ public struct FallbackBackend: BackendGroup {
         )
     }
 
-    /// Ends waits between attempts, then every backend.
+    /// Cancels the waits between attempts, then shuts every backend down.
     public func shutdown(grace: Duration) async {
         interpreter.close()
         await withDiscardingTaskGroup { tasks in

@@ -1,22 +1,23 @@
 internal import Synchronization
 public import PushCore
 
-/// Sends every message through all its backends that can address the recipient, at the same time.
+/// Several backends that all get every message whose recipient they can address, at the same time.
 ///
-/// The outcomes of one recipient become one by a ``Rule``. A raw token goes to backends of its service only; a device
+/// A ``Rule`` combines the outcomes of a recipient into one. A raw token goes to backends of its service only; a device
 /// becomes, for each backend, the token of a service that it takes.
 public struct FanOutBackend: BackendGroup {
     private typealias Answer = (member: Int, outcome: DeliveryOutcome)
 
-    /// How the outcomes of one recipient become one.
+    /// The rule that combines the outcomes of one recipient.
     @nonexhaustive
     public enum Rule: String, Sendable, CaseIterable {
-        /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal with most hope.
+        /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal that most allows
+        /// a retry.
         case any
         /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
         ///
-        /// When some backends have taken the message, its advice is never to try again, since that would double it
-        /// there.
+        /// When some backends have taken the message, its advice is never to retry, since that would send it there
+        /// twice.
         case all
     }
 
@@ -24,7 +25,7 @@ public struct FanOutBackend: BackendGroup {
     public var kind: BackendKind { "fan-out" }
     /// The backends.
     public let members: [NamedBackend]
-    /// How devices become tokens.
+    /// The resolver that turns devices into tokens.
     public let resolver: RecipientResolver?
     private let rule: Rule
     private let observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)?
@@ -32,9 +33,9 @@ public struct FanOutBackend: BackendGroup {
     /// Makes a group.
     ///
     /// - Parameters:
-    ///   - members: The backends; where one outcome is to stand for several alike, the earlier one's is taken.
-    ///   - rule: How the outcomes of one recipient become one.
-    ///   - resolver: How devices become tokens; nil when only tokens are sent to.
+    ///   - members: The backends; of equal outcomes, the earlier member's is reported.
+    ///   - rule: Combines the outcomes of one recipient.
+    ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every backend's outcome; called from any thread, must not block.
     public init(
         _ members: [NamedBackend],
@@ -48,7 +49,7 @@ public struct FanOutBackend: BackendGroup {
         self.observe = observe
     }
 
-    /// Sends everywhere; reports a recipient when the last of its backends has answered.
+    /// Sends through all members; reports a recipient when the last of its backends has answered.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let resolved = await ResolvedBatch(requests, resolver: resolver)
         let indices = BatchIndex.all(in: requests)
@@ -91,13 +92,13 @@ public struct FanOutBackend: BackendGroup {
         }
     }
 
-    /// The smallest of the members', since each message goes to all of them.
+    /// The smallest window of the members, since each message goes to all of them.
     public var window: Int? { members.compactMap(\.backend.window).min() }
 
-    /// The slowest of the members', since each message goes to all of them.
+    /// The slowest pacing of the members, since each message goes to all of them.
     public var pacing: Pacing? { members.compactMap(\.backend.pacing).min { $0.perSecond < $1.perSecond } }
 
-    /// Under `all` a fault of one backend is a fault; under `any` it is one when all backends have faults.
+    /// Reports a fault of one backend under `all`, and under `any` only when all backends have faults.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         let checks = checks(notification, for: recipient)
         let faulty = checks.filter { !$0.faults.isEmpty }
@@ -133,14 +134,15 @@ public struct FanOutBackend: BackendGroup {
     }
 }
 
-/// The answers of one batch until each recipient has all of its own.
+/// The answers of one batch, collected until each recipient has all of its own.
 private final class Gathered: Sendable {
     private let asked: [BatchIndex: Int]
     private let answers = Mutex<[BatchIndex: [(member: Int, outcome: DeliveryOutcome)]]>([:])
 
     init(_ asked: [BatchIndex: Int]) { self.asked = asked }
 
-    /// Takes answers of a member; gives the recipients that have all now, their answers in the order of the members.
+    /// Adds answers of a member; returns the recipients that now have all, with their answers in the order of the
+    /// members.
     func add(_ outcomes: [(index: BatchIndex, outcome: DeliveryOutcome)], of member: Int)
         -> [(index: BatchIndex, answers: [(member: Int, outcome: DeliveryOutcome)])]
     {
@@ -156,7 +158,7 @@ private final class Gathered: Sendable {
 }
 
 extension Refusal.Advice {
-    /// How likely another attempt is to help, for a choice among refusals.
+    /// The likelihood that another attempt helps, to choose among refusals.
     fileprivate var hope: Int {
         switch self {
         case .never: 0

@@ -1,6 +1,6 @@
 import PushCore
 
-/// Does something at every member, whatever fails, and throws the first failure at the end.
+/// Calls `body` for every member, even after failures, and throws the first failure at the end.
 func atEach<Member>(
     _ members: [Member],
     _ body: (Member) async throws(PushError) -> Void
@@ -12,7 +12,7 @@ func atEach<Member>(
     if let failure { throw failure }
 }
 
-/// The first answer that is not nil; a failure counts only when nobody answered.
+/// Returns the first answer that is not nil; a failure counts only when no member answered.
 private func firstAnswer<Member, Answer>(
     _ members: [Member],
     _ body: (Member) async throws(PushError) -> Answer?
@@ -58,10 +58,10 @@ struct GroupRegistrar: DeviceRegistrar {
     }
 }
 
-/// Keeps subscriptions at every member.
+/// Manages subscriptions at every member.
 ///
-/// ``BackendGroup`` makes it of the members that have the ability, and has none when there are none. A change goes to
-/// all of them, whatever fails, and throws the first failure at the end; a question goes to one after the other until
+/// ``BackendGroup`` makes it of the members that have the ability, and has none when there are none. A write goes to
+/// all of them, even after failures, and throws the first failure at the end; a read goes to one after the other until
 /// one answers.
 struct GroupSubscriptions: SubscriptionManager {
     private let members: [any SubscriptionManager]
@@ -113,7 +113,7 @@ struct GroupSubscriptions: SubscriptionManager {
     }
 }
 
-/// Keeps tags at every member.
+/// Edits tags at every member.
 struct GroupTags: TagEditor {
     private let members: [any TagEditor]
 
@@ -142,7 +142,7 @@ struct GroupTags: TagEditor {
     }
 }
 
-/// Reports events to the member whose message it is: the first that takes the report.
+/// Reports events to the first member that takes the report, which is the one that sent the message.
 struct GroupEvents: EventReporter {
     private let members: [any EventReporter]
 
@@ -177,7 +177,7 @@ struct GroupEvents: EventReporter {
     }
 }
 
-/// Cancels at the member that has the message.
+/// Cancels at the member that sent the message.
 struct GroupCanceller: MessageCanceller {
     private let members: [any MessageCanceller]
 
@@ -193,7 +193,7 @@ struct GroupCanceller: MessageCanceller {
     }
 }
 
-/// Asks the members until one knows the message.
+/// Looks a message up at one member after the other until one knows it.
 struct GroupTracker: MessageTracker {
     private let members: [any MessageTracker]
 
@@ -207,10 +207,10 @@ struct GroupTracker: MessageTracker {
     }
 }
 
-/// Joins each token at every member that takes its service.
+/// Adds each token to topics at every member that takes its service.
 ///
-/// ``BackendGroup`` makes it of the members that have topics. It never gives a member a token of a service that it does
-/// not take; a token that nobody takes is refused, and one that a member failed with has that outcome.
+/// ``BackendGroup`` makes it of the members that have topics. A member only gets tokens of services that it takes. A
+/// token that no member takes is refused, and one that a member failed with has that outcome.
 struct GroupTopics: TopicManager {
     private let members: [any TopicManager]
 
@@ -242,7 +242,7 @@ struct GroupTopics: TopicManager {
         return try await firstAnswer(takers) { member throws(PushError) in try await member.topics(of: token) }
     }
 
-    /// Gives each member the tokens it takes; of a token's outcomes the first counts that is not good.
+    /// Passes each member the tokens that it takes; a token's outcome is the first that is not `done`.
     private func atTakers(
         of tokens: [DeviceToken],
         _ body: (any TopicManager, [DeviceToken]) async throws(PushError) -> [TokenOutcome]
@@ -268,7 +268,7 @@ struct GroupTopics: TopicManager {
     }
 }
 
-/// Gives a callback to the members until one accepts it.
+/// Passes a callback to one member after the other until one accepts it.
 struct GroupReceipts: ReceiptReader {
     private let first: any ReceiptReader
     private let others: [any ReceiptReader]

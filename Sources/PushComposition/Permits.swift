@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 import PushCore
 
-/// A bounded number of permits with a bounded line of those who wait for one, first come, first served.
+/// A bounded number of permits, and a bounded queue of waiters that are served in order.
 final class Permits: Sendable {
     private struct Waiter {
         let id: UInt64
@@ -12,13 +12,13 @@ final class Permits: Sendable {
 
     private struct State {
         var free: Int
-        /// Messages that hold a permit or wait for one.
+        /// The number of messages that hold a permit or wait for one.
         var inside = 0
         var line: [Waiter] = []
         var nextID: UInt64 = 0
-        /// Waits that were given up before they began.
+        /// The waits that were given up before they began.
         var givenUp: Set<UInt64> = []
-        /// Waits that are not over.
+        /// The waits that are not over.
         var pending: Set<UInt64> = []
     }
 
@@ -30,10 +30,10 @@ final class Permits: Sendable {
         state = Mutex(State(free: permits))
     }
 
-    /// How many permits nobody has.
+    /// The number of free permits.
     var free: Int { state.withLock { $0.free } }
 
-    /// Says how many of `count` messages may come in; each leaves by ``giveBack(_:)`` or ``leave(_:)``.
+    /// Admits up to `count` messages, and returns how many; each leaves by ``giveBack(_:)`` or ``leave(_:)``.
     func enter(_ count: Int) -> Int {
         state.withLock { state in
             let admitted = min(count, max(0, capacity - state.inside))
@@ -42,10 +42,10 @@ final class Permits: Sendable {
         }
     }
 
-    /// Messages that go without ever having had a permit.
+    /// Removes messages that never had a permit.
     func leave(_ count: Int) { state.withLock { $0.inside -= count } }
 
-    /// Messages that are done, with their permits.
+    /// Removes messages that are done, and frees their permits.
     func giveBack(_ count: Int) {
         let served = state.withLock { state -> [(Waiter, Int)] in
             state.inside -= count
@@ -63,7 +63,7 @@ final class Permits: Sendable {
         for (waiter, granted) in served { waiter.continuation.resume(returning: granted) }
     }
 
-    /// Takes 1 to `wanted` permits, waiting for them until a moment; 0 when it came first, or the task was cancelled.
+    /// Takes 1 to `wanted` permits, waiting for them until a time; returns 0 after that time or a cancellation.
     func reserve(_ wanted: Int, until end: Date, time: any TimeSource) async -> Int {
         let (granted, id) = state.withLock { state -> (Int, UInt64) in
             if state.free > 0, state.line.isEmpty {

@@ -1,7 +1,7 @@
 internal import Synchronization
 public import PushCore
 
-/// One thing that happened to one recipient on its way through a plan, for logs and tests.
+/// An event of one recipient on its way through a plan, with its consequence, for logs and tests.
 public struct PlanEntry: Sendable, Hashable {
     /// The delivery.
     public var messageID: MessageID
@@ -11,26 +11,26 @@ public struct PlanEntry: Sendable, Hashable {
     public var backend: String
     /// The backend's step of the plan.
     public var step: Int
-    /// What happened.
+    /// The event.
     public var event: PlanEvent
-    /// What follows.
+    /// The consequence of the event.
     public var verdict: PlanVerdict
 }
 
-/// Takes what happens on the way of messages through a plan; called from any thread, must not block.
+/// Receives the events of recipients on their way through a plan; called from any thread, must not block.
 public typealias PlanObserver = @Sendable (PlanEntry) -> Void
 
-/// Carries batches through a plan in memory: the interpreter behind ``FallbackBackend`` and ``RetryingBackend``.
+/// Runs batches through a plan in memory: the interpreter behind ``FallbackBackend`` and ``RetryingBackend``.
 ///
 /// The gateway's dispatcher is the other interpreter; both follow ``PlanRules``.
 struct PlanInterpreter: Sendable {
     let steps: [NamedBackend]
     let plan: DeliveryPlan
     let rules: PlanRules
-    /// How long a batch is tried at most.
+    /// The longest time a batch is tried.
     let deadline: Duration
     let resolver: RecipientResolver?
-    /// Whether a backend that cannot address a recipient is passed over; otherwise it is asked, and refuses by itself.
+    /// Whether a backend that cannot address a recipient is skipped; otherwise it is called, and refuses by itself.
     let skipsForeign: Bool
     let time: any TimeSource
     let random: @Sendable () -> Double
@@ -77,17 +77,17 @@ struct PlanInterpreter: Sendable {
                 await changed.wait(after: mark)
                 if Task.isCancelled { break }
             }
-            // Over, or this task is cancelled: the sends that are under way report, the timers end.
+            // Either all is done, or this task is cancelled: the sends in flight report, the timers end.
             tasks.cancelAll()
         }
         run.endWaits(isOver: true)
     }
 
-    /// Ends every wait between attempts; what is on its way still reports.
+    /// Ends every wait between attempts; messages in flight still report.
     func close() { running.close() }
 }
 
-/// The sends that are under way, so that a shutdown can end their waits.
+/// The sends in progress, so that a shutdown can end their waits.
 private final class RunningPlans: Sendable {
     private struct State {
         var isClosed = false

@@ -1,22 +1,22 @@
 public import Foundation
 import PushCore
 
-/// What follows for a delivery from the outcome of an attempt: one set of rules for the gateway and for code.
+/// The rules that decide what happens to a delivery after an attempt, shared by the gateway and code without one.
 ///
-/// Pure: time and randomness come in, a verdict goes out. What must never happen, whatever the outcome:
+/// They are pure: time and randomness are arguments, a verdict is the result. Whatever the outcome, they never allow:
 /// * a second copy under ``DeliveryPlan/UnknownRule/stop``;
-/// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it gets its turn;
-/// * a message that may have arrived reported as failed.
+/// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it is tried;
+/// * a message that may have arrived to be reported as failed.
 ///
-/// What a platform's error table says, its plugin has turned into a ``PushCore/Refusal/Advice`` already.
+/// Plugins have already turned a platform's error codes into a ``PushCore/Refusal/Advice``.
 public struct PlanRules: Sendable, Hashable {
-    /// How often is tried, how long is waited.
+    /// The number of attempts and the waits between them.
     public var retry: RetryPolicy
-    /// How long trouble of a platform is borne at a step that has a next one, unless the plan says otherwise.
+    /// The longest time trouble of a platform is tolerated at a step with a later one, unless the plan says otherwise.
     public var fallbackDelay: Duration
-    /// Whether a message waits at its last step, until its time ends, for an operator to mend the backend.
+    /// Whether a message waits at its last step, until its time to live ends, for an operator to correct the backend.
     public var waitsForOperator: Bool
-    /// The shortest wait of a message after its platform asked for a pause of the backend and named no time.
+    /// The shortest wait of a message after its platform asked for a pause of the backend without a length.
     public var defaultPause: Duration
 
     /// Makes rules.
@@ -32,7 +32,7 @@ public struct PlanRules: Sendable, Hashable {
         self.defaultPause = defaultPause
     }
 
-    /// Decides what follows; `random` draws a number from 0 to 1, and does so only for a wait.
+    /// Decides what happens next; `random` returns a number from 0 to 1, and is called only for a wait.
     public func decide(
         _ position: PlanPosition,
         _ event: PlanEvent,
@@ -118,9 +118,10 @@ public struct PlanRules: Sendable, Hashable {
         }
     }
 
-    /// The end after a definite no: of the only backend that was asked, or of the last of several.
+    /// Returns the end after a definite refusal: by the only backend that was asked, or by the last of several.
     private func refused(_ position: PlanPosition) -> PlanVerdict {
-        // With one backend its no covers its earlier silence; another backend's no does not.
+        // The refusal of the only backend also settles its earlier attempts without an answer; another backend's does
+        // not.
         PlanVerdict(.end(position.mayHaveBeenSent && position.step > 0 ? .unknown : .failed))
     }
 
@@ -129,9 +130,9 @@ public struct PlanRules: Sendable, Hashable {
         return PlanVerdict(.next(step: step))
     }
 
-    /// Another attempt at this step; or the next step, or the end, when there is no time or no attempt left for it.
+    /// Returns another attempt at this step; the next step, or the end, when no time or no attempt is left for it.
     ///
-    /// A message that is for now or never has no second attempt at any step.
+    /// A message with a time to live of 0 gets no second attempt at any step.
     private func again(
         _ position: PlanPosition,
         floor: Duration?,

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 import PushCore
 
-/// One batch on its way through a plan: where each recipient stands, who waits for what, who has been reported.
+/// The state of one batch on its way through a plan: the steps, waits and reports of its recipients.
 ///
 /// Every recipient is reported exactly once: by the verdict that ends it, or by ``endWaits()`` when nothing more is
 /// tried.
@@ -10,7 +10,7 @@ final class PlanRun: Sendable {
     private struct Job {
         let index: BatchIndex
         let addressee: Addressee
-        /// Whom each step addresses; nil where it cannot.
+        /// The recipient that each step addresses; nil where it cannot.
         let addresses: [Recipient?]
         let expiresAt: Date
         let isNowOrNever: Bool
@@ -19,7 +19,7 @@ final class PlanRun: Sendable {
         /// The last attempt without an answer.
         var silence: UnknownOutcome?
         var last: DeliveryOutcome?
-        /// Set while the platform's status is waited for.
+        /// Set while a report of the platform is awaited.
         var heldUntil: Date?
         var isReported = false
     }
@@ -33,17 +33,17 @@ final class PlanRun: Sendable {
         var timer: Date?
     }
 
-    /// What the loop has to start.
+    /// The work that the loop has to start.
     struct Work {
         var sends: [(step: Int, jobs: [Int])]
-        /// In several parts, so that one slow tracker does not hold up all.
+        /// In several parts, so that one slow tracker does not hold up all of them.
         var polls: [[Int]]
         var timer: Date?
         var isOver: Bool
     }
 
     private static let pollWidth = 8
-    /// In real time, whatever clock the plan has: it guards against a tracker that hangs.
+    /// In real time, whatever the plan's clock: it guards against a tracker that hangs.
     private static let pollDeadline = Duration.seconds(10)
 
     private let plan: PlanInterpreter
@@ -98,7 +98,7 @@ final class PlanRun: Sendable {
 
     // MARK: The loop's side
 
-    /// What can be started now.
+    /// Returns the work that can be started now.
     func takeWork() -> Work {
         let now = plan.time.steady
         return state.withLock { state in
@@ -127,7 +127,7 @@ final class PlanRun: Sendable {
         }
     }
 
-    /// Wakes the loop then.
+    /// Wakes the loop at this time.
     func sleep(until time: Date) async {
         let span = max(0.001, time.timeIntervalSince(plan.time.steady))
         try? await plan.time.sleep(for: .seconds(clamping: span))  // Cancelled when nobody waits any more.
@@ -159,7 +159,7 @@ final class PlanRun: Sendable {
         }
     }
 
-    /// Asks the trackers what became of jobs that got no answer.
+    /// Asks the trackers for the state of jobs without an answer.
     func poll(_ jobs: [Int]) async {
         for number in jobs {
             let job = state.withLock { $0.jobs[number] }
@@ -184,9 +184,9 @@ final class PlanRun: Sendable {
         }
     }
 
-    /// Reports those who wait for another attempt, as things stand: nothing more is tried for them.
+    /// Reports the jobs that wait for another attempt with their last outcome: nothing more is tried for them.
     ///
-    /// - Parameter isOver: Nothing is on its way to a backend any more, so that everybody who is left waits.
+    /// - Parameter isOver: Whether nothing is in flight any more, so that every unreported job is waiting.
     func endWaits(isOver: Bool = false) {
         let last = state.withLock { state -> [DeliveryReport] in
             var numbers = state.waiting.map(\.job)
@@ -215,7 +215,7 @@ final class PlanRun: Sendable {
         handle(zip(jobs, reason).map { ($0, .skipped(reason: $1.reason)) })
     }
 
-    /// Decides what follows, reports what has ended, wakes the loop for the rest.
+    /// Decides what happens next, reports the jobs that have ended, and wakes the loop for the rest.
     private func handle(_ events: [(job: Int, event: PlanEvent)]) {
         let now = plan.time.steady
         var reports: [DeliveryReport] = []
@@ -265,8 +265,8 @@ final class PlanRun: Sendable {
         return plan.rules.decide(position, event, at: now, random: plan.random())
     }
 
-    /// The next step that can address the recipient: not with a token that is dead for certain, and in the other
-    /// environment only after the token was refused.
+    /// Returns the next step that can address the recipient: never with a token that is dead for certain, and in the
+    /// other environment only after the token was refused.
     private func nextStep(_ job: Job, _ event: PlanEvent) -> Int? {
         var invalidation: Refusal.Invalidation?
         if case .answered(.refused(let refusal)) = event { invalidation = refusal.invalidation }
@@ -291,7 +291,7 @@ final class PlanRun: Sendable {
         )
     }
 
-    /// The outcome that tells of a final state.
+    /// Returns the outcome that reports a final state.
     private func outcome(_ job: Job, _ event: PlanEvent, _ final: DeliveryState) -> DeliveryOutcome {
         switch (final, event) {
         case (.unknown, _):
@@ -307,7 +307,7 @@ final class PlanRun: Sendable {
         }
     }
 
-    /// A tenth of the wait, but not more often than twice a second and not less often than every five seconds.
+    /// Returns the time of the next poll: after a tenth of the wait, but at least 0.5 s and at most 5 s.
     private func nextPoll(until end: Date, at now: Date) -> Date {
         let pace = min(5, max(0.5, plan.plan.unknownWait.inSeconds / 10))
         return min(end, now.addingTimeInterval(pace))

@@ -1,27 +1,29 @@
 public import Foundation
 public import PushCore
 
-/// Where a delivery stands in its plan when something happens to it.
+/// The position of a delivery in its plan at an event.
 public struct PlanPosition: Sendable, Hashable {
     /// The plan.
     public var plan: DeliveryPlan
-    /// The step of the plan it has reached.
+    /// The current step of the plan.
     public var step: Int
     /// The next step whose backend can address the recipient; nil when there is none.
     public var nextStep: Int?
-    /// How many attempts were made before this one, over all steps.
+    /// The number of earlier attempts, over all steps.
     public var attempts: Int
-    /// When the first attempt was made, or is being made: ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit
-    /// count from here, since what waits for its time, or behind others, has failed at no backend.
+    /// The time of the first attempt, which may be the present one.
+    ///
+    /// ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit count from it, since a message that waits for its
+    /// time, or behind others, has failed at no backend.
     public var startedAt: Date
-    /// When trying ends; nil for never.
+    /// The time after which nothing more is tried; nil for never.
     public var expiresAt: Date?
     /// Whether an earlier attempt may have been delivered.
     public var mayHaveBeenSent: Bool
-    /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and none is waited for.
+    /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and there are no waits.
     public var isNowOrNever = false
 
-    /// Makes a position; the next step is the one that follows in the plan.
+    /// Makes a position; by default the next step is the one that follows in the plan.
     public init(
         _ plan: DeliveryPlan,
         step: Int = 0,
@@ -40,40 +42,41 @@ public struct PlanPosition: Sendable, Hashable {
     }
 }
 
-/// What happens to a delivery at a step of its plan.
+/// An event of a delivery at a step of its plan.
 @nonexhaustive
 public enum PlanEvent: Sendable, Hashable {
-    /// An attempt was made and ended so.
+    /// An attempt was made, with this outcome.
     case answered(DeliveryOutcome)
-    /// No attempt was made, for the step's backend cannot address the recipient: the device has no live token for it.
+    /// No attempt was made, because the step's backend cannot address the recipient: the device has no live token for
+    /// it.
     case skipped(reason: String)
-    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the platform's status, or with nil when there was
-    /// none.
+    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the state that the platform reported, or nil without
+    /// a report.
     case waited(DeliveryState?)
 }
 
-/// What follows from a ``PlanEvent``: the delivery's next move, and what it means for its backend and recipient.
+/// The consequence of a ``PlanEvent``: the delivery's next move, and the effect on its backend and recipient.
 public struct PlanVerdict: Sendable, Hashable {
-    /// Where the delivery goes.
+    /// The next move of a delivery.
     @nonexhaustive
     public enum Move: Sendable, Hashable {
         /// It ends, in a final state.
         case end(DeliveryState)
-        /// Another attempt at the same step, then.
+        /// It is tried again at the same step, at this time.
         case retry(at: Date)
-        /// On to another step, at once.
+        /// It goes to another step, at once.
         case next(step: Int)
-        /// It stays at its step, unsent, until the platform says what became of it or the time has come.
+        /// It stays at its step, unsent, until the platform reports its state, at the latest until this time.
         case hold(until: Date)
     }
 
-    /// Where the delivery goes.
+    /// The next move.
     public var move: Move
     /// Whether this attempt may have been delivered.
     public var mayHaveBeenSent = false
-    /// What it tells of the backend.
+    /// The signal about the backend.
     public var signal = BackendSignal.nothing
-    /// Nothing else goes to this recipient until then.
+    /// The time before which nothing else goes to this recipient.
     public var recipientPause: Date?
 
     /// Makes a verdict.

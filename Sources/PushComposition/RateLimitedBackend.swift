@@ -2,11 +2,12 @@ internal import Foundation
 internal import Synchronization
 public import PushCore
 
-/// Sends no faster than a quota allows: messages wait for their turn, and those that would wait too long are refused.
+/// A wrapper that sends no faster than a quota allows: messages wait for their turn, and are refused if that takes too
+/// long.
 ///
-/// A refusal says `rate_limited` and advises when to try again.
+/// A refusal has the reason `rate_limited` and advises when to try again.
 public struct RateLimitedBackend: BackendWrapper {
-    /// The backend that is paced.
+    /// The backend whose rate is limited.
     public let wrapped: any PushBackend
     private let core: Core
     private let maximumWait: Duration
@@ -14,7 +15,7 @@ public struct RateLimitedBackend: BackendWrapper {
     private let isUrgent: @Sendable (PushNotification) -> Bool
     private let time: any TimeSource
 
-    /// What all copies of the value share.
+    /// The state that all copies of the value share.
     private final class Core: Sendable {
         let bucket: Mutex<TokenBucket>
         let waiting = Mutex(0)
@@ -24,12 +25,11 @@ public struct RateLimitedBackend: BackendWrapper {
     /// Wraps a backend.
     ///
     /// - Parameters:
-    ///   - wrapped: The backend that is paced.
+    ///   - wrapped: The backend whose rate is limited.
     ///   - pacing: The quota.
-    ///   - maximumWait: How long a message may wait for its turn.
-    ///   - maximumWaiting: How many messages may wait at a time; those above it are refused at once.
-    ///   - isUrgent: Which messages may use ``PushCore/Pacing/urgentShare``; those of high priority unless told
-    ///     otherwise.
+    ///   - maximumWait: The longest time a message may wait for its turn.
+    ///   - maximumWaiting: The most messages that may wait at a time; further ones are refused at once.
+    ///   - isUrgent: Whether a message may use ``PushCore/Pacing/urgentShare``; by default those of high priority.
     ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,
@@ -47,7 +47,7 @@ public struct RateLimitedBackend: BackendWrapper {
         self.time = time
     }
 
-    /// None: this is where the pace is kept.
+    /// None, since this wrapper keeps the rate itself.
     public var pacing: Pacing? { nil }
 
     /// Sends in parts, as the quota allows, urgent messages first.

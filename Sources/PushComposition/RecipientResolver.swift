@@ -2,13 +2,13 @@ public import PushCore
 
 /// Turns a device into its tokens, so that each backend of a group gets the token of its own service.
 ///
-/// A raw token has no alternatives: it goes to backends of its service and never to another.
+/// A raw token has no alternatives: it only goes to backends of its service.
 public struct RecipientResolver: Sendable {
     private let deadline: Duration
     private let time: any TimeSource
     private let tokens: @Sendable ([String]) async throws -> [String: [KindToken]]
 
-    /// A live token of a device, and what it is for.
+    /// A live token of a device, and its kind.
     package struct KindToken: Sendable {
         var token: DeviceToken
         var kind = TokenKind.device
@@ -22,10 +22,10 @@ public struct RecipientResolver: Sendable {
     /// Makes a resolver.
     ///
     /// - Parameters:
-    ///   - deadline: How long a look-up may take.
-    ///   - time: What the deadline is measured with.
-    ///   - tokens: The live tokens of devices by the devices' ids, the preferred ones first; devices that do not exist
-    ///     are left out. At most 1,000 ids at a time.
+    ///   - deadline: The longest time a look-up may take.
+    ///   - time: The clock of the deadline.
+    ///   - tokens: Returns the live tokens of devices by the devices' ids, the preferred ones first; devices that do
+    ///     not exist are left out. At most 1,000 ids at a time.
     public init(
         deadline: Duration = .seconds(5),
         time: any TimeSource = SystemTime(),
@@ -36,7 +36,7 @@ public struct RecipientResolver: Sendable {
         self.tokens = { ids in try await tokens(ids).mapValues { $0.map { KindToken(token: $0) } } }
     }
 
-    /// Makes a resolver that knows what each token is for.
+    /// Makes a resolver that knows the kind of each token.
     package init(
         deadline: Duration,
         time: any TimeSource,
@@ -50,7 +50,7 @@ public struct RecipientResolver: Sendable {
     /// The most devices of one look-up.
     static let largestLookup = 1_000
 
-    /// The tokens of devices; nil when they could not be looked up.
+    /// Returns the tokens of devices; nil when they could not be looked up.
     func resolve(_ devices: [String]) async -> [String: [KindToken]]? {
         var all: [String: [KindToken]] = [:]
         var rest = devices[...]
@@ -66,7 +66,7 @@ public struct RecipientResolver: Sendable {
     }
 }
 
-/// Whom each member of a group is to address for each recipient of a batch.
+/// The recipients of a batch in the form that each member of a group can address.
 struct ResolvedBatch: Sendable {
     /// The tokens of the devices in the batch; nil when the look-up failed.
     private let tokens: [String: [RecipientResolver.KindToken]]?
@@ -85,11 +85,11 @@ struct ResolvedBatch: Sendable {
         tokens = await resolver.resolve(ids.sorted())
     }
 
-    /// The recipient as a backend takes it; nil when it cannot address it.
+    /// Returns the recipient in the form that a backend takes; nil when the backend cannot address it.
     ///
     /// - Parameters:
-    ///   - recipient: Who it is.
-    ///   - audience: Whom the backend addresses.
+    ///   - recipient: The recipient.
+    ///   - audience: The recipients that the backend can address.
     ///   - use: Which of a device's tokens the notification goes to (``PushBackend/tokenUse(of:)``).
     /// - Returns: The recipient, or a token in its place.
     func address(_ recipient: Recipient, for audience: BackendAudience, _ use: TokenUse?) -> Recipient? {
@@ -99,7 +99,7 @@ struct ResolvedBatch: Sendable {
         return token.map { .token($0.token) }
     }
 
-    /// The refusal of a recipient that no backend can address.
+    /// Returns the refusal of a recipient that no backend can address.
     func refusal(of recipient: Recipient) -> Refusal {
         guard case .device = recipient else {
             return Refusal(

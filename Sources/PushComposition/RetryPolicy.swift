@@ -1,16 +1,16 @@
 public import Foundation
 import PushCore
 
-/// How often a delivery is tried and how long it waits in between.
+/// The number of attempts of a delivery and the waits between them.
 ///
-/// The wait is drawn at random below a bound that doubles (full jitter), so that what failed together does not come
-/// back together. What the platform asked for (`Retry-After`) is the floor, the random part comes on top.
+/// A wait is drawn at random below a bound that doubles (full jitter), so that messages that failed together are not
+/// retried together. The platform's `Retry-After` is the floor, to which the random part is added.
 public struct RetryPolicy: Sendable, Hashable {
-    /// The bound of the first wait.
+    /// The upper bound of the first wait.
     public var firstWait: Duration
-    /// The bound's own bound.
+    /// The largest that the bound of a wait can grow.
     public var longestWait: Duration
-    /// After so many attempts it fails; counted over all steps of a plan.
+    /// The most attempts, counted over all steps of a plan.
     public var maximumAttempts: Int
 
     /// Makes a policy.
@@ -24,15 +24,15 @@ public struct RetryPolicy: Sendable, Hashable {
         self.maximumAttempts = maximumAttempts
     }
 
-    /// One attempt and no more.
+    /// A policy of a single attempt.
     public static let never = RetryPolicy(maximumAttempts: 1)
 
-    /// When to try again after the attempt of a number, from 1.
+    /// Returns when to try again after a number of attempts.
     ///
     /// - Parameters:
-    ///   - attempt: How many attempts were made.
-    ///   - floor: How long the platform asked to wait.
-    ///   - now: When the attempt ended.
+    ///   - attempt: The number of attempts made, from 1.
+    ///   - floor: The pause that the platform asked for.
+    ///   - now: The time when the attempt ended.
     ///   - random: A number from 0 to 1.
     /// - Returns: A time that is not before `now` and the floor.
     public func time(after attempt: Int, floor: Duration?, at now: Date, random: Double) -> Date {

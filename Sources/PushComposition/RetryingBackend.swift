@@ -1,25 +1,26 @@
 public import PushCore
 
-/// Tries again what a backend could not send, with waits that grow and are drawn at random.
+/// A wrapper that retries messages that a backend could not send, with growing random waits.
 ///
-/// How long the platform asked to wait is the floor; nothing is tried again after the time to live or the deadline, nor
-/// what was refused for good. After no answer the rule decides; without one, only what does no harm is sent again.
-/// A pause that the platform wants for all messages is ``CircuitBreakingBackend``'s business.
+/// The pause that the platform asked for is the shortest wait. Nothing is retried after the time to live or the
+/// deadline, nor after a final refusal. After an attempt without an answer the rule decides; without a rule, a message
+/// is sent again only where a second copy does no harm. ``CircuitBreakingBackend`` handles pauses that the platform
+/// wants for all messages.
 public struct RetryingBackend: BackendWrapper {
-    /// The backend that is tried.
+    /// The wrapped backend.
     public let wrapped: any PushBackend
     private let interpreter: PlanInterpreter
 
     /// Wraps a backend.
     ///
     /// - Parameters:
-    ///   - wrapped: The backend that is tried.
-    ///   - policy: How often and how long.
-    ///   - deadline: How long a batch is tried at most; a shorter time to live ends it earlier.
-    ///   - onUnknown: What is done after no answer; `next` has nowhere to go and stops.
-    ///   - unknownWait: How long the rule `wait` waits for the platform's status.
+    ///   - wrapped: The backend to wrap.
+    ///   - policy: The number of attempts and the waits between them.
+    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
+    ///   - onUnknown: The rule after an attempt without an answer; `next` stops, since there is no next backend.
+    ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
     ///   - time: The clock.
-    ///   - random: Numbers from 0 to 1.
+    ///   - random: Returns numbers from 0 to 1.
     ///   - observe: Called with every attempt.
     public init(
         _ wrapped: any PushBackend,
@@ -44,12 +45,12 @@ public struct RetryingBackend: BackendWrapper {
         )
     }
 
-    /// Sends, again where it helps; reports each recipient once, with its last outcome.
+    /// Sends messages, with retries where they help; reports each recipient once, with its last outcome.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await interpreter.send(requests, report: report)
     }
 
-    /// Ends waits between attempts, then the wrapped backend.
+    /// Cancels the waits between attempts, then shuts the wrapped backend down.
     public func shutdown(grace: Duration) async {
         interpreter.close()
         await wrapped.shutdown(grace: grace)

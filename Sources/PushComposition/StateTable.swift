@@ -1,20 +1,19 @@
-/// The states of one thing, the events that move it, and which moves are allowed.
+/// The states of a thing, the events that move it, and the moves that are allowed.
 ///
-/// A table is written once, beside the states. Code asks it before it writes a state, tests ask it what to expect, and
-/// the documentation shows ``markdown`` and ``diagram``: none of the three can say something else than the others. It
-/// keeps no state and moves nothing itself. Look-ups are of a set, for paths that run once for each delivery, not for
-/// each byte.
+/// A table is written once, beside the states. Code checks it before it writes a state, tests derive their expectations
+/// from it, and the documentation shows ``markdown`` and ``diagram``, so that the three cannot disagree. It holds no
+/// state and moves nothing itself. Look-ups are in a set: fast enough once for each delivery, not for each byte.
 package struct StateTable<State: StateTableName, Event: StateTableName>: Sendable
 where State.RawValue == String, Event.RawValue == String {
     /// An event, the states in which it may happen and those it may lead to.
     package struct Row: Sendable {
         let event: Event
-        /// Empty for the event with which everything begins.
+        /// The states before the event; empty for the event that creates the thing.
         let from: [State]
         let to: [State]
         let note: String
 
-        /// An event that leads from each of some states to any of others.
+        /// Makes a row for an event that leads from each of some states to any of others.
         package init(_ event: Event, from: [State], to: [State], _ note: String) {
             self.event = event
             self.from = from
@@ -22,7 +21,7 @@ where State.RawValue == String, Event.RawValue == String {
             self.note = note
         }
 
-        /// The event with which everything begins.
+        /// Makes a row for the event that creates the thing.
         package init(_ event: Event, to: [State], _ note: String) { self.init(event, from: [], to: to, note) }
     }
 
@@ -33,7 +32,7 @@ where State.RawValue == String, Event.RawValue == String {
     }
 
     private let rows: [Row]
-    /// Every allowed move; with a nil event those that some event makes.
+    /// Every allowed move; those with a nil event are the moves that some event makes.
     private let moves: Set<Move>
 
     /// Makes a table; an event may have several rows.
@@ -51,7 +50,7 @@ where State.RawValue == String, Event.RawValue == String {
         self.moves = moves
     }
 
-    /// Whether an event may lead from one state to another; from nil for the beginning.
+    /// Whether an event may lead from one state to another; nil is the state before the creation.
     package func allows(_ event: Event, from: State?, to: State) -> Bool {
         moves.contains(Move(from: from, event: event, to: to))
     }
@@ -64,10 +63,10 @@ where State.RawValue == String, Event.RawValue == String {
         rows.contains { $0.event == event && $0.from.contains(state) }
     }
 
-    /// The states that events may lead to from a state, in the order of their declaration.
+    /// Returns the states that events may lead to from a state, in the order of their declaration.
     package func states(after state: State?) -> [State] { State.allCases.filter { allows(from: state, to: $0) } }
 
-    /// Whether some number of events, none as well, may lead from one state to another.
+    /// Whether any number of events, even zero, may lead from one state to another.
     package func leads(from start: State, to end: State) -> Bool {
         var reached: Set<State> = [start]
         var open = [start]
@@ -77,7 +76,7 @@ where State.RawValue == String, Event.RawValue == String {
         return reached.contains(end)
     }
 
-    /// The table as Markdown: a line for each row.
+    /// The table as Markdown, one line for each row.
     package var markdown: String {
         func names(_ states: [State]) -> String { states.map { "`\($0.rawValue)`" }.joined(separator: " ") }
         var lines = ["| Event | From | To | When |", "| --- | --- | --- | --- |"]
@@ -89,7 +88,7 @@ where State.RawValue == String, Event.RawValue == String {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The table as a Mermaid state diagram: an arrow for each two states, with all events that lead along it.
+    /// The table as a Mermaid state diagram: one arrow for each pair of states, with all events that lead along it.
     package var diagram: String {
         var lines = ["```mermaid", "stateDiagram-v2"]
         for from in [nil] + State.allCases.map(Optional.some) {
@@ -106,5 +105,5 @@ where State.RawValue == String, Event.RawValue == String {
     }
 }
 
-/// What a ``StateTable`` can show: a closed list of names.
+/// A name that a ``StateTable`` can show, from a closed list.
 package typealias StateTableName = Hashable & Sendable & CaseIterable & RawRepresentable

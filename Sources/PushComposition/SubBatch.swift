@@ -19,16 +19,16 @@ struct BatchIndex: Hashable, Sendable {
     }
 }
 
-/// Some recipients of a batch, sent on their own, perhaps under another address.
+/// Some recipients of a batch, sent separately, perhaps under another address.
 ///
-/// Recipients of one request that follow each other share a request here too, so that its payload is encoded once.
+/// Consecutive recipients of one request share a request here too, so that its payload is encoded once.
 struct SubBatch: Sendable {
     private(set) var requests: [PushRequest] = []
     private var rows: [[BatchIndex]] = []
 
     init() {}
 
-    /// The recipients at these places, as they are.
+    /// Makes a batch of the recipients at these indices, unchanged.
     init(_ indices: some Sequence<BatchIndex>, of original: [PushRequest]) {
         for index in indices { add(original[index.request].recipients[index.recipient], at: index, of: original) }
     }
@@ -44,7 +44,8 @@ struct SubBatch: Sendable {
         }
     }
 
-    /// Sends it, and reports each recipient by its index in the original batch, exactly once whatever the backend does.
+    /// Sends the batch, and reports each recipient by its index in the original batch, exactly once whatever the
+    /// backend does.
     func send(
         through backend: any PushBackend,
         report: @escaping @Sendable ([(index: BatchIndex, outcome: DeliveryOutcome)]) -> Void
@@ -54,7 +55,8 @@ struct SubBatch: Sendable {
         await backend.send(requests) { reports in
             let fresh = open.withLock { open in
                 reports.compactMap { report -> (index: BatchIndex, outcome: DeliveryOutcome)? in
-                    // A report for nobody, or a second one, is a plugin's mistake, and must not end the program.
+                    // A report for an unknown recipient, or a second one, is a plugin's mistake, and must not end the
+                    // program.
                     guard open.indices.contains(report.request),
                         open[report.request].indices.contains(report.recipient),
                         let index = open[report.request][report.recipient]

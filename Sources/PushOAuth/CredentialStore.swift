@@ -2,16 +2,16 @@ public import Foundation
 internal import Synchronization
 public import PushCore
 
-/// Keeps one OAuth credential, with a revision that changes with each write.
+/// A store of one OAuth credential, with a revision that changes with each write.
 ///
-/// Compare-and-set keeps a slow writer from undoing a newer credential: an operator's, or another process's.
+/// Compare-and-set prevents a slow writer from undoing a newer credential of an operator or another process.
 public protocol CredentialStore: Sendable {
-    /// The credential and its revision; nil when there is none.
+    /// Returns the credential and its revision; nil when there is none.
     func load() async throws(OAuth2Error) -> StoredCredential?
 
-    /// Writes the credential if the revision is still `expected`, nil standing for "there is none".
+    /// Writes the credential if the revision is still `expected`; nil means that there is none yet.
     ///
-    /// Returns the new revision, or nil when another writer wrote in the meantime; then nothing was changed.
+    /// Returns the new revision, or nil when another writer was first; then nothing was changed.
     func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -22,27 +22,26 @@ public protocol CredentialStore: Sendable {
 
     /// Runs `body` while no other process that shares the store does the same; it must end on its own.
     ///
-    /// What keeps two processes from spending one refresh token twice.
+    /// So two processes never use one refresh token twice.
     func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value
 
-    /// What ``keepUsedSeed(_:)`` was last given; nil when there is nothing, or the store keeps no such thing.
+    /// Returns the fingerprint last given to ``keepUsedSeed(_:)``; nil when there is none, or the store keeps none.
     func usedSeed() async throws(OAuth2Error) -> String?
 
-    /// Keeps the fingerprint of a configured credential that is used up, beside the credential and also when there is
-    /// none.
+    /// Stores the fingerprint of a configured credential that is used up, whether or not there is a stored credential.
     func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error)
 }
 
 extension CredentialStore {
-    /// Nothing is kept: after a restart a used-up credential of the configuration is tried once more.
+    /// Returns nil: after a restart, a used-up credential of the configuration is tried once more.
     public func usedSeed() async throws(OAuth2Error) -> String? { nil }
 
-    /// Nothing is kept.
+    /// Does nothing.
     public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {}
 
-    /// Nobody shares the store.
+    /// Runs `body` at once: no other process shares the store.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {
@@ -50,19 +49,19 @@ extension CredentialStore {
     }
 }
 
-/// Says which writing of a credential is meant; it prints without what is inside.
+/// The identity of one write of a credential; it prints without its content.
 public struct CredentialRevision: Sendable, Hashable {
     private let value: Secret
 
-    /// Makes a revision of any text that differs with each writing.
+    /// Makes a revision from any text that differs with each write.
     public init(_ text: String) { value = Secret(text) }
 }
 
-/// A credential as a store has it.
+/// A credential with its revision in a store.
 public struct StoredCredential: Sendable, Hashable {
     /// The credential.
     public let credential: OAuthCredential
-    /// Which writing of it this is.
+    /// The revision.
     public let revision: CredentialRevision
 
     /// Makes a pair.
@@ -72,32 +71,32 @@ public struct StoredCredential: Sendable, Hashable {
     }
 }
 
-/// Keeps the credential in memory: for tests and short-lived tools.
+/// A store in memory, for tests and short-lived tools.
 ///
-/// It compares revisions as every store does, so that two refreshers never overwrite each other. What it holds is gone
+/// It compares revisions as every store does, so that two refreshers never overwrite each other. Its content is lost
 /// with the process; a service uses a file or a store.
 public final class MemoryCredentialStore: CredentialStore {
     private let state: Mutex<(credential: OAuthCredential?, count: Int)>
 
-    /// Makes a store, with a credential to begin with.
+    /// Makes a store, with an initial credential if given.
     public init(_ credential: OAuthCredential? = nil) { state = Mutex((credential, 1)) }
 
-    /// The credential now.
+    /// The present credential.
     public var credential: OAuthCredential? { state.withLock { $0.credential } }
 
-    /// Puts a credential in, as an operator does: without asking for a revision.
+    /// Replaces the credential without comparing revisions, as an operator does.
     public func replace(_ credential: OAuthCredential?) {
         state.withLock { $0 = (credential, $0.count + 1) }
     }
 
-    /// The credential and its revision.
+    /// Returns the credential and its revision.
     public func load() async throws(OAuth2Error) -> StoredCredential? {
         state.withLock { state in
             state.credential.map { StoredCredential($0, revision: Self.revision(state.count)) }
         }
     }
 
-    /// Compares and writes.
+    /// Compares the revision and writes.
     public func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -109,7 +108,7 @@ public final class MemoryCredentialStore: CredentialStore {
         }
     }
 
-    /// Compares and removes.
+    /// Compares the revision and removes.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         state.withLock { state in
             if Self.current(state) == expected { state = (nil, state.count + 1) }
@@ -123,9 +122,9 @@ public final class MemoryCredentialStore: CredentialStore {
     }
 }
 
-/// Keeps the credential in the gateway's own store, under a name: what `auth` in a configuration file uses by default.
+/// A store of the credential in the gateway's own store, under a name; the default of `auth` in a configuration file.
 public actor StateCredentialStore: CredentialStore {
-    /// What the names of credentials begin with in a ``PushCore/StateStore``; a backend's name follows.
+    /// The prefix of credentials' names in a ``PushCore/StateStore``; a backend's name follows.
     public static let prefix = "oauth2/"
 
     private let state: any StateStore
@@ -135,9 +134,9 @@ public actor StateCredentialStore: CredentialStore {
     /// Makes a store that keeps its credential under `name`.
     ///
     /// - Parameters:
-    ///   - state: Where the credential is kept.
-    ///   - marks: Where the fingerprint of a used-up credential is kept, which must be readable without a key; by
-    ///     default with the credential.
+    ///   - state: The store of the credential.
+    ///   - marks: The store of a used-up credential's fingerprint, which must be readable without a key; by default
+    ///     that of the credential.
     ///   - name: The backend's name.
     public init(_ state: any StateStore, marks: (any StateStore)? = nil, name: String) {
         self.state = state
@@ -145,7 +144,7 @@ public actor StateCredentialStore: CredentialStore {
         self.name = Self.prefix + name
     }
 
-    /// Reads the credential; one that cannot be read counts as none.
+    /// Reads the credential; a malformed one counts as none.
     public func load() async throws(OAuth2Error) -> StoredCredential? {
         guard let bytes = try await bytes(), let json = try? JSONValue(parsing: bytes),
             let credential = try? OAuthCredential(stored: json)
@@ -153,7 +152,8 @@ public actor StateCredentialStore: CredentialStore {
         return StoredCredential(credential, revision: Self.revision(bytes))
     }
 
-    /// Compares and writes; whoever refreshes does it ``exclusively(_:)``, so the two steps need no lock of their own.
+    /// Compares the revision and writes; refreshes run in ``exclusively(_:)``, so the two steps need no lock of their
+    /// own.
     public func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -162,7 +162,7 @@ public actor StateCredentialStore: CredentialStore {
         do throws(OAuth2Error) {
             current = try await load()?.revision
         } catch {
-            // What cannot be read is not a newer credential; the store keeps it aside.
+            // An unreadable credential is not a newer one; the store keeps it aside.
             guard case .credentialSealed = error else { throw error }
         }
         guard current == expected else { return nil }
@@ -171,13 +171,13 @@ public actor StateCredentialStore: CredentialStore {
         return Self.revision(bytes)
     }
 
-    /// Compares and removes.
+    /// Compares the revision and removes.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         guard let current = try await load()?.revision, current == expected else { return }
         try await write(nil, name, in: state)
     }
 
-    /// Runs `body` while no other gateway that shares the state does, by the credential's name.
+    /// Runs `body` while no other gateway that shares the state does so for the same name.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {
@@ -192,12 +192,12 @@ public actor StateCredentialStore: CredentialStore {
         return try result.get()
     }
 
-    /// The fingerprint under the credential's name and `/seed`.
+    /// Returns the fingerprint stored under the credential's name and `/seed`.
     public func usedSeed() async throws(OAuth2Error) -> String? {
         try await read("\(name)/seed", in: marks).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Keeps the fingerprint.
+    /// Stores the fingerprint.
     public func keepUsedSeed(_ fingerprint: String) async throws(OAuth2Error) {
         try await write(Array(fingerprint.utf8), "\(name)/seed", in: marks)
     }
@@ -222,17 +222,17 @@ public actor StateCredentialStore: CredentialStore {
     }
 }
 
-/// Loads from a store, and from a credential of the configuration (the seed) while the store is empty.
+/// A store with a credential of the configuration (the seed) as the initial one while the store is empty.
 ///
 /// A refreshed credential goes into the store, never back into the configuration. A seed whose refresh token has been
-/// replaced or refused is used up: it does not come back when the store is emptied, nor after a restart if the store
-/// keeps ``CredentialStore/usedSeed()``. Another seed, after a new log-in, is taken up.
+/// replaced or refused is used up: it is not used again when the store is emptied, nor after a restart if the store
+/// keeps ``CredentialStore/usedSeed()``. A different seed, after a new log-in, is used.
 public struct ChainedCredentialStore: CredentialStore {
     private let first: any CredentialStore
     private let seed: OAuthCredential?
     private let isUsedUp = Flag()
 
-    /// Makes a chain of a store and a credential to begin with while the store is empty.
+    /// Makes a chain of a store and a credential that is used while the store is empty.
     public init(_ first: any CredentialStore, seed: OAuthCredential?) {
         self.first = first
         self.seed = seed
@@ -240,13 +240,14 @@ public struct ChainedCredentialStore: CredentialStore {
 
     private static let seedRevision = CredentialRevision("seed")
 
-    /// The store's credential, else the seed unless it is used up; also when the store's cannot be decrypted.
+    /// Returns the store's credential, or the seed unless it is used up; the seed also replaces one that cannot be
+    /// decrypted.
     public func load() async throws(OAuth2Error) -> StoredCredential? {
         var unreadable: OAuth2Error?
         do throws(OAuth2Error) {
             if let stored = try await first.load() { return stored }
         } catch {
-            // A credential that cannot be read any more is replaced by one that was configured since.
+            // A credential that can no longer be read is replaced by one that was configured since.
             guard case .credentialSealed = error else { throw error }
             unreadable = error
         }
@@ -268,7 +269,7 @@ public struct ChainedCredentialStore: CredentialStore {
         return revision
     }
 
-    /// Removes from the store; the seed stays where it is written, and is used up if it is what was refused.
+    /// Removes the credential from the store; the seed stays in the configuration, and is used up if it was refused.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         if expected == Self.seedRevision { return await useUpSeed() }
         if let stored = try await first.load(), stored.revision == expected, stored.credential.hasRefreshToken(of: seed)
@@ -281,11 +282,11 @@ public struct ChainedCredentialStore: CredentialStore {
     private func useUpSeed() async {
         guard let seed else { return }
         isUsedUp.set()
-        // A store that cannot keep it costs one refused request after a restart.
+        // If the store cannot keep it, a restart costs one refused request.
         try? await first.keepUsedSeed(seed.seedFingerprint)
     }
 
-    /// As the store.
+    /// Runs `body` as the store does.
     public func exclusively<Value: Sendable>(
         _ body: @Sendable () async throws(OAuth2Error) -> Value
     ) async throws(OAuth2Error) -> Value {
@@ -302,19 +303,19 @@ public struct ChainedCredentialStore: CredentialStore {
 extension OAuthCredential {
     fileprivate func hasRefreshToken(of other: OAuthCredential?) -> Bool { refreshToken == other?.refreshToken }
 
-    /// Tells one configured credential from the next (a hash of what it is refreshed with).
+    /// A hash of the token that a configured credential is refreshed with, to tell it from the next one.
     ///
-    /// Kept in the clear, only of a token that has been replaced or refused.
+    /// It is stored unencrypted, but only for a token that has been replaced or refused.
     fileprivate var seedFingerprint: String {
         String(StableHash.of((refreshToken ?? accessToken).reveal()), radix: 16)
     }
 }
 
 extension OAuthCredential {
-    /// The credential that `PREFIX_ACCESS_TOKEN`, `PREFIX_REFRESH_TOKEN` and `PREFIX_EXPIRES_IN` hold; nil without the
+    /// Makes the credential from `PREFIX_ACCESS_TOKEN`, `PREFIX_REFRESH_TOKEN` and `PREFIX_EXPIRES_IN`; nil without the
     /// first.
     ///
-    /// A seed for ``ChainedCredentialStore``: an environment cannot be written to.
+    /// It is a seed for ``ChainedCredentialStore``, since an environment cannot be written to.
     public init?(environment: [String: String], prefix: String, now: Date) {
         guard let access = environment["\(prefix)_ACCESS_TOKEN"], !access.isEmpty else { return nil }
         self.init(

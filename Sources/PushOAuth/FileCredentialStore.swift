@@ -1,11 +1,11 @@
 internal import Foundation
 import PushCore
 
-/// Keeps the credential in a file of its own, readable by its owner only.
+/// A store of the credential in a file of its own, readable by its owner only.
 ///
-/// Written to a temporary file beside it and renamed, so that a crash leaves the old or the new one. A file that others
-/// can read is refused. Several processes may share it: a lock file beside it keeps them from refreshing at the same
-/// time, and the kernel gives the lock up when a process dies.
+/// It is written to a temporary file beside it and renamed, so that a crash leaves the old or the new one. A file that
+/// others can read is refused. Several processes may share it: a lock file beside it prevents them from refreshing at
+/// the same time, and the kernel releases the lock when a process dies.
 public struct FileCredentialStore: CredentialStore {
     private let path: String
     private let style: OAuthCredential.KeyStyle
@@ -15,10 +15,10 @@ public struct FileCredentialStore: CredentialStore {
     /// Makes a store; nothing is read or written yet.
     ///
     /// - Parameters:
-    ///   - path: The file. Its folder is made with mode 0700 when it is not there.
-    ///   - style: How it is written; both styles are read.
-    ///   - allowsInsecurePermissions: Whether a file that others can read is used all the same.
-    ///   - lockTimeout: How long another process may hold the lock.
+    ///   - path: The file. Its folder is made with mode 0700 when it does not exist.
+    ///   - style: The form in which it is written; both forms are read.
+    ///   - allowsInsecurePermissions: Whether a file that others can read is used nevertheless.
+    ///   - lockTimeout: The longest time another process may hold the lock.
     public init(
         path: String,
         style: OAuthCredential.KeyStyle = .long,
@@ -31,10 +31,11 @@ public struct FileCredentialStore: CredentialStore {
         self.lockTimeout = lockTimeout
     }
 
-    /// Reads the file; no file is no credential, and a file that is none is an error that names the wrong key.
+    /// Reads the file; without a file there is no credential, and a malformed file is an error that names the wrong
+    /// key.
     public func load() async throws(OAuth2Error) -> StoredCredential? { try read() }
 
-    /// Compares and writes.
+    /// Compares the revision and writes.
     public func save(
         _ credential: OAuthCredential,
         expecting expected: CredentialRevision?
@@ -45,7 +46,7 @@ public struct FileCredentialStore: CredentialStore {
         return Self.revision(bytes)
     }
 
-    /// Compares and removes.
+    /// Compares the revision and removes.
     public func remove(expecting expected: CredentialRevision?) async throws(OAuth2Error) {
         guard let current = try readRevision(), current == expected else { return }
         guard unlink(path) == 0 || errno == ENOENT else { throw Self.failure("remove", path) }
@@ -64,13 +65,13 @@ public struct FileCredentialStore: CredentialStore {
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             guard errno == EWOULDBLOCK || errno == EINTR else { throw Self.failure("lock", lock) }
             guard ContinuousClock.now < end else { throw .storeFailed("another process holds \(lock)") }
-            // Fails only when the task is cancelled, and a refresh is not.
+            // It fails only when the task is cancelled, and a refresh is not.
             try? await Task.sleep(for: .milliseconds(20))
         }
         return try await body()
     }
 
-    /// The content of the file beside it that ends in `.seed`.
+    /// Returns the content of the file beside it that ends in `.seed`.
     public func usedSeed() async throws(OAuth2Error) -> String? {
         try bytes(of: seedPath).map { String(decoding: $0, as: UTF8.self) }
     }
@@ -146,7 +147,7 @@ public struct FileCredentialStore: CredentialStore {
         }
     }
 
-    /// The content itself says which writing it is.
+    /// Returns the content itself as the revision.
     private static func revision(_ bytes: [UInt8]) -> CredentialRevision {
         CredentialRevision(String(decoding: bytes, as: UTF8.self))
     }

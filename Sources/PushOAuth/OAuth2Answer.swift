@@ -1,15 +1,15 @@
 internal import Foundation
 import PushCore
 
-/// What a token endpoint's answer means: the table of RFC 6749 section 5 and of what real servers say beside it.
+/// The meaning of a token endpoint's answer, by RFC 6749 section 5 and the additional answers of real servers.
 enum OAuth2Answer {
     /// A new credential.
     case credential(OAuthCredential)
-    /// The refresh token is refused: the credential goes.
+    /// The refresh token is refused: the credential is removed.
     case refused(OAuth2Error)
-    /// Nothing but an operator helps; the credential stays.
+    /// An operator must act; the credential stays.
     case misconfigured(OAuth2Error)
-    /// Later it may work.
+    /// A later attempt may succeed.
     case transient(OAuth2Error)
 
     private static let operatorErrors: Set<String> = [

@@ -1,33 +1,33 @@
 import PushCore
 
-/// Why a request could not be given an access token, or why its token did not help.
+/// The reason why a request got no access token, or why its token did not help.
 @nonexhaustive
 public enum OAuth2Error: Error, Sendable, Hashable {
-    /// There is no credential to begin with: an operator must put one into the store.
+    /// There is no initial credential: an operator must put one into the store.
     case missingCredential
-    /// The server refused the refresh token: the user must log in again. The server's error code and its sentence.
+    /// The server refused the refresh token, with this error code and sentence: the user must log in again.
     case reauthorizationRequired(error: String?, description: String?)
     /// The token endpoint could not be used for now; the credential is kept.
     case refreshFailed(cause: String, retryAfter: Duration?)
-    /// The token was refreshed too often in a short time: something replaces it, or refuses everything.
+    /// The token was refreshed too often in a short time: something keeps replacing it, or refuses everything.
     case excessiveRefresh(retryAfter: Duration)
-    /// The request was refused again with a new token. The status of the refusal.
+    /// The request was refused again with a new token, with this status.
     case rejectedAfterRefresh(status: Int)
     /// The token endpoint does not take requests of this kind; the credential is kept, an operator must act.
     case misconfigured(status: Int, error: String?)
     /// The answer lacks the key, or has it of another type; an empty key stands for the answer as a whole.
     case malformedResponse(key: String)
-    /// The server handed out something else than a bearer token.
+    /// The server issued something other than a bearer token.
     case unsupportedTokenType
     /// The store of credentials failed.
     case storeFailed(String)
-    /// The stored credential is encrypted with a key that is not at hand: an operator must give the key, or log in
+    /// The stored credential is encrypted with a key that is not available: an operator must provide the key, or log in
     /// again.
     case credentialSealed(String)
     /// The caller was cancelled.
     case cancelled
 
-    /// A word for programs, stable.
+    /// A stable word for programs.
     public var code: String {
         switch self {
         case .missingCredential: "missing_credential"
@@ -44,7 +44,7 @@ public enum OAuth2Error: Error, Sendable, Hashable {
         }
     }
 
-    /// Whether the same request may work later without anybody doing anything.
+    /// Whether the same request may work later without any action.
     public var isRetryable: Bool {
         switch self {
         case .refreshFailed, .excessiveRefresh, .malformedResponse, .storeFailed, .cancelled: true
@@ -81,7 +81,7 @@ extension OAuth2Error: CustomStringConvertible {
         }
     }
 
-    /// The error as a strategy throws it.
+    /// The error in the form that a strategy throws.
     var pushError: PushError {
         switch self {
         case .refreshFailed(_, let after): PushError(.unavailable, description, reason: code, retryAfter: after)

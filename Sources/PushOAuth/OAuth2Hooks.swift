@@ -1,9 +1,9 @@
 internal import Foundation
 public import PushCore
 
-/// A request to a token endpoint: what IDMoya calls the endpoint object.
+/// A request to a token endpoint, called the endpoint object in IDMoya.
 public struct OAuth2TokenRequest: Sendable {
-    /// Where to.
+    /// The endpoint.
     public var endpoint: HTTPEndpoint
     /// The path, with its query.
     public var path: String
@@ -21,10 +21,10 @@ public struct OAuth2TokenRequest: Sendable {
     }
 }
 
-/// What an app may change about the refresh of tokens, and what it is notified of: IDMoya's delegate.
+/// Customizations of the token refresh by an app, and notices to it: IDMoya's delegate.
 ///
-/// Every member has a default, so that an empty conformance is a whole one. Notices arrive in order, after the state
-/// they speak of is in force; they are not awaited, so a hook may send requests through the same strategy.
+/// Every member has a default, so that an empty conformance is complete. Notices arrive in order, after the change that
+/// they report. They are not awaited, so a hook may send requests through the same strategy.
 ///
 /// | the original's `idMoyaOAuth…` | here |
 /// | --- | --- |
@@ -35,27 +35,28 @@ public struct OAuth2TokenRequest: Sendable {
 /// | `Handler_ShouldLogoutCurrentUser` | ``shouldDropCredential(_:)`` |
 /// | `Handler_StoredOAuthObject`, `_StoreNewOAuthObject`, `_RemoveCurrentOAuthObject` | ``CredentialStore`` |
 public protocol OAuth2Hooks: Sendable {
-    /// The request that refreshes `credential`; it may go to another endpoint than that of the settings, and never
-    /// carries the token in a header field unless it is written into the request here.
+    /// Returns the request that refreshes `credential`; it may go to another endpoint than that of the settings.
+    ///
+    /// It carries the token in a header field only if this function writes one.
     func refreshRequest(for credential: OAuthCredential, settings: OAuth2Settings) throws(OAuth2Error)
         -> OAuth2TokenRequest
-    /// Where requests carry the token: under these addresses and nowhere else.
+    /// Returns the addresses under which requests carry the token; no other requests carry it.
     ///
-    /// Must give the same each time.
+    /// It must return the same each time.
     func bases(for settings: OAuth2Settings) -> [HTTPBaseURL]
-    /// The header fields of a request that carries the token.
+    /// Returns the header fields of a request that carry the token.
     func authorization(for credential: OAuthCredential) -> [AuthCredential.Header]
-    /// A new credential is stored and in force.
+    /// Called when a new credential is stored and in force.
     func didRefresh(_ credential: OAuthCredential) async
-    /// A refresh failed; the token endpoint's answer, when there was one.
+    /// Called when a refresh failed, with the token endpoint's answer if there was one.
     func didFailToRefresh(_ error: OAuth2Error, answer: HTTPAnswer?) async
-    /// The credential was refused and is gone: its user is logged out.
+    /// Called when the credential was refused and removed: its user is logged out.
     func shouldDropCredential(_ error: OAuth2Error) async
 }
 
 extension OAuth2Hooks {
-    /// POST to the settings' endpoint with `grant_type`, `client_id`, `refresh_token` and, as set, the old access
-    /// token.
+    /// Returns a POST to the settings' endpoint with `grant_type`, `client_id`, `refresh_token` and, if so set, the old
+    /// access token.
     public func refreshRequest(
         for credential: OAuthCredential,
         settings: OAuth2Settings
@@ -93,42 +94,42 @@ extension OAuth2Hooks {
         return request
     }
 
-    /// The base of the settings.
+    /// Returns the base of the settings.
     public func bases(for settings: OAuth2Settings) -> [HTTPBaseURL] { [settings.base] }
 
-    /// `Authorization: Bearer …`.
+    /// Returns `Authorization: Bearer …`.
     public func authorization(for credential: OAuthCredential) -> [AuthCredential.Header] {
         [AuthCredential.Header("authorization", Secret("Bearer \(credential.accessToken.reveal())"))]
     }
 
-    /// Nothing.
+    /// Does nothing.
     public func didRefresh(_ credential: OAuthCredential) async {}
-    /// Nothing.
+    /// Does nothing.
     public func didFailToRefresh(_ error: OAuth2Error, answer: HTTPAnswer?) async {}
-    /// Nothing.
+    /// Does nothing.
     public func shouldDropCredential(_ error: OAuth2Error) async {}
 }
 
 /// Hooks that change nothing.
 public struct DefaultOAuth2Hooks: OAuth2Hooks {
-    /// Makes them.
+    /// Makes the hooks.
     public init() {}
 }
 
-/// What a strategy reports to an observer, for logs and metrics.
+/// An event that a strategy reports to an observer, for logs and metrics.
 @nonexhaustive
 public enum OAuth2Event: Sendable, Hashable {
     /// A new token is in force.
     case refreshed(generation: UInt64, lifetime: Int?, waiters: Int, isEarly: Bool)
-    /// A credential that another writer stored was loaded, without any request.
+    /// A credential that another writer stored was loaded, without a request.
     case adopted(generation: UInt64)
     /// A refresh failed.
     case refreshFailed(OAuth2Error)
-    /// The credential was refused and removed. What the original posts as `IDAM.NN.RefreshTokenFailed`.
+    /// The credential was refused and removed. The original posts this as `IDAM.NN.RefreshTokenFailed`.
     case credentialDropped
-    /// The token endpoint's clock differs from ours by so many seconds.
+    /// The token endpoint's clock differs from the local one by this many seconds.
     case clockSkew(seconds: Int)
-    /// The credential is in force but could not be stored; it is tried again.
+    /// The credential is in force but could not be stored; the write is retried.
     case storeFailed
     /// A stored credential cannot be read.
     case storeUnreadable(OAuth2Error)

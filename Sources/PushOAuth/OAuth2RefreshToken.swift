@@ -3,24 +3,24 @@ public import PushCore
 
 /// Bearer tokens that are refreshed with a refresh token, for any backend that uses HTTP.
 ///
-/// The server's form of IDMoya's OAuth handler. A refused request causes one refresh, however many were refused with
-/// it; a refusal of a token that has been replaced in the meantime causes none. A new credential is stored before
-/// anybody gets it. Give it to an ``PushCore/AuthorizedPool`` or ``PushCore/AuthorizedTransport``, which add the token
-/// to requests and repeat refused ones once.
+/// It is a server-side version of IDMoya's OAuth handler. A refused request causes one refresh, however many were
+/// refused with it; a refusal of a token that has been replaced in the meantime causes none. A new credential is stored
+/// before any request uses it. Give the strategy to an ``PushCore/AuthorizedPool`` or ``PushCore/AuthorizedTransport``,
+/// which add the token to requests and repeat refused ones once.
 public actor OAuth2RefreshToken: AuthStrategy {
-    /// What has happened so far.
+    /// The counts since the strategy was made.
     public struct Counters: Sendable, Hashable {
-        /// Requests to the token endpoint.
+        /// The number of requests to the token endpoint.
         public var requests = 0
-        /// Refreshes that gave a new token.
+        /// The number of refreshes that gave a new token.
         public var refreshed = 0
-        /// Refreshes that failed.
+        /// The number of refreshes that failed.
         public var failed = 0
-        /// Refreshes that began before any request was refused.
+        /// The number of refreshes that began before any request was refused.
         public var early = 0
-        /// Credentials of others that were taken up from the store.
+        /// The number of other writers' credentials that were adopted from the store.
         public var adopted = 0
-        /// Requests that were sent again without a refresh.
+        /// The number of requests that were sent again without a refresh.
         public var retriedWithoutRefresh = 0
         /// The most callers that have waited for one refresh.
         public var mostWaiters = 0
@@ -29,16 +29,16 @@ public actor OAuth2RefreshToken: AuthStrategy {
     /// The credential in force.
     private struct Held {
         var credential: OAuthCredential
-        /// The store's writing it came from or went into; nil when the store has none.
+        /// The revision it was read from or written as; nil when the store has none.
         var revision: CredentialRevision?
         var generation: UInt64
-        /// When the access token ends; nil when unknown.
+        /// The expiry of the access token; nil when unknown.
         var expires: ContinuousClock.Instant?
-        /// Set when the store does not have it yet.
+        /// Whether the store does not have it yet.
         var isUnsaved = false
     }
 
-    /// What a refresh brought.
+    /// The result of a refresh.
     private enum Outcome: Sendable {
         case refreshed(OAuthCredential, revision: CredentialRevision?, isUnsaved: Bool)
         case adopted(StoredCredential)
@@ -52,7 +52,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
     nonisolated private let hooks: any OAuth2Hooks
     private let http: any HTTPTransport
     private let pool: any HTTPPool
-    /// The connection to the endpoint that the hooks asked at last, when that is not the settings'.
+    /// The pool of the endpoint that the hooks last chose, when that is not the settings'.
     private var other: (endpoint: HTTPEndpoint, pool: any HTTPPool)?
     private let time: any TimeSource
     private let now: @Sendable () -> ContinuousClock.Instant
@@ -70,20 +70,20 @@ public actor OAuth2RefreshToken: AuthStrategy {
     private var lastSave: ContinuousClock.Instant?
     private var notices: Task<Void, Never>?
 
-    /// What has happened so far.
+    /// The counts since the strategy was made.
     public private(set) var counters = Counters()
 
     /// Makes a strategy; nothing is read or sent before its first use.
     ///
     /// - Parameters:
-    ///   - settings: How tokens are refreshed, and where they are used.
-    ///   - store: Where the credential is kept; it must hold one to begin with.
+    ///   - settings: The rules of the refresh and of the use of tokens.
+    ///   - store: The store of the credential; it must hold one initially.
     ///   - hooks: The app's hooks.
-    ///   - http: What token requests go through, on a pool of their own that adds no credential.
+    ///   - http: The transport of token requests, on a pool of their own that adds no credential.
     ///   - time: The wall clock, for stored credentials.
     ///   - now: The clock of lifetimes, a parameter for tests.
-    ///   - observe: Gets every event; it must return at once.
-    /// - Throws: When the certificates or the proxy of the settings cannot work.
+    ///   - observe: Called with every event; it must return at once.
+    /// - Throws: When the certificates or the proxy of the settings are invalid.
     public init(
         _ settings: OAuth2Settings,
         store: any CredentialStore,
@@ -114,7 +114,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     // MARK: The strategy
 
-    /// Only calls under the hooks' bases carry the token; the token endpoint's own never do.
+    /// Whether a call carries the token: only under the hooks' bases, and never to the token endpoint itself.
     nonisolated public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool {
         let token = settings.tokenAddress
         if endpoint == token.endpoint,
@@ -125,16 +125,16 @@ public actor OAuth2RefreshToken: AuthStrategy {
         return hooks.bases(for: settings).contains { $0.covers(endpoint, path: path) }
     }
 
-    /// One of the settings' statuses, or `invalid_token` in `WWW-Authenticate` (RFC 6750 section 3.1).
+    /// Whether the status is one of the settings', or `WWW-Authenticate` says `invalid_token` (RFC 6750 section 3.1).
     nonisolated public func isRefusal(_ answer: HTTPAnswer) -> Bool {
         if settings.refreshStatuses.contains(answer.status) { return true }
         guard settings.honoursInvalidToken, [400, 403].contains(answer.status) else { return false }
         return answer.bearerError == "invalid_token"
     }
 
-    /// The token's header field; refreshed first when little of its life is left.
+    /// Returns the token's header field; refreshes the token first when it is about to expire.
     ///
-    /// Nothing for another origin.
+    /// Returns no field for another origin.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard hooks.bases(for: settings).contains(where: { $0.endpoint == destination }) else {
             return AuthCredential(headers: [], generation: 0)
@@ -146,7 +146,8 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    /// Refreshes, unless the token has been replaced since; shared by all whose token was refused meanwhile.
+    /// Refreshes, unless the token has been replaced since; all callers whose token was refused meanwhile share the
+    /// refresh.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         let isRefusal =
             settings.refreshStatuses.contains(status)
@@ -166,7 +167,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     // MARK: Typed faces, for code
 
-    /// As ``credential(for:)``, with the error as it is.
+    /// Does the same as ``credential(for:)``, but throws the original error.
     public func authorization() async throws(OAuth2Error) -> AuthCredential {
         try await reviveIfReplaced()
         if let terminal { throw terminal.error }
@@ -175,7 +176,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             do throws(OAuth2Error) {
                 try await refresh(isEarly: true)
             } catch {
-                // A token that still lives is better than none.
+                // A token that is still valid is better than none.
                 guard error.isRetryable, let held, !isExpired(held) else { throw error }
             }
         }
@@ -184,7 +185,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         return AuthCredential(headers: hooks.authorization(for: held.credential), generation: held.generation)
     }
 
-    /// Has the token of `generation` replaced; returns at once when it has been.
+    /// Replaces the token of `generation`; returns at once when it has been replaced.
     public func replace(_ generation: UInt64) async throws(OAuth2Error) {
         if let terminal { throw terminal.error }
         if let held, generation < held.generation {
@@ -197,8 +198,8 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     /// Sends a call with the token, and once more after a refresh if it is refused: at most two exchanges.
     ///
-    /// Any answer but a refusal is handed over as it is, also 403, 404 and 5xx. A call outside the base goes out as it
-    /// is.
+    /// Any answer but a refusal is returned as it is, including 403, 404 and 5xx. A call outside the base is sent
+    /// unchanged.
     public func send(
         _ call: HTTPCall,
         to endpoint: HTTPEndpoint,
@@ -216,10 +217,10 @@ public actor OAuth2RefreshToken: AuthStrategy {
         throw OAuth2Error.rejectedAfterRefresh(status: second.status)
     }
 
-    /// The credential in force, without any refresh; nil before the first use or after a refusal.
+    /// The credential in force; nil before the first use or after a refusal. It is not refreshed.
     public var credential: OAuthCredential? { held?.credential }
 
-    /// Puts a new credential in force, as after a new log-in: stored first, and every error before it is forgotten.
+    /// Puts a new credential in force, as after a new log-in: stores it first, then clears every earlier error.
     public func replaceCredential(_ credential: OAuthCredential) async throws(OAuth2Error) {
         let stored = try await store.load()
         guard let revision = try await store.save(credential, expecting: stored?.revision) else {
@@ -229,7 +230,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         forgetFailures()
     }
 
-    /// Waits for notices, stores what is not stored yet, and closes the connection to the token endpoint.
+    /// Waits for notices, writes pending changes, and closes the connection to the token endpoint.
     public func shutdown() async {
         await inFlight?.value.ignored()
         lastSave = nil
@@ -262,9 +263,10 @@ public actor OAuth2RefreshToken: AuthStrategy {
         put(stored.credential, revision: stored.revision, isUnsaved: false, isNew: false)
     }
 
-    /// Takes a credential into force.
+    /// Puts a credential in force.
     ///
-    /// One that `isNew` was handed out just now, so that its life counts from the request; else by the wall clock.
+    /// The lifetime of an `isNew` credential, which was just issued, counts from the request; that of others by the
+    /// wall clock.
     private func put(
         _ credential: OAuthCredential,
         revision: CredentialRevision?,
@@ -278,7 +280,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             if isNew {
                 expires = (askedAt ?? now()) + .seconds(clamping: seconds)
             } else if credential.createdAt.timeIntervalSince(time.now) <= 60 {
-                // Made in the future by our clock: its lifetime is unknown.
+                // It was made in the future by the local clock: its lifetime is unknown.
                 expires = now() + .seconds(clamping: expiresAt.timeIntervalSince(time.now))
             }
         }
@@ -300,7 +302,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         dropped = nil
     }
 
-    /// After a refusal: looks now and then whether an operator has stored another credential.
+    /// Checks now and then, after a refusal, whether an operator has stored another credential.
     private func reviveIfReplaced() async throws(OAuth2Error) {
         guard let terminal, now() >= terminal.checked + .seconds(1) else { return }
         self.terminal?.checked = now()
@@ -313,7 +315,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         observe(.adopted(generation: generation))
     }
 
-    /// Stores what a full disk kept from being stored, at most once a second.
+    /// Retries a failed write of the credential, for example after a full disk, at most once a second.
     private func saveAgain() async {
         guard let held, held.isUnsaved, inFlight == nil, lastSave.map({ now() >= $0 + .seconds(1) }) ?? true else {
             return
@@ -331,7 +333,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     // MARK: Refreshing
 
-    /// Joins the refresh under way or begins one; nothing is awaited between the look and the beginning.
+    /// Joins the refresh in progress or begins one; nothing is awaited between the check and the beginning.
     private func refresh(isEarly: Bool) async throws(OAuth2Error) {
         if let inFlight {
             waiters += 1
@@ -349,7 +351,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             throw error
         }
         waiters = 1
-        // Unstructured: the refresh outlives the caller that began it, and everybody who needs it awaits it.
+        // Unstructured: the refresh outlives the caller that began it, and every caller that needs it awaits it.
         let task = Task { await self.run(isEarly: isEarly) }
         inFlight = task
         try await task.value.get()
@@ -364,7 +366,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         } catch {
             outcome = .transient(error, nil)
         }
-        // From here to the end nothing is awaited: who asks next sees the result and no refresh under way.
+        // Nothing is awaited from here to the end: the next caller sees the result and no refresh in progress.
         inFlight = nil
         counters.mostWaiters = max(counters.mostWaiters, waiters)
         switch outcome {
@@ -407,7 +409,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    /// Begins a pause after a failure that may pass, and says with which error.
+    /// Begins a pause after a temporary failure, and returns the error to report.
     private func rest(after failure: OAuth2Error, _ answer: HTTPAnswer?) -> OAuth2Error {
         if case .malformedResponse = failure {
             malformedInARow += 1
@@ -429,9 +431,9 @@ public actor OAuth2RefreshToken: AuthStrategy {
         return terminal?.error ?? error
     }
 
-    /// One try: what the store has by now, else what the token endpoint says.
+    /// Makes one attempt: reads the store again, and otherwise asks the token endpoint.
     ///
-    /// A new credential is stored in here.
+    /// It also stores the new credential.
     private func attempt() async -> Outcome {
         guard let held else { return .terminal(.missingCredential, nil) }
         var revision = held.revision
@@ -467,7 +469,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    /// The connection to a token endpoint: the settings', or the one that the hooks ask at instead.
+    /// Returns the pool of a token endpoint: the settings', or the one that the hooks chose instead.
     private func pool(to endpoint: HTTPEndpoint) async throws(OAuth2Error) -> any HTTPPool {
         if endpoint == settings.tokenAddress.endpoint { return pool }
         if let other, other.endpoint == endpoint { return other.pool }
@@ -485,7 +487,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
 
     /// Stores a new credential.
     ///
-    /// One that another writer stored meanwhile wins.
+    /// One that another writer stored in the meantime wins.
     private func keep(_ credential: OAuthCredential, _ revision: CredentialRevision?) async -> Outcome {
         do throws(OAuth2Error) {
             if let new = try await store.save(credential, expecting: revision) {
@@ -499,7 +501,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         }
     }
 
-    /// Removes a refused credential, unless another writer has stored another one meanwhile.
+    /// Removes a refused credential, unless another writer has stored a different one in the meantime.
     private func drop(_ error: OAuth2Error, _ answer: HTTPAnswer, _ revision: CredentialRevision?) async -> Outcome {
         if let stored = try? await store.load(), stored.revision != revision { return .adopted(stored) }
         do throws(OAuth2Error) {
@@ -522,9 +524,9 @@ public actor OAuth2RefreshToken: AuthStrategy {
         notify { await $0.didFailToRefresh(error, answer: answer) }
     }
 
-    /// Runs a hook after those before it.
+    /// Runs a hook after the earlier ones.
     ///
-    /// Unstructured, so that no caller waits for a hook; ``shutdown()`` awaits the last.
+    /// Unstructured, so that no caller waits for a hook; ``shutdown()`` awaits the last one.
     private func notify(_ body: @escaping @Sendable (any OAuth2Hooks) async -> Void) {
         notices = Task { [notices, hooks] in
             await notices?.value

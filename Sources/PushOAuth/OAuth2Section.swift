@@ -40,12 +40,12 @@ extension AuthKind {
 }
 
 extension ConfigSection {
-    /// The strategy that the key `auth` asks for, where the platform has none of its own: OAuth 2.
+    /// Returns the strategy that the key `auth` chooses, where the platform has none of its own: OAuth 2.
     public func auth(for site: AuthContext) -> (any AuthStrategy)? { auth([.oauth2Refresh], for: site) }
 }
 
 extension OAuth2Settings {
-    /// Reads a section; nil after an issue about what has no default.
+    /// Reads a section; nil after an issue with a required key.
     init?(_ section: ConfigSection, site: AuthContext) {
         let base = section.has("base_url") ? section.baseURL("base_url") : site.base
         _ = section.string("base_url")
@@ -61,7 +61,7 @@ extension OAuth2Settings {
         encoding = section.choice("body_encoding", default: .json)
         sendsAccessToken = section.bool("send_access_token", default: true)
         if let extra = section.section("extra_parameters") {
-            // Some servers ask for a secret of their own by a name of their own: none of the values is shown.
+            // Some servers require a secret of their own under a name of their own: none of the values is shown.
             extraParameters = extra.keys.compactMap { name in extra.secret(name).map { (name, $0.reveal()) } }
         }
         earlyRefresh = section.seconds("early_refresh", in: 0...86400, default: earlyRefresh)
@@ -90,12 +90,12 @@ extension OAuth2Settings {
 private enum StoreKind: String, CaseIterable { case state, file, memory }
 
 extension ConfigSection {
-    /// The store that the keys of an `auth` section ask for, with its tokens as a seed.
+    /// Returns the store that the keys of an `auth` section choose, with its tokens as a seed.
     fileprivate func credentialStore(site: AuthContext) -> (any CredentialStore)? {
         let refresh = secret("refresh_token")
         let lifetime = integer("expires_in", in: 0...1_000_000_000)
         let access = secret("access_token")
-        // An unknown access token is an expired one: the first request refreshes it.
+        // An unknown access token is treated as expired: the first request refreshes it.
         let seed = (access ?? refresh).map { _ in
             OAuthCredential(
                 accessToken: access ?? Secret("none"),
@@ -126,7 +126,7 @@ extension ConfigSection {
 }
 
 extension OAuth2Event {
-    /// What a gateway publishes about it on its event stream; nil for routine events.
+    /// The notice about it on the gateway's event stream; nil for routine events.
     public var notice: BackendNotice? {
         switch self {
         case .refreshFailed(let error):

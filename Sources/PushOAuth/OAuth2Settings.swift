@@ -1,19 +1,19 @@
 public import PushCore
 
-/// How access tokens are refreshed and where they are used.
+/// The settings for refreshing access tokens and for their use.
 ///
 /// The defaults are those of IDMoya's handler.
 public struct OAuth2Settings: Sendable {
-    /// How the token request's fields are written.
+    /// The encoding of the token request's fields.
     @nonexhaustive
     public enum Encoding: String, Sendable, CaseIterable {
         /// As a JSON object.
         case json
-        /// As a form, which RFC 6749 asks for.
+        /// As a form, which RFC 6749 requires.
         case form
     }
 
-    /// How the client proves who it is.
+    /// The method by which the client authenticates itself.
     @nonexhaustive
     public enum ClientAuthentication: String, Sendable, CaseIterable {
         /// By its id alone.
@@ -24,44 +24,44 @@ public struct OAuth2Settings: Sendable {
         case post
     }
 
-    /// The address that calls must lie under to carry the token.
+    /// The base address of the calls that carry the token.
     public var base: HTTPBaseURL
     /// The client's id.
     public var clientID: String
-    /// The client's secret, unless it proves itself by its id alone.
+    /// The client's secret, unless it authenticates by its id alone.
     public var clientSecret: Secret?
-    /// How the client proves who it is.
+    /// The method by which the client authenticates itself.
     public var clientAuthentication = ClientAuthentication.none
-    /// Where tokens are refreshed, under the base.
+    /// The path of the token endpoint, under the base.
     public var tokenPath = "api/oauth2/token"
-    /// Where tokens are refreshed, when that is not under the base; the whole address.
+    /// The whole address of the token endpoint, when it is not under the base.
     public var tokenURL: HTTPBaseURL?
-    /// How the fields are written.
+    /// The encoding of the fields.
     public var encoding = Encoding.json
-    /// Whether the old access token goes along, as the original sends it.
+    /// Whether the request includes the old access token, as the original sends it.
     public var sendsAccessToken = true
     /// Further fields of the request.
     public var extraParameters: [(name: String, value: String)] = []
-    /// A token with less than this left is refreshed before it is used; at most a tenth of its life.
+    /// The remaining lifetime below which a token is refreshed before use; at most a tenth of its whole lifetime.
     public var earlyRefresh = Duration.seconds(60)
-    /// The statuses that mean "this token is refused".
+    /// The statuses that mean that the token is refused.
     public var refreshStatuses: Set<Int> = [401]
-    /// Whether a 400 or 403 that says `invalid_token` in `WWW-Authenticate` means it too.
+    /// Whether a 400 or 403 with `invalid_token` in `WWW-Authenticate` means so as well.
     public var honoursInvalidToken = true
     /// The most refreshes within ``refreshWindow``.
     public var maximumRefreshes = 5
-    /// See ``maximumRefreshes``.
+    /// The span of ``maximumRefreshes``.
     public var refreshWindow = Duration.seconds(30)
-    /// How long one refresh may take.
+    /// The longest time one refresh may take.
     public var refreshTimeout = Duration.seconds(20)
-    /// How long to leave the token endpoint alone after each failure in a row; the last goes on.
+    /// The pauses after failed refreshes in a row; the last one repeats.
     public var cooldown: [Duration] = [1, 2, 4, 8, 16, 32, 60].map { .seconds($0) }
     /// Certificates to trust at the token endpoint beside the system's, PEM.
     public var trustPEM: String?
-    /// An HTTP proxy on the way to the token endpoint.
+    /// The HTTP proxy to the token endpoint.
     public var proxy: HTTPEndpoint?
 
-    /// Makes the defaults for a client.
+    /// Makes the default settings of a client.
     public init(base: HTTPBaseURL, clientID: String) {
         self.base = base
         self.clientID = clientID

@@ -1,24 +1,24 @@
 public import Foundation
 public import PushCore
 
-/// What an OAuth 2 token endpoint hands out: an access token, and what the next one is asked for with.
+/// A credential from an OAuth 2 token endpoint: an access token, and the token to request the next one with.
 ///
-/// The four properties of IDMoya's `OAuthObject` and two of RFC 6749. It prints without its tokens.
+/// It has the four properties of IDMoya's `OAuthObject` and two of RFC 6749. It prints without its tokens.
 public struct OAuthCredential: Sendable, Hashable {
     /// The token that requests carry.
     public var accessToken: Secret
-    /// What the next access token is asked for with; nil when none will be.
+    /// The token to request the next access token with; nil when the credential cannot be refreshed.
     public var refreshToken: Secret?
-    /// How many seconds the access token is good for, from ``createdAt``; nil when not given.
+    /// The lifetime of the access token in seconds, from ``createdAt``; nil when not given.
     ///
-    /// At most 0 is expired already.
+    /// With 0 or less it has already expired.
     public var expiresIn: Int?
-    /// When the credential was asked for, by the local clock.
+    /// The time of the request for the credential, by the local clock.
     public var createdAt: Date
     /// The scope that was granted, when the server gave it.
     public var scope: String?
 
-    /// Makes a credential of its parts.
+    /// Makes a credential.
     public init(
         accessToken: Secret,
         refreshToken: Secret?,
@@ -33,10 +33,10 @@ public struct OAuthCredential: Sendable, Hashable {
         self.scope = scope
     }
 
-    /// When the access token ends; nil when not given.
+    /// The expiry of the access token; nil when not given.
     public var expiresAt: Date? { expiresIn.map { createdAt.addingTimeInterval(Double($0)) } }
 
-    /// Whether both carry the same tokens, whenever they were made.
+    /// Whether both have the same tokens, regardless of their times.
     func hasTokens(of other: OAuthCredential) -> Bool {
         accessToken == other.accessToken && refreshToken == other.refreshToken
     }
@@ -47,11 +47,11 @@ extension OAuthCredential {
     ///
     /// - Parameters:
     ///   - json: `access_token`, `expires_in`, `refresh_token`, `token_type`, `scope`, `created_at`.
-    ///   - createdAt: When it was asked for. A `created_at` inside counts only for what is no live answer: give nil
-    ///     then.
-    ///   - previous: The credential it replaces; its refresh token and its scope stay in force when the answer has none
-    ///     (RFC 6749 sections 6 and 5.1).
-    /// - Throws: ``OAuth2Error/malformedResponse(key:)`` that names the key, or ``OAuth2Error/unsupportedTokenType``.
+    ///   - createdAt: The time of the request. With nil a `created_at` in the JSON counts: give nil only for a stored
+    ///     or written credential, not for a live answer.
+    ///   - previous: The credential that it replaces; its refresh token and its scope stay valid when the answer has
+    ///     none (RFC 6749 sections 6 and 5.1).
+    /// - Throws: ``OAuth2Error/malformedResponse(key:)`` with the key, or ``OAuth2Error/unsupportedTokenType``.
     public init(
         json: JSONValue,
         createdAt: Date?,
@@ -96,7 +96,8 @@ extension OAuthCredential {
         try self.init(json: .object(object), createdAt: object["created_at"] == nil ? now : nil)
     }
 
-    /// The original's rule: all three keys there and of their types, `expires_in` a whole number, or nil.
+    /// Reads a credential by the original's rule: all three keys present with the right types, `expires_in` a whole
+    /// number; else nil.
     public init?(original json: JSONValue?, now: Date) {
         guard let access = json?["access_token"]?.stringValue, let refresh = json?["refresh_token"]?.stringValue,
             let seconds = json?["expires_in"]?.integerValue
@@ -109,7 +110,7 @@ extension OAuthCredential {
         )
     }
 
-    /// A whole number, a double without a fraction, or a number as text; absent is nil.
+    /// Reads a whole number, a double without a fraction, or a number as text; nil when absent.
     private static func seconds(_ value: JSONValue?) throws(OAuth2Error) -> Int? {
         switch value {
         case nil, .null?: return nil
@@ -131,7 +132,7 @@ extension OAuthCredential {
         throw .malformedResponse(key: "created_at")
     }
 
-    /// Whether the text can stand in a header field: a token with a line break in it would end the field.
+    /// Whether the text is safe in a header field: a token with a line break in it would end the field.
     private static func isHeaderSafe(_ text: String) -> Bool { text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } }
 }
 
@@ -145,19 +146,19 @@ extension OAuthCredential: CustomStringConvertible {
 }
 
 extension OAuthCredential {
-    /// How a credential is written to a store.
+    /// The form in which a credential is stored.
     @nonexhaustive
     public enum KeyStyle: String, Sendable, CaseIterable {
-        /// The keys that IDMoya keeps in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime
+        /// The keys that IDMoya uses in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime
         /// must be known.
         case original
         /// The keys of a token endpoint's answer, with `created_at`.
         case long
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     ///
-    /// A credential that the original keys cannot hold is written with the long ones.
+    /// A credential that does not fit the original keys is written with the long ones.
     public func stored(_ style: KeyStyle = .long) -> JSONValue {
         let created = JSONValue.double(createdAt.timeIntervalSince1970)
         if style == .original, let refreshToken, let expiresIn {
@@ -173,7 +174,7 @@ extension OAuthCredential {
         return .object(object)
     }
 
-    /// Reads either stored form; the error names the key that is missing or of another type.
+    /// Reads either stored form; the error names the key that is missing or has the wrong type.
     public init(stored json: JSONValue) throws(OAuth2Error) {
         let (at, rt, ei, ca) = ("IDAM.UDK.AO.AT", "IDAM.UDK.AO.RT", "IDAM.UDK.AO.EI", "IDAM.UDK.AO.CA")
         guard let object = json.objectValue, [at, rt, ei, ca].contains(where: { object[$0] != nil }) else {

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import PushCore
 import Testing
@@ -75,6 +76,78 @@ struct KeysTests {
         let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file])
         #expect(rotated.status == 2 && rotated.errors.contains("as a list in one line"), "\(rotated)")
         #expect(!rotated.output.contains("chp_"))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
+    /// A configuration with the key "shop" and this hash, as it is written there.
+    private static func text(_ hash: String) -> String {
+        "auth:\n  api_keys:\n    - { name: shop, scopes: [read], hash: \(hash) }\nbackends: {}\n"
+    }
+
+    private static let hash = "sha256:" + String(repeating: "a", count: 64)
+
+    @Test("is rotated and retired in the quotation marks that stand there", arguments: ["'", "\"", ""])
+    func quotes(mark: String) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(Self.text(mark + Self.hash + mark), to: "chapar.yaml")
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json"])
+        #expect(rotated.status == 0, "\(rotated)")
+        let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["hash"]?.stringValue)
+        let kept = mark.isEmpty ? "\"" : mark
+        let both = "[\(kept)\(new)\(kept), \(kept)\(Self.hash)\(kept)]"
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(both))
+        let retired = try await Program.run(["keys", "retire", "shop", "--config", file])
+        #expect(retired.status == 0, "\(retired)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(kept + new + kept))
+    }
+
+    @Test("is not rotated where its hash stands twice, which is told")
+    func twice() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let text = "# \(Self.hash) is shop's.\n" + Self.text(Self.hash)
+        let file = try folder.write(text, to: "chapar.yaml")
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file])
+        #expect(rotated.status == 2 && rotated.errors.contains("stands 2 times in \(file)"), "\(rotated)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
+    @Test("is not left in a file of its own when the configuration cannot be replaced")
+    func keyOfNothing() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(Self.text(Self.hash), to: "chapar.yaml")
+        let key = folder.url.appending(path: "key").path
+        // Stands where the new configuration would be made, so that it cannot be, for root neither.
+        _ = try folder.write("", to: "chapar.yaml.new-\(getpid())")
+        let rotate = try KeysCommand.Rotate.parse(["shop", "--config", file, "--key-file", key])
+        await #expect(throws: CommandFailure.self) { try await rotate.run() }
+        #expect(!FileManager.default.fileExists(atPath: key))
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(Self.hash))
+    }
+
+    @Test("is not written where no file can be made, and the folder is named")
+    func closedFolder() throws {
+        // A file of the kernel's in a folder in which nobody makes a file, root neither.
+        let file = try ConfigurationFile("/proc/sys/kernel/ostype")
+        let failure = #expect(throws: CommandFailure.self) { try file.write() }
+        #expect(failure?.status == .usage)
+        let said = failure?.description ?? ""
+        #expect(said.contains("The folder /proc/sys/kernel must be writable"), "\(said)")
+    }
+
+    @Test(
+        "is not made where there is a section auth, however it is written",
+        arguments: ["auth : { keyless: true }", "'auth': { keyless: true }", "\"auth\": { keyless: true }"]
+    )
+    func sections(auth: String) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let text = "\(auth)\nbackends: {}\n"
+        let file = try folder.write(text, to: "chapar.yaml")
+        let result = try await Program.run(["serve", "--make-key", "--config", file])
+        #expect(result.status == 2 && result.errors.contains("has a section auth already"), "\(result)")
         #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
     }
 

@@ -9,7 +9,8 @@ struct LogMessagesTests {
 
     /// The first argument of each log call in a source, as it is written there.
     static func messages(in source: String) -> [String] {
-        let call = #/\b(?:logger|log)\b[?!]?\s*\.(?:trace|debug|info|notice|warning|error|critical)\(\s*/#
+        let call =
+            #/\b(?:logger|log|unlessCancelled)\b[?!]?\s*\.(?:trace|debug|info|notice|warning|error|critical)\(\s*/#
             .wordBoundaryKind(.simple)
         return source.matches(of: call).map { match in
             let rest = source[match.range.upperBound...]

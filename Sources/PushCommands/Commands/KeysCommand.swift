@@ -140,7 +140,13 @@ struct KeysCommand: AsyncParsableCommand {
             try text.replace(hashes: old, with: hashes)
             try KeysCommand.check(text, key: name, has: hashes)
             if let keyFile { try SecretFile.write(new.key.reveal() + "\n", to: keyFile) }
-            try text.write()
+            do throws(CommandFailure) {
+                try text.write()
+            } catch {
+                // Its key opens nothing, and it would block the name for the next attempt.
+                if let keyFile { unlink(keyFile) }
+                throw error
+            }
             if form.isJSON {
                 Shell.print([
                     "name": .string(name), "key": keyFile == nil ? .string(new.key.reveal()) : .null,

@@ -1,10 +1,11 @@
 import Foundation
 import PushCore
+import PushGateway
 
 /// A configuration file as text, for the few commands that edit one.
 ///
-/// Everything outside the edit stays byte for byte, and the file is replaced as a whole, with its owner, group and
-/// mode, or not at all.
+/// Everything outside the edit stays byte for byte, except a byte order mark, which is dropped. The file is replaced as
+/// a whole, with its owner, group and mode, or not at all.
 struct ConfigurationFile {
     let path: String
     var text: String
@@ -23,19 +24,33 @@ struct ConfigurationFile {
     ///
     /// A hash is found by its own digits, which occur nowhere else by chance.
     mutating func replace(hashes old: [String], with new: [String]) throws(CommandFailure) {
-        let written = old.map { "\"?(?i:sha256:\(NSRegularExpression.escapedPattern(for: $0)))\"?" }
+        let written = old.map { hash -> String in
+            let text = "(?i:sha256:\(NSRegularExpression.escapedPattern(for: hash)))"
+            return "(?:\"\(text)\"|'\(text)'|\(text))"
+        }
         let list = #"\[\s*"# + written.joined(separator: #"\s*,\s*"#) + #"\s*\]"#
         let pattern = old.count == 1 ? "\(list)|\(written[0])" : list
         guard let expression = try? NSRegularExpression(pattern: pattern) else { throw Self.notFound(path) }
         let whole = NSRange(text.startIndex..., in: text)
         let matches = expression.matches(in: text, range: whole)
-        guard matches.count == 1, let range = Range(matches[0].range, in: text) else { throw Self.notFound(path) }
-        let quoted = new.map { "\"sha256:\($0)\"" }
+        guard matches.count < 2 else {
+            throw CommandFailure(
+                "the key's hash stands \(matches.count) times in \(path), which was left as it is: leave it only at the key, comments "
+                    + "included, and run the command again",
+                .usage
+            )
+        }
+        guard let match = matches.first, let range = Range(match.range, in: text) else { throw Self.notFound(path) }
+        let quote = text[range].first { $0 == "\"" || $0 == "'" } ?? "\""
+        let quoted = new.map { "\(quote)sha256:\($0)\(quote)" }
         text.replaceSubrange(range, with: new.count == 1 ? quoted[0] : "[\(quoted.joined(separator: ", "))]")
     }
 
     private static func notFound(_ path: String) -> CommandFailure {
-        CommandFailure("the key's hash does not stand in \(path) itself: change it where it is written", .usage)
+        CommandFailure(
+            "the key's hash does not stand in \(path) as one text or as a list in one line: change it where it is written",
+            .usage
+        )
     }
 
     /// The line of a configuration without backends that is replaced by the first ones; nil when there is none.
@@ -52,9 +67,7 @@ struct ConfigurationFile {
     }
 
     /// Whether there is a section for API keys.
-    var hasKeys: Bool {
-        text.split(whereSeparator: \.isNewline).contains { $0.hasPrefix("auth:") || $0.hasPrefix("\"auth\"") }
-    }
+    var hasKeys: Bool { (try? BackendLoader.offline().access(text, as: path))?.hasAuth ?? false }
 
     /// Adds a section at the end, before the mark that ends a document (`...`); the file must be YAML.
     mutating func append(_ section: String) {
@@ -65,8 +78,16 @@ struct ConfigurationFile {
 
     /// Replaces the file.
     func write() throws(CommandFailure) {
+        let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        let folder = FolderPath.place(of: target)
+        guard access(folder, W_OK | X_OK) == 0 else {
+            let failure = CommandFailure.system("replace \(path)", .usage)
+            throw CommandFailure(
+                "\(failure). The folder \(folder) must be writable, since the file is replaced as a whole",
+                failure.status
+            )
+        }
         do {
-            let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
             let part = target + ".new-\(getpid())"
             defer { unlink(part) }
             try SecretFile.write(text, to: part)

@@ -1,8 +1,8 @@
 public import PushCore
 
-/// Gives the device tokens of any service from a closure, for code that gets them from an app.
+/// Device tokens of any service from a closure, for code that gets them from an app.
 ///
-/// What the plugins know of a service's tokens is in their own providers; here a token is opaque text.
+/// A token is opaque text here: the plugins' own providers know more about the tokens of their services.
 public struct ClosureTokenProvider: TokenProvider {
     /// The longest token, in bytes.
     public static let maximumBytes = 4_096
@@ -16,7 +16,7 @@ public struct ClosureTokenProvider: TokenProvider {
     ///
     /// - Parameters:
     ///   - service: The service.
-    ///   - deadline: How long `fetch` may take.
+    ///   - deadline: The longest time `fetch` may take.
     ///   - fetch: Asks the app for its token; nil or blank text when there is none for now.
     public init(
         _ service: TokenService,
@@ -28,10 +28,10 @@ public struct ClosureTokenProvider: TokenProvider {
         self.fetch = fetch
     }
 
-    /// The current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none for now.
     ///
     /// Throws ``PushCore/PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
-    /// ``PushCore/PushError/Code/badAnswer`` when it gives what cannot be a token.
+    /// ``PushCore/PushError/Code/badAnswer`` when its text cannot be a token.
     public func token() async throws(PushError) -> DeviceToken? {
         try await AppToken.fetch(within: deadline) { [fetch] in
             let text = try await fetch()
@@ -41,10 +41,10 @@ public struct ClosureTokenProvider: TokenProvider {
         }
     }
 
-    /// Takes any visible text of one word, without the blanks around it.
+    /// Accepts any visible text of one word, and removes the blanks around it.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.validate(text, service) }
 
-    /// What can be said about a token of a service without rules of its own.
+    /// Checks a token of a service without rules of its own.
     static func validate(_ text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
         let start = text.unicodeScalars.drop { $0.properties.isWhitespace }
         var word = Substring(start)
@@ -62,7 +62,7 @@ public struct ClosureTokenProvider: TokenProvider {
 
 /// A ``ClosureTokenProvider`` whose platform can delete a token, so that the next one is new.
 ///
-/// Not for `ios-apns`: an Apple token cannot be deleted, and a chain does not ask for it.
+/// Not for `ios-apns`: Apple's tokens cannot be deleted, and a chain does not try to.
 public struct DeletingClosureTokenProvider: TokenDeleting {
     private let source: ClosureTokenProvider
     private let deadline: Duration
@@ -71,8 +71,8 @@ public struct DeletingClosureTokenProvider: TokenDeleting {
     /// Makes a provider.
     ///
     /// - Parameters:
-    ///   - source: Gives the tokens.
-    ///   - deadline: How long `delete` may take.
+    ///   - source: The provider of the tokens.
+    ///   - deadline: The longest time `delete` may take.
     ///   - delete: Asks the app to delete its token; one that does not exist is no error.
     public init(
         _ source: ClosureTokenProvider,
@@ -87,10 +87,10 @@ public struct DeletingClosureTokenProvider: TokenDeleting {
     /// The service.
     public var service: TokenService { source.service }
 
-    /// The current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none for now.
     public func token() async throws(PushError) -> DeviceToken? { try await source.token() }
 
-    /// Takes what the source takes.
+    /// Accepts what the source accepts.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try source.validate(text) }
 
     /// Deletes the token.

@@ -1,9 +1,9 @@
 public import PushCore
 
-/// What a ``TokenProviderChain`` found, and how.
+/// The result of a search by a ``TokenProviderChain``.
 ///
-/// The chain gives it to whoever asks for the token, and announces it when the token is another than before. A value:
-/// it does not follow what the chain finds later.
+/// The chain returns it to callers that ask for the token, and announces it when the token has changed. It is a value:
+/// it does not change with later searches.
 public struct TokenAnswer: Sendable, Hashable {
     /// The token; nil when no provider has one.
     public var token: DeviceToken?
@@ -11,14 +11,15 @@ public struct TokenAnswer: Sendable, Hashable {
     public var previous: DeviceToken?
     /// Whether the token was set by hand.
     public var isManual: Bool
-    /// Why the providers before the one that gave the token were passed over, in the order they were asked.
+    /// The providers before the one that gave the token, in the order they were asked, with the reasons why they gave
+    /// none.
     public var passedOver: [PassedOver]
 
     /// A provider that gave no token.
     public struct PassedOver: Sendable, Hashable {
         /// Its service.
         public var service: TokenService
-        /// Why.
+        /// The reason.
         public var reason: Reason
 
         /// Makes an entry.
@@ -28,20 +29,20 @@ public struct TokenAnswer: Sendable, Hashable {
         }
     }
 
-    /// Why a provider gave no token.
+    /// The reason why a provider gave no token.
     @nonexhaustive
     public enum Reason: Sendable, Hashable {
         /// It has none for now.
         case none
-        /// It did not answer within the chain's deadline, and was left behind.
+        /// It did not answer within the chain's deadline; its call was left running.
         case timeout
-        /// It has been left behind before and still has not come back; it was not asked again.
+        /// Its earlier call is still running; it was not asked again.
         case stillBusy
-        /// It failed; the code says how.
+        /// It failed with this code.
         case failed(PushError.Code)
     }
 
-    /// Whether the token is another than the one seen before: another text, or of another service.
+    /// Whether the token differs from the one seen before, in text or service.
     public var isUpdate: Bool { token != nil && token != previous }
 
     /// Makes an answer.
@@ -58,22 +59,22 @@ public struct TokenAnswer: Sendable, Hashable {
     }
 }
 
-/// What a forced update did.
+/// The result of a forced update.
 public struct TokenRenewal: Sendable, Hashable {
-    /// What became of the old token at its platform.
+    /// The result of deleting the old token at its platform.
     @nonexhaustive
     public enum Deletion: Sendable, Hashable {
-        /// There was none, or it was set by hand: nothing to delete.
+        /// There was no token, or it was set by hand: nothing to delete.
         case nothing
         /// It is deleted.
         case deleted
         /// Its service cannot delete tokens (`ios-apns`).
         case unsupported
-        /// It could not be deleted; the code says why.
+        /// It could not be deleted, for this reason.
         case failed(PushError.Code)
     }
 
-    /// What became of the old token.
+    /// The result of deleting the old token.
     public var deletion: Deletion
     /// The token that was found afterwards.
     public var answer: TokenAnswer

@@ -1,16 +1,16 @@
 public import PushCore
 
-/// Keeps the token that a chain saw last, so that a new one is recognised after a restart.
+/// The storage of the token that a chain saw last, so that a new one is recognized after a restart.
 public protocol TokenMemory: Sendable {
-    /// The token seen last; nil when none was.
+    /// Returns the token seen last; nil when there was none.
     func lastToken() async -> DeviceToken?
-    /// Keeps a token in the place of the last one; nil removes it.
+    /// Stores a token in place of the last one; nil removes it.
     func remember(_ token: DeviceToken?) async
 }
 
-/// Keeps the last token in a ``PushCore/StateStore``, under a name.
+/// The storage of the last token in a ``PushCore/StateStore``, under a name.
 ///
-/// A store that fails costs no more than an announcement too many.
+/// A store that fails causes at most one announcement too many.
 public struct StoredTokenMemory: TokenMemory {
     private let store: any StateStore
     private let name: String
@@ -21,7 +21,7 @@ public struct StoredTokenMemory: TokenMemory {
         self.name = name
     }
 
-    /// The token kept under the name.
+    /// Returns the token stored under the name.
     public func lastToken() async -> DeviceToken? {
         guard let bytes = try? await store.loadState(name),
             let recipient = Recipient(storedForm: String(decoding: bytes, as: UTF8.self)),
@@ -30,7 +30,7 @@ public struct StoredTokenMemory: TokenMemory {
         return token
     }
 
-    /// Keeps the token under the name.
+    /// Stores the token under the name.
     public func remember(_ token: DeviceToken?) async {
         try? await store.saveState(name, token.map { Array(Recipient.token($0).storedForm.utf8) })
     }

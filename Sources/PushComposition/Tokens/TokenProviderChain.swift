@@ -1,13 +1,13 @@
 public import PushCore
 
-/// Several token providers in an order of preference: the first that has a token gives it.
+/// Several token providers in an order of preference: the first one with a token gives it.
 ///
-/// A provider that has none, fails, or does not answer in time is passed over. The order can be changed while the chain
-/// runs; providers that it does not name are not asked. A token set by hand goes before all of them.
+/// A provider that has none, fails, or does not answer in time is skipped. The order can be changed while the chain
+/// runs; providers that it does not name are not asked. A token set by hand comes before all of them.
 ///
-/// A provider has a deadline of its own, and the chain's: one that never answers is cancelled and left behind, and is
-/// not asked again until it has come back, so that at most one call of each provider is under way. The chain owns those
-/// calls; ``shutdown(grace:)`` ends them.
+/// A provider has its own deadline and the chain's. A call that never returns is cancelled and left running, and its
+/// provider is not asked again until it has returned, so that each provider has at most one call in progress. The chain
+/// owns those calls; ``shutdown(grace:)`` ends them.
 public actor TokenProviderChain {
     /// Apple's own tokens first, then Firebase's, then Huawei's.
     public static let defaultOrder: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei]
@@ -17,13 +17,13 @@ public actor TokenProviderChain {
     private var manual: DeviceToken?
     private var calls: [TokenService: Call] = [:]
     private var lastCall: UInt64 = 0
-    /// Deletions that have not come back.
+    /// The deletions that have not returned.
     private var deletions: [TokenService: Task<PushError?, Never>] = [:]
-    /// The search under way that new callers join.
+    /// The current search, which new callers join.
     private var resolution: Resolution?
     /// The number of the newest search or change; an older search announces nothing.
     private var lastResolution: UInt64 = 0
-    /// The token seen last; nil while the memory has not been asked.
+    /// The token seen last; nil until the memory has been read.
     private var last: DeviceToken??
     private let deadline: Duration
     private let tries: Int
@@ -32,7 +32,7 @@ public actor TokenProviderChain {
     private let time: any TimeSource
     private let announce: (@Sendable (TokenAnswer) -> Void)?
 
-    /// A call of a provider that has not come back.
+    /// A call of a provider that has not returned.
     private struct Call {
         let number: UInt64
         let task: Task<Found, Never>
@@ -53,14 +53,14 @@ public actor TokenProviderChain {
     /// Makes a chain.
     ///
     /// - Parameters:
-    ///   - providers: At most one of each service; of several the last counts.
+    ///   - providers: At most one of each service; of several, the last counts.
     ///   - order: The services, the preferred one first.
-    ///   - deadline: How long one provider may take, all its tries together.
-    ///   - tries: How often a provider that says "none" or fails is called; 1 where its answer is final.
+    ///   - deadline: The longest time one provider may take, for all its tries together.
+    ///   - tries: The most calls of a provider that has no token or fails; 1 where its answer is final.
     ///   - pause: The wait between two tries.
-    ///   - memory: Keeps the last token over a restart; nil keeps it in memory only.
+    ///   - memory: Stores the last token across restarts; nil keeps it in memory only.
     ///   - time: The clock.
-    ///   - announce: Is called with each token that differs from the last one; must not block.
+    ///   - announce: Called with each token that differs from the last one; must not block.
     public init(
         _ providers: [any TokenProvider],
         order: [TokenService] = TokenProviderChain.defaultOrder,
@@ -83,20 +83,21 @@ public actor TokenProviderChain {
 
     // MARK: The current token
 
-    /// The token of the first provider that has one, and what was found on the way.
+    /// Returns the token of the first provider that has one, with the reasons why others were passed over.
     ///
-    /// Callers share a search that is under way. It takes at most the chain's deadline for each service of the order.
+    /// Callers share the current search. It takes at most the chain's deadline for each service of the order.
     public func current() async -> TokenAnswer {
         if let resolution { return await resolution.task.value }
         lastResolution += 1
         let number = lastResolution
-        // Unstructured: all callers share it, so that none may cancel it. Everyone who began or joined it awaits it.
+        // Unstructured: all callers share it, so that none may cancel it. Every caller that began or joined it awaits
+        // it.
         let task = Task { await self.search(number) }
         resolution = Resolution(number: number, task: task)
         return await task.value
     }
 
-    /// The token of the first provider that has one; nil when none has.
+    /// Returns the token of the first provider that has one; nil when none has.
     public func token() async -> DeviceToken? { await current().token }
 
     // MARK: Changing the chain
@@ -104,7 +105,7 @@ public actor TokenProviderChain {
     /// The services in order.
     public var order: [TokenService] { services }
 
-    /// Changes the order; a search under way goes on for those who wait for it, later callers get the new order.
+    /// Changes the order; a search in progress continues for its callers, later callers get the new order.
     ///
     /// Throws ``PushCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service
     /// twice, or one that does not exist.
@@ -120,7 +121,7 @@ public actor TokenProviderChain {
         overtake()
     }
 
-    /// Puts a provider in the place of the one that its service had.
+    /// Replaces the provider of a service.
     public func setProvider(_ provider: any TokenProvider) {
         providers[provider.service] = provider
         abandon(provider.service)
@@ -132,13 +133,13 @@ public actor TokenProviderChain {
         abandon(service)
     }
 
-    /// Sets a token by hand, which goes before all providers; nil goes back to them.
+    /// Sets a token by hand, which comes before all providers; nil returns to the providers.
     public func setManual(_ token: DeviceToken?) {
         manual = token
         overtake()
     }
 
-    /// Sets a token by hand from text, checked by the service's provider, or for its looks when there is none.
+    /// Sets a token by hand from text, checked by the service's provider, or only for its form when there is none.
     public func setManual(_ text: String, service: TokenService) throws(InvalidToken) {
         guard let provider = providers[service] else {
             return setManual(try ClosureTokenProvider.validate(text, service))
@@ -177,9 +178,9 @@ public actor TokenProviderChain {
         overtake()
     }
 
-    /// Deletes the current token, where its service can, and finds a new one.
+    /// Deletes the current token, where its service can, and searches for a new one.
     ///
-    /// A deletion that is not possible or fails does not end it: the search is harmless.
+    /// It goes on when the deletion is impossible or fails, since the search does no harm.
     public func forceUpdate() async -> TokenRenewal {
         let before = await current()
         guard let token = before.token, !before.isManual else { return TokenRenewal(.nothing, before) }
@@ -198,7 +199,7 @@ public actor TokenProviderChain {
         return TokenRenewal(deletion, await current())
     }
 
-    /// Ends calls that are under way, those left behind included, and waits for those that heed it for `grace`.
+    /// Cancels all calls in progress, those left running included, and waits for at most `grace` until they have ended.
     public func shutdown(grace: Duration = .seconds(1)) async {
         let open = (calls: calls.values.map(\.task), deletions: Array(deletions.values))
         for task in open.calls { task.cancel() }
@@ -224,7 +225,7 @@ public actor TokenProviderChain {
         }
         answer.previous = await lastToken()
         if resolution?.number == number { resolution = nil }
-        // A search that was overtaken by a change answers its callers, but does not replace the newer token.
+        // A search older than a change answers its callers, but does not replace the newer token.
         guard number == lastResolution, answer.isUpdate else { return answer }
         last = .some(answer.token)
         await memory?.remember(answer.token)
@@ -239,7 +240,7 @@ public actor TokenProviderChain {
         return last ?? nil
     }
 
-    /// Asks a provider, or joins the call that is under way, for at most the deadline.
+    /// Asks a provider, or joins its call in progress, for at most the deadline.
     private func ask(_ service: TokenService) async -> Found {
         if let call = calls[service], call.isLeftBehind { return .none(.stillBusy) }
         guard let provider = providers[service] else { return .none(.none) }
@@ -258,7 +259,7 @@ public actor TokenProviderChain {
         lastCall += 1
         let number = lastCall
         let service = provider.service
-        // Unstructured, since a provider may never come back; the chain holds it, and begins no second one meanwhile.
+        // Unstructured, since a provider may never return; the chain holds it, and begins no second one meanwhile.
         let task = Task { [tries, pause, time] in
             let found = await Self.fetch(provider, tries: tries, pause: pause, time: time)
             self.ended(service, number)
@@ -273,14 +274,14 @@ public actor TokenProviderChain {
         if calls[service]?.number == number { calls[service] = nil }
     }
 
-    /// A provider was replaced: its call goes on for those who wait for it, and is not joined any more.
+    /// Detaches the call of a provider that was replaced: it continues for its callers, and is not joined any more.
     private func abandon(_ service: TokenService) {
         calls[service]?.task.cancel()
         calls[service] = nil
         overtake()
     }
 
-    /// Something changed: later callers begin a new search.
+    /// Makes later callers begin a new search, after a change.
     private func overtake() {
         resolution = nil
         lastResolution += 1
@@ -311,7 +312,7 @@ public actor TokenProviderChain {
         guard deletions[service] == nil else {
             throw PushError(.unavailable, "an earlier deletion of a \(service) token has not come back")
         }
-        // Unstructured, since a provider may never come back; the chain holds it, and begins no second one meanwhile.
+        // Unstructured, since a provider may never return; the chain holds it, and begins no second one meanwhile.
         let task = Task { () -> PushError? in
             defer { self.deletions[service] = nil }
             do throws(PushError) { try await provider.delete(token) } catch { return error }

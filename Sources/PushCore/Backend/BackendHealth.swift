@@ -20,9 +20,9 @@ public struct BackendHealth: Sendable, Hashable {
     public var status: Status
     /// The reason, in a sentence with the fix; nil when all is well.
     public var detail: String?
-    /// The connections that take messages.
+    /// The number of connections that take messages.
     public var connections: Int
-    /// The messages in flight.
+    /// The number of messages in flight.
     public var inFlight: Int
     /// The expiry of each credential that an operator must renew, by its name (`client_certificate`).
     ///

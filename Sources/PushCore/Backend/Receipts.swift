@@ -36,7 +36,7 @@ public struct DeliveryReceipt: Sendable, Hashable {
         case opened
         /// It will not reach the device, or was not shown.
         case failed
-        /// Something worth telling that decides nothing: the device keeps it for later.
+        /// It is worth reporting but decides nothing: for example, the device keeps the message for later.
         case note
     }
 

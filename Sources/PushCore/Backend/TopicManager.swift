@@ -7,7 +7,7 @@ public enum TokenOutcome: Sendable {
     case dead(String)
     /// The platform refuses the change for this token, for a reason such as `TOO_MANY_TOPICS`.
     case refused(String)
-    /// No usable answer, after further attempts; doing it again does no harm.
+    /// There is no usable answer, even after further attempts; repeating the call does no harm.
     case failed(PushError)
 }
 

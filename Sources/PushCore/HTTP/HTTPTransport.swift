@@ -1,4 +1,4 @@
-/// Makes connection pools for plugins.
+/// A maker of connection pools for plugins.
 ///
 /// `PushHTTP` holds the one real implementation.
 ///
@@ -8,9 +8,9 @@ public protocol HTTPTransport: Sendable {
     func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool
 }
 
-/// A pool's configuration cannot work: a certificate that cannot be read, a proxy address that is none.
+/// The error for a pool configuration that cannot work: an unreadable certificate, an invalid proxy address.
 public struct HTTPPoolError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What is wrong and how to mend it.
+    /// The problem and its fix.
     ///
     /// Never holds key material.
     public let description: String
@@ -30,15 +30,15 @@ public protocol HTTPPool: Sendable {
     /// those on the wire still report their answer or `unknown`.
     func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async
 
-    /// What the pool is doing now.
+    /// The current state of the pool.
     var status: HTTPPoolStatus { get }
 
-    /// Takes every connection out of use: open streams end in peace, new calls open new connections.
+    /// Retires every connection: open streams end normally, new calls open new connections.
     ///
-    /// For a credential that was replaced, or one that the platform refused.
+    /// Use it after a credential was replaced, or was refused by the platform.
     func replaceConnections()
 
-    /// Ends the pool: waiting calls fail as `cancelled`, open ones get until `grace` to end.
+    /// Shuts the pool down: waiting calls fail as `cancelled`, open ones have `grace` to end.
     func shutdown(grace: Duration) async
 }
 
@@ -55,17 +55,17 @@ extension HTTPPool {
 
 /// A snapshot of a pool, for the dispatcher's window, health and metrics.
 public struct HTTPPoolStatus: Sendable, Hashable {
-    /// Connections that take calls.
+    /// The number of connections that take calls.
     public var connections: Int
-    /// Calls that are on the wire.
+    /// The number of calls that are on the wire.
     public var openStreams: Int
-    /// Calls that wait for a stream.
+    /// The number of calls that wait for a stream.
     public var waiting: Int
     /// The sum of the peers' current stream limits.
     public var streamLimit: Int
-    /// How often a connection has been opened, in this process.
+    /// The number of connections opened in this process.
     public var connectionsOpened: Int
-    /// Why the last attempt to connect failed; nil after a success.
+    /// The failure of the last attempt to connect; nil after a success.
     public var lastConnectFailure: HTTPFailure?
 
     /// Makes a snapshot.
@@ -85,19 +85,19 @@ public struct HTTPPoolStatus: Sendable, Hashable {
         self.lastConnectFailure = lastConnectFailure
     }
 
-    /// Why nothing gets through now: there is no connection, and the last attempt to make one failed.
+    /// The reason why nothing gets through now: there is no connection, and the last attempt to open one failed.
     public var outage: HTTPFailure? { connections == 0 ? lastConnectFailure : nil }
 }
 
-/// Everything a pool needs to know, with defaults that fit the push platforms.
+/// The settings of a pool, with defaults that fit the push platforms.
 public struct HTTPPoolConfiguration: Sendable {
     /// The protocol of the connections.
     @nonexhaustive
     public enum Version: Sendable {
-        /// HTTP/1.1, one call at a time on a connection: as many at once as there may be connections.
+        /// HTTP/1.1, one call at a time on a connection: at most as many at once as connections.
         case http1
-        /// HTTP/2, asked for by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that
-        /// document it, when more calls have to be under way than there are connections.
+        /// HTTP/2, negotiated by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that
+        /// document it, when more calls must be in flight than there are connections.
         case http2
     }
 
@@ -115,7 +115,7 @@ public struct HTTPPoolConfiguration: Sendable {
         }
     }
 
-    /// Where to connect.
+    /// The endpoint to connect to.
     public var endpoint: HTTPEndpoint
     /// The protocol of the connections.
     public var version: Version
@@ -131,24 +131,24 @@ public struct HTTPPoolConfiguration: Sendable {
     public var maximumConnections: Int = 4
     /// The most calls that may wait for a stream; further ones fail as `queueFull`.
     public var maximumWaiting: Int = 10_000
-    /// How long name resolution, TCP and TLS may take together.
+    /// The longest time name resolution, TCP and TLS may take together.
     public var connectTimeout: Duration = .seconds(20)
-    /// How long a call may take, unless its template says otherwise.
+    /// The longest time a call may take, unless its template says otherwise.
     public var requestTimeout: Duration = .seconds(20)
-    /// With calls open and no byte read for so long, the peer is asked for a sign of life.
+    /// The time with calls open and no byte read after which the peer is pinged.
     public var pingAfterSilence: Duration = .seconds(15)
-    /// How long the answer to a ping may take before the connection counts as dead.
+    /// The longest time the answer to a ping may take before the connection counts as dead.
     public var pingTimeout: Duration = .seconds(10)
-    /// A surplus connection without calls for so long is closed; the last one stays.
+    /// The time after which a surplus connection without calls is closed; the last one stays open.
     public var idleTimeout: Duration = .seconds(600)
     /// The largest answer body that is kept, in bytes; a larger one fails the call as `badAnswer`.
     public var maximumAnswerBytes: Int = 1 << 20
-    /// How long to wait before connecting again: from the first to the second, doubled each time, with full jitter.
+    /// The pause before connecting again: from the lower to the upper bound, doubled each time, with full jitter.
     ///
-    /// At most two seconds (or the first, if that is longer) where no server could be reached, and at most the first
-    /// for a call that finds no other one waiting: a platform that is back gets its messages at once.
+    /// At most two seconds (or the lower bound, if that is longer) where no server could be reached, and at most the
+    /// lower bound for a call that finds no other one waiting: a platform that is back gets its messages at once.
     public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
-    /// What is special about the platform's connections; nil when nothing is.
+    /// The platform's own rules for connections; nil when it has none.
     public var policy: (any HTTPConnectionPolicy)?
 
     /// Makes a configuration with the defaults of this type.
@@ -158,24 +158,25 @@ public struct HTTPPoolConfiguration: Sendable {
     }
 }
 
-/// What a platform asks of its connections: a credential bound to each, and when one must not be used any more.
+/// A platform's rules for its connections: a credential bound to each, and when one must no longer be used.
 ///
 /// Called on the pool's event loop, once for a batch of calls or answers: it must return at once.
 public protocol HTTPConnectionPolicy: Sendable {
-    /// The fields that calls on `connection` carry now, such as `authorization`.
+    /// Returns the fields that calls on `connection` carry now, such as `authorization`.
     ///
-    /// Asked when the connection opens and then at most once a second: a token that was replaced is taken up by itself.
+    /// Called when the connection opens and then at most once a second, so that a replaced token is used without
+    /// further steps.
     func headers(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> [HTTPHeader]
 
-    /// What the answer means for the connection that it came on. Asked for every answer that is not a success.
+    /// Decides what the answer means for its connection; called for every answer that is not a success.
     func verdict(on answer: HTTPAnswer, from connection: HTTPConnectionInfo) -> HTTPConnectionVerdict
 }
 
-/// One connection, as a policy sees it.
+/// A connection, as a policy sees it.
 public struct HTTPConnectionInfo: Sendable, Hashable {
     /// A number that is never used again in this process.
     public let id: UInt64
-    /// When the connection was ready for calls.
+    /// The time when the connection was ready for calls.
     public let openedAt: ContinuousClock.Instant
 
     /// Makes the description of a connection.
@@ -185,11 +186,11 @@ public struct HTTPConnectionInfo: Sendable, Hashable {
     }
 }
 
-/// What to do with a connection after an answer.
+/// The decision about a connection after an answer.
 @nonexhaustive
 public enum HTTPConnectionVerdict: Sendable {
-    /// Go on using it.
+    /// Keep using it.
     case keep
-    /// Give it no new calls, let the open ones end, close it; others take its place.
+    /// Give it no new calls, let the open ones end, then close it; others replace it.
     case retire
 }

@@ -51,7 +51,7 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.clickURL }
         set { own().parts.clickURL = newValue }
     }
-    /// Buttons.
+    /// The buttons.
     public var actions: [Action] {
         get { storage.parts.actions }
         set { own().parts.actions = newValue }

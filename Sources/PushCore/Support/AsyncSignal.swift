@@ -1,16 +1,16 @@
 package import Foundation
 internal import Synchronization
 
-/// Wakes tasks that wait for a change made by another task: the one wake-up of the package.
+/// Wakes tasks that wait for a change by another task: the only wake-up mechanism of the package.
 ///
-/// Whoever waits takes ``mark``, looks at what it waits for, and waits for a signal after the mark: a signal between
-/// the look and the wait is not lost. A signal wakes every waiter.
+/// A waiter reads ``mark``, checks its condition, and waits for a signal after the mark, so that a signal between the
+/// check and the wait is not lost. A signal wakes every waiter.
 package final class AsyncSignal: Sendable {
-    /// A place in the sequence of signals.
+    /// A position in the sequence of signals.
     package struct Mark: Hashable, Sendable {
         fileprivate var count: UInt64 = 0
 
-        /// Before the first signal.
+        /// The position before the first signal.
         package static let start = Mark()
     }
 
@@ -24,10 +24,10 @@ package final class AsyncSignal: Sendable {
 
     package init() {}
 
-    /// The place of the last signal.
+    /// The position of the last signal.
     package var mark: Mark { state.withLock { $0.last } }
 
-    /// Wakes all who wait for a signal after a mark taken before.
+    /// Wakes every waiter whose mark is older.
     package func signal() {
         let waiters = state.withLock { state in
             state.last.count += 1
@@ -50,7 +50,7 @@ package final class AsyncSignal: Sendable {
         }
     }
 
-    /// Waits for a signal after `mark`, whether or not the task is cancelled: for what must not be left undone.
+    /// Waits for a signal after `mark`, even when the task is cancelled: for work that must be finished.
     package func waitThroughCancellation(after mark: Mark) async {
         let id = state.withLock { state in
             state.nextWaiter += 1
@@ -62,7 +62,7 @@ package final class AsyncSignal: Sendable {
     private func suspend(_ id: UInt64, after mark: Mark, unlessCancelled: Bool) async {
         await withCheckedContinuation { continuation in
             let isWaiting = state.withLock { state in
-                // Read under the lock: a cancellation comes either before this or finds the waiter.
+                // Read under the lock: a cancellation either comes before this or finds the waiter.
                 if state.last != mark || unlessCancelled && Task.isCancelled { return false }
                 state.waiters[id] = continuation
                 return true
@@ -71,12 +71,12 @@ package final class AsyncSignal: Sendable {
         }
     }
 
-    /// Waits for a signal after `mark`, but no longer than `span`; ends early when the task is cancelled.
+    /// Waits for a signal after `mark`, for at most `span`; ends early when the task is cancelled.
     package func wait(after mark: Mark, atMost span: Duration, _ time: any TimeSource) async {
         await wait(after: mark) { try await time.sleep(for: span) }
     }
 
-    /// Waits for a signal after `mark`, but no longer than until a steady time; ends early when the task is cancelled.
+    /// Waits for a signal after `mark`, at most until a steady time; ends early when the task is cancelled.
     package func wait(after mark: Mark, until end: Date, _ time: any TimeSource) async {
         await wait(after: mark) { try await time.sleep(until: end) }
     }

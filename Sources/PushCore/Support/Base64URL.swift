@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// Base64 with the URL alphabet and without padding (RFC 4648, section 5): what JWTs and their like are written in.
+/// Base64 with the URL alphabet and without padding (RFC 4648, section 5), as in JWTs.
 package enum Base64URL {
-    /// The text of bytes.
+    /// Returns the text of bytes.
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
         Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    /// The bytes of a text, with or without padding; nil when it is none.
+    /// Returns the bytes of a text, with or without padding; nil when it is malformed.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var plain = String(text).replacing("-", with: "+").replacing("_", with: "/")
         while plain.hasSuffix("=") { plain.removeLast() }
@@ -18,14 +18,14 @@ package enum Base64URL {
 
 /// A JSON Web Token in its compact form (RFC 7515, section 3.1).
 package enum JSONWebToken {
-    /// The signed text of a header and claims, both JSON.
+    /// Returns the signed text of a header and claims, both JSON.
     ///
     /// - Parameters:
     ///   - header: The JOSE header.
     ///   - claims: The claims.
-    ///   - sign: Gives the signature of the text before the second dot.
+    ///   - sign: Returns the signature of the text before the second dot.
     /// - Returns: The token.
-    /// - Throws: What `sign` throws.
+    /// - Throws: The error of `sign`.
     package static func compact<Failure: Error>(
         header: [UInt8],
         claims: [UInt8],

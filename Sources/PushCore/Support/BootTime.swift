@@ -1,17 +1,16 @@
 internal import Foundation
 
-/// How long the machine has been up, which setting its clock does not change: the measure for the time between two
-/// processes.
+/// The machine's uptime, which setting its clock does not change; it measures the time between two processes.
 package struct BootTime: Sendable, Hashable {
-    /// Which start of the machine it counts from.
+    /// The start of the machine that it counts from.
     package var boot: Int64
-    /// What has passed since then, in milliseconds, time asleep included.
+    /// The milliseconds since then, time asleep included.
     package var uptime: Int64
 
     /// Makes a time.
     package init(boot: Int64, uptime: Int64) { (self.boot, self.uptime) = (boot, uptime) }
 
-    /// The machine's own; nil where the system does not tell its starts apart (`proc_sys_kernel(5)`, random/boot_id).
+    /// The machine's own; nil where the system does not identify its starts (`proc_sys_kernel(5)`, random/boot_id).
     static var current: BootTime? {
         guard let boot = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
             let uptime = CLibrary.uptime
@@ -20,9 +19,9 @@ package struct BootTime: Sendable, Hashable {
     }
 }
 
-/// A clock that knows for how long its machine has been up.
+/// A clock that knows its machine's uptime.
 package protocol BootTimeSource: TimeSource {
-    /// The time since the machine was started; nil where that is not known.
+    /// The time since the machine was started; nil where that is unknown.
     var bootTime: BootTime? { get }
 }
 

@@ -1,5 +1,5 @@
-// The one file that tells C libraries apart. Everything else takes the C library through Foundation, which exports the
-// one of its platform, and calls what methods of its own hide as `Foundation.close`.
+// The only file that distinguishes C libraries. Everything else gets the C library through Foundation, which exports
+// its platform's, and calls functions that its own methods shadow as `Foundation.close`.
 #if canImport(Glibc)
     internal import Glibc
 #elseif canImport(Musl)
@@ -8,7 +8,7 @@
     internal import Darwin
 #endif
 
-/// What Glibc, Musl and Darwin spell, type or do differently.
+/// The parts that Glibc, Musl and Darwin spell, type or do differently.
 package enum CLibrary {
     /// The type of a stream socket, for `socket` and `getaddrinfo`.
     package static var streamSocket: Int32 {
@@ -28,7 +28,7 @@ package enum CLibrary {
         #endif
     }
 
-    /// Sends bytes on a socket as `send` does, but a peer that is gone is an error and no signal.
+    /// Sends bytes on a socket as `send` does, except that a closed peer is an error and no signal.
     package static func transmit(_ bytes: UnsafeRawBufferPointer, on socket: Int32) -> Int {
         #if canImport(Darwin)
             var on: Int32 = 1
@@ -39,7 +39,7 @@ package enum CLibrary {
         #endif
     }
 
-    /// Waits until the disk has a file's content, though not all that is known about the file; false when it failed.
+    /// Waits until a file's content is on disk, though not all of its metadata; false when that failed.
     package static func synchronizeContent(of descriptor: Int32) -> Bool {
         #if canImport(Darwin)
             fcntl(descriptor, F_FULLFSYNC) == 0  // Its fsync leaves the content in the disk's own memory.
@@ -48,7 +48,7 @@ package enum CLibrary {
         #endif
     }
 
-    /// How long ago the machine was started, time asleep included; nil where the system does not count that.
+    /// The time since the machine was started, time asleep included; nil where the system does not count it.
     package static var uptime: Duration? {
         #if os(Linux)
             var time = timespec()
@@ -59,21 +59,22 @@ package enum CLibrary {
         #endif
     }
 
-    /// A limit that the system sets on the process.
+    /// A limit of the system on the process.
     package enum Limit {
-        /// How many descriptors it may have.
+        /// The most descriptors that it may have.
         case openFiles
-        /// How many bytes of its memory a crash leaves in a file.
+        /// The most bytes of its memory that a crash writes to a file.
         case coreDump
 
-        /// What holds now, and how far the process may raise it; nil when it cannot be read.
+        /// The limit in force, and the highest value that the process may raise it to; nil when it cannot be read.
         package var values: (now: UInt64, most: UInt64)? {
             var limit = rlimit()
             guard getrlimit(resource, &limit) == 0 else { return nil }
             return (UInt64(clamping: limit.rlim_cur), UInt64(clamping: limit.rlim_max))
         }
 
-        /// Sets what holds now, and how far the process may raise it; false when the system refused.
+        /// Sets the limit in force, and the highest value that the process may raise it to; false when the system
+        /// refused.
         package func set(now: UInt64, most: UInt64) -> Bool {
             var limit = rlimit(rlim_cur: rlim_t(clamping: now), rlim_max: rlim_t(clamping: most))
             return setrlimit(resource, &limit) == 0

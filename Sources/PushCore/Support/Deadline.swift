@@ -1,12 +1,12 @@
 internal import Synchronization
 
-/// Waits for foreign code no longer than a deadline, even when that code never returns and ignores cancellation.
+/// Waits for foreign code until a deadline, even when that code never returns and ignores cancellation.
 ///
-/// For closures and plugins that an app or a stranger brings; one's own code has deadlines of its own. What is given up
-/// is cancelled. It lives on only while it ignores that, and a caller that asks again and again must see to it that one
-/// such call is under way at a time, as the chain of token providers in `PushComposition` does.
+/// For closures and plugins from outside this package; its own code has deadlines of its own. After the deadline the
+/// code is cancelled, and lives on only while it ignores that. A caller that runs it repeatedly must allow one such
+/// call at a time, as the chain of token providers in `PushComposition` does.
 public enum Deadline {
-    /// The deadline passed first.
+    /// The error when the deadline passed first.
     public struct Passed: Error, Sendable {
         /// Makes the error.
         public init() {}
@@ -16,17 +16,18 @@ public enum Deadline {
     ///
     /// - Parameters:
     ///   - span: The longest wait.
-    ///   - time: What the wait is measured with.
+    ///   - time: The clock of the wait.
     ///   - body: The foreign code.
-    /// - Returns: What `body` returned.
-    /// - Throws: ``Passed``, `CancellationError`, or what `body` throws.
+    /// - Returns: The result of `body`.
+    /// - Throws: ``Passed``, `CancellationError`, or the error of `body`.
     public static func run<Value: Sendable>(
         _ span: Duration,
         time: any TimeSource = SystemTime(),
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let race = Race<Value>()
-        // Unstructured, since a task group would wait for a body that never ends. Both are cancelled when one has won.
+        // Unstructured, since a task group would wait for a body that never ends. Both tasks are cancelled once one has
+        // finished.
         let work = Task {
             do { race.finish(.success(try await body())) } catch { race.finish(.failure(error)) }
         }
@@ -45,7 +46,7 @@ public enum Deadline {
         }
     }
 
-    /// The first result wins.
+    /// A result that the first of several writers sets.
     private final class Race<Value: Sendable>: Sendable {
         private enum State {
             case waiting(CheckedContinuation<Value, any Error>?)

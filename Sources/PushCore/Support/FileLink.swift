@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// Symbolic links to files of which only one program may have one.
+/// Resolves symbolic links, for files that only one program may have open.
 package enum FileLink {
-    /// The most links that lead to a file, as the kernel follows (path_resolution(7)).
+    /// The most links that lead to a file, the same limit as the kernel's (path_resolution(7)).
     private static let longest = 40
 
-    /// The file that a path means: what its links lead to, whether it is there or not.
+    /// Returns the file that a path means: the end of its chain of links, even when it does not exist.
     ///
-    /// Links of its folders stay as they are: what is made beside the file is made in the same folder then.
+    /// Links in its folders stay unresolved; a file made beside it is then made in the same folder.
     package static func target(of path: String) -> String {
         var path = path
         for _ in 0..<longest {
@@ -18,7 +18,7 @@ package enum FileLink {
         return path
     }
 
-    /// The same for every name of one file: what its links lead to, in its folder without links.
+    /// Returns one path for all names of a file: the end of its links, in its folder without links.
     package static func canonical(_ path: String) -> String {
         let target = Self.target(of: path)
         return URL(filePath: FolderPath.place(of: target)).resolvingSymlinksInPath().path + "/"

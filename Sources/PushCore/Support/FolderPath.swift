@@ -1,10 +1,10 @@
-/// Paths as text.
+/// The folder of a path, found in its text.
 ///
-/// In place of Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one
+/// It replaces Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one
 /// character: `c`, `.`.
 package enum FolderPath {
-    /// The folder that a path is in, without a slash at its end: empty for one that names none, `/` for what stands in
-    /// the root.
+    /// Returns the folder that a path is in, without a slash at its end: empty for a path without a folder, `/` for one
+    /// in the root.
     ///
     /// Only the text counts: the folder of `..` is empty, and that of `a/b/` is `a`.
     package static func folder(of path: String) -> String {
@@ -19,7 +19,7 @@ package enum FolderPath {
         return String(Substring(trimmed(whole[...last])))
     }
 
-    /// The same as a path that can be opened: `.` for one that names no folder.
+    /// Returns the same as a path that can be opened: `.` for a path without a folder.
     package static func place(of path: String) -> String {
         let folder = folder(of: path)
         return folder.isEmpty ? "." : folder

@@ -1,11 +1,11 @@
-/// Which requests to a server without authentication come from this machine's own programs, and not from a stranger's
-/// web page.
+/// The rule by which a server without authentication tells requests of local programs from those of a stranger's web
+/// page.
 ///
-/// Two ways lead a page to a server on the loopback interface: a name of its own that resolves to 127.0.0.1 (DNS
-/// rebinding), which the `Host` field shows, and a request across sites, which `Origin` and `Sec-Fetch-Site` show. The
-/// gateway without keys and the control API of the simulators use it.
+/// A page can reach a server on the loopback interface in two ways: by a name of its own that resolves to 127.0.0.1
+/// (DNS rebinding), which the `Host` field shows, and by a cross-site request, which `Origin` and `Sec-Fetch-Site`
+/// show. The gateway without keys and the control API of the simulators use this rule.
 package struct LocalOrigin: Sendable {
-    /// What is wrong with a request.
+    /// The reason why a request is refused.
     package enum Refusal: Sendable {
         /// It is for another host.
         case foreignHost
@@ -14,16 +14,16 @@ package struct LocalOrigin: Sendable {
     }
 
     private let boundHost: String
-    /// How the origins of the server's own pages begin.
+    /// The beginning of the origins of the server's own pages.
     private let scheme: String
 
-    /// The rule of a server that listens on `host`.
+    /// Makes the rule of a server that listens on `host`.
     package init(host: String, isEncrypted: Bool = false) {
         boundHost = host.lowercased()
         scheme = isEncrypted ? "https://" : "http://"
     }
 
-    /// What is wrong with a request of such fields; nil when nothing is.
+    /// Returns why a request with these fields is refused; nil when it is allowed.
     package func refusal(host authority: String?, origin: String?, fetchSite: String?) -> Refusal? {
         let authority = authority ?? ""
         guard isOurs(Self.host(of: authority[...])) else { return .foreignHost }
@@ -43,7 +43,7 @@ package struct LocalOrigin: Sendable {
         origin.lowercased() == scheme + authority.lowercased()
     }
 
-    /// The host without its port; an IPv6 address keeps its brackets.
+    /// Returns the host without its port; an IPv6 address keeps its brackets.
     private static func host(of authority: Substring) -> Substring {
         if authority.first == "[" {
             guard let end = authority.firstIndex(of: "]") else { return authority }

@@ -1,16 +1,16 @@
-/// A call to a platform, other than a send, gave no usable answer.
+/// The error of a call to a platform, other than a send, that gave no usable answer.
 public struct PushError: Error, Sendable, CustomStringConvertible {
-    /// What the caller can do next.
+    /// The kind of error, which decides what the caller can do next.
     ///
-    /// A struct, so that a new code breaks no plugin.
+    /// It is a struct, so that a new code breaks no plugin.
     public struct Code: Hashable, Sendable {
-        /// The word that ends problem `type` addresses.
+        /// The last word of a problem's `type` address.
         public let rawValue: String
         /// Makes a code.
         public init(rawValue: String) { self.rawValue = rawValue }
         /// Retry after ``PushError/retryAfter``, or after a backoff when it is nil.
         public static let unavailable = Code(rawValue: "backend-unavailable")
-        /// As ``unavailable``, but the quota is ours: slow the whole backend.
+        /// Like ``unavailable``, but our quota is used up: slow the whole backend down.
         public static let rateLimited = Code(rawValue: "rate-limited")
         /// The platform refused our credentials: an operator must act, so do not retry.
         public static let credentialsRefused = Code(rawValue: "credentials-refused")
@@ -20,11 +20,12 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let unsupported = Code(rawValue: "unsupported")
         /// The platform's answer could not be parsed.
         public static let badAnswer = Code(rawValue: "bad-answer")
-        /// Sent, at least in part, and no answer came; a repeat could do it twice, so it is not repeated by itself.
+        /// The call was sent, at least in part, and no answer came. It is not retried automatically, since that could
+        /// do it twice.
         public static let unknownOutcome = Code(rawValue: "unknown-outcome")
     }
 
-    /// What the caller can do next.
+    /// The kind of error, which decides what the caller can do next.
     public let code: Code
     /// A sentence for people.
     ///
@@ -32,7 +33,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
     public let message: String
     /// The platform's reason code, when it gave one.
     public let reason: String?
-    /// How long the platform asked to wait.
+    /// The pause that the platform asked for.
     public let retryAfter: Duration?
 
     /// Makes an error.
@@ -48,12 +49,12 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
 }
 
 extension PushError {
-    /// The error of a call that is no send, where a platform's refusals of both are read from one table.
+    /// Makes the error of a call that is no send, for platforms whose refusals of both are in one table.
     ///
     /// - Parameters:
-    ///   - refusal: What a send would have come to.
-    ///   - words: What is said when the refusal says nothing itself.
-    ///   - retryAfter: How long the platform asked to wait.
+    ///   - refusal: The refusal that a send would have got.
+    ///   - words: The message when the refusal has no detail.
+    ///   - retryAfter: The pause that the platform asked for.
     public init(_ refusal: Refusal, words: String, retryAfter: Duration? = nil) {
         let code: Code =
             switch refusal.advice {

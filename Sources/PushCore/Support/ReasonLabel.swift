@@ -1,8 +1,9 @@
 extension String {
-    /// The text as the reason of an outcome, which becomes a metric label; nil when it has another form than vendors'
-    /// codes have.
+    /// The text as the reason of an outcome, which becomes a metric label; nil when it does not look like a vendor's
+    /// code.
     ///
-    /// 1 to 64 ASCII letters, digits, `_` and `-`: a vendor's free text must not make labels grow without bound.
+    /// It must be 1 to 64 ASCII letters, digits, `_` and `-`: a vendor's free text must not make labels grow without
+    /// bound.
     package var asReasonLabel: String? {
         let isLabel =
             (1...64).contains(utf8.count)

@@ -1,9 +1,8 @@
 internal import Foundation
 
-/// A limit of requests in a second, as a platform grants it: a caller waits until one is free, up to a limit of its
-/// own.
+/// A platform's limit of requests a second: each caller waits for its turn, up to a limit of its own.
 ///
-/// The client of a plugin takes one of it before each call.
+/// The client of a plugin reserves a request before each call.
 package actor RequestBudget {
     /// The most callers that may wait.
     static let longestLine = 10_000
@@ -14,10 +13,10 @@ package actor RequestBudget {
     private var pausedUntil: Date?
     private var waiting = 0
 
-    /// Makes a limit that is not used up.
+    /// Makes an unused budget.
     ///
     /// - Parameters:
-    ///   - perSecond: Requests in a second; as many may go at once.
+    ///   - perSecond: The requests a second, also the largest burst.
     ///   - exhausted: The sentence and the reason of the error when a caller would wait too long.
     ///   - time: The clock.
     package init(perSecond: Double, exhausted: (message: String, reason: String), time: any TimeSource) {
@@ -26,7 +25,7 @@ package actor RequestBudget {
         bucket = TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(1)), at: time.steady)
     }
 
-    /// Waits until a request is free; throws when it would take longer than `limit`.
+    /// Waits until a request is allowed; throws when that would take longer than `limit`.
     package func reserve(within limit: Duration) async throws(PushError) {
         let end = time.steady.addingTimeInterval(limit.inSeconds)
         while true {
@@ -53,7 +52,7 @@ package actor RequestBudget {
         }
     }
 
-    /// Grants nothing for a span that the platform named.
+    /// Allows no request for a span that the platform named.
     package func pause(_ span: Duration) {
         let end = time.steady.addingTimeInterval(span.inSeconds)
         if pausedUntil.map({ $0 < end }) ?? true { pausedUntil = end }

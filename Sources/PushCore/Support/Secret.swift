@@ -1,4 +1,4 @@
-/// A value that must never be shown: it prints as `<secret>` wherever it lands.
+/// A value that must never be shown: it prints as `<secret>`.
 public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     private let value: String
 
@@ -17,6 +17,6 @@ public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugSt
     public var description: String { "<secret>" }
     /// `<secret>`.
     public var debugDescription: String { "<secret>" }
-    /// Nothing to look into.
+    /// An empty mirror, so that `dump` shows nothing.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

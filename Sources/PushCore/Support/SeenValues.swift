@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The values of an open set that came so far, such as error codes that a vendor does not document: each is logged
+/// The values of an open set that came before, such as undocumented error codes of a vendor, so that each is logged
 /// once.
 ///
 /// A backend owns one for each kind of value and adds every unknown one. It keeps at most ``limit``; after that no
@@ -13,7 +13,7 @@ package final class SeenValues: Sendable {
 
     package init() {}
 
-    /// Adds a value; true the first time.
+    /// Adds a value; returns true the first time.
     package func add(_ value: String) -> Bool {
         values.withLock { $0.count < Self.limit && $0.insert(value).inserted }
     }

@@ -1,16 +1,16 @@
 internal import Synchronization
 
-/// Whether what a send has to write may still leave this process: asked by transports right before they write a call.
+/// Whether the calls of a send may still leave this process; transports ask right before they write a call.
 ///
-/// A process may stand still between the last look at its claims and the write, for longer than the claims hold. By
-/// then another gateway has sent the same messages, and what came late would not say that it is a copy.
+/// A process may be suspended between its last check of its claims and the write, for longer than the claims hold. By
+/// then another gateway has sent the same messages, and the late ones would not be marked as copies.
 ///
-/// A task that a backend starts within a send and keeps, such as one that watches something, inherits the permit; after
-/// the send it allows everything.
+/// A long-lived task that a backend starts within a send, such as a watcher, inherits the permit, which allows
+/// everything after the send.
 package final class SendPermit: Sendable {
-    /// The permit of the task; without one every call may be written.
+    /// The permit of the task; without one, every call may be written.
     ///
-    /// A reference, not a closure: with one as the value a release build (Swift 6.3.1, Linux) died in
+    /// It is an object, since with a closure as the value a release build (Swift 6.3.1, Linux) crashed in
     /// `swift_task_localValuePush`.
     @TaskLocal package static var current: SendPermit?
 
@@ -19,12 +19,12 @@ package final class SendPermit: Sendable {
 
     /// Makes the permit of a send.
     ///
-    /// - Parameter holds: Whether the claims still hold: asked from any thread for each call, so it must be quick.
+    /// - Parameter holds: Whether the claims still hold. Called from any thread for each call, so it must be quick.
     package init(_ holds: @escaping @Sendable () -> Bool) { self.holds = holds }
 
-    /// Whether a call may be written at this moment.
+    /// Whether a call may be written now.
     package var mayWrite: Bool { isOver.load(ordering: .relaxed) || holds() }
 
-    /// The send is over.
+    /// Marks the send as over, after which everything may be written.
     package func end() { isOver.store(true, ordering: .relaxed) }
 }

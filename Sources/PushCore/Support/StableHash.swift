@@ -1,16 +1,16 @@
 /// A hash that is the same in every process, unlike Swift's own: FNV-1a, of 64 bits.
 ///
-/// For what is stored or compared with another process's: numbers of rows, fingerprints of settings, tags of pages.
-/// Equal hashes are no proof, and it keeps no secret. Source: draft-eastlake-fnv, "The FNV Non-Cryptographic Hash
-/// Algorithm".
+/// For values that are stored or compared with another process's: numbers of rows, fingerprints of settings, tags of
+/// pages. Equal hashes are no proof of equality, and a hash does not hide its input. Source: draft-eastlake-fnv, "The
+/// FNV Non-Cryptographic Hash Algorithm".
 package struct StableHash: Sendable, Hashable {
-    /// Where the algorithm begins.
+    /// The initial value of the algorithm.
     package static let start: UInt64 = 0xCBF2_9CE4_8422_2325
 
     /// The hash of what was added so far.
     package private(set) var value: UInt64
 
-    /// The hash of nothing; another beginning gives another hash of the same bytes.
+    /// Makes the hash of nothing; another initial value gives another hash of the same bytes.
     package init(start: UInt64 = StableHash.start) { value = start }
 
     /// Adds a byte.
@@ -21,10 +21,10 @@ package struct StableHash: Sendable, Hashable {
     /// Adds bytes, in order.
     package mutating func add(_ bytes: some Sequence<UInt8>) { for byte in bytes { add(byte) } }
 
-    /// Adds the end of a text: a byte that UTF-8 has not, so that two texts that follow each other are kept apart.
+    /// Adds the end of a text: a byte that UTF-8 never contains, so that two texts in a row do not run together.
     package mutating func addEnd() { add(0xFF) }
 
-    /// The hash of a text.
+    /// Returns the hash of a text.
     package static func of(_ text: String) -> UInt64 {
         var hash = StableHash()
         hash.add(text.utf8)

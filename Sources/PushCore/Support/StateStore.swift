@@ -1,14 +1,14 @@
-/// Small values that components keep over a restart, such as a provider token with its time.
+/// Small values that components keep across restarts, such as a provider token with its time.
 public protocol StateStore: Sendable {
-    /// The value kept under a name, nil when there is none.
+    /// Returns the value stored under a name; nil when there is none.
     func loadState(_ name: String) async throws(StoreError) -> [UInt8]?
-    /// Keeps a value under a name; nil removes it.
+    /// Stores a value under a name; nil removes it.
     func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError)
     /// Runs `body` while no other process that shares the store runs one under the same name.
     ///
     /// `body` must end on its own, well within a minute: a process that holds the name for longer counts as dead.
     ///
-    /// - Throws: When the store cannot say who holds the name; `body` has not run then.
+    /// - Throws: When the store cannot tell who holds the name; `body` has not run then.
     func exclusively<Value: Sendable>(
         _ name: String,
         _ body: @Sendable () async -> Value
@@ -16,7 +16,7 @@ public protocol StateStore: Sendable {
 }
 
 extension StateStore {
-    /// Nobody shares the store.
+    /// Runs `body` at once: no other process shares the store.
     public func exclusively<Value: Sendable>(
         _ name: String,
         _ body: @Sendable () async -> Value
@@ -26,14 +26,14 @@ extension StateStore {
 }
 
 extension StateStore {
-    /// The value kept under a name; where there is none one is made and kept, by one process alone.
+    /// Returns the value stored under a name; makes and stores one, in one process only, where there is none.
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - isUsable: Whether a value that is there can be used; else it is made anew.
+    ///   - isUsable: Whether a stored value can be used; otherwise it is made anew.
     ///   - make: Makes a value.
     /// - Returns: The value, the same to every process that shares the store.
-    /// - Throws: When the store fails, or cannot say who holds the name.
+    /// - Throws: When the store fails, or cannot tell who holds the name.
     package func loadState(
         _ name: String,
         where isUsable: @Sendable ([UInt8]) -> Bool,
@@ -54,7 +54,7 @@ extension StateStore {
     }
 }
 
-/// Why a store did not do what it was asked.
+/// The reason why a store did not carry out a call.
 @nonexhaustive
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
@@ -62,19 +62,19 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The store takes no new work of this caller for now: its share of the queue is full, while other callers have
     /// room. Nothing was stored.
     case shareFull(reason: String, retryAfter: Duration)
-    /// It has been closed, or was never opened.
+    /// The store has been closed, or was never opened.
     case closed
-    /// It failed; the sentence says how. Whether anything was stored is not known.
+    /// The store failed; the sentence says how. It is unknown whether anything was stored.
     case failed(String)
-    /// The store can never write these values: nothing was stored, and another try fails in the same way.
+    /// The store can never write these values: nothing was stored, and a repeat fails in the same way.
     case refused(String)
-    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, another try fails in the
-    /// same way, and undamaged rows can be read.
+    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, a repeat fails in the same
+    /// way, and undamaged rows can be read.
     case damaged(String)
-    /// The value is there, encrypted with a key that is not at hand; the sentence says which.
+    /// The value is encrypted with a key that is not available; the sentence names it.
     case sealed(String)
-    /// A newer version of the program has changed it, in a way that this one would misread; the sentence says which.
-    /// Nothing was changed, and trying again changes nothing.
+    /// A newer version of the program has changed the store in a way that this version would misread; the sentence says
+    /// which. Nothing was changed, and a repeat fails in the same way.
     case newer(String)
 
     /// A sentence for people.

@@ -1,20 +1,19 @@
 public import Foundation
 
-/// The wall clock, a monotonic clock, and the ability to wait, as a parameter, so that tests own the time.
+/// A wall clock, a monotonic clock and the ability to wait, passed as a parameter so that tests control the time.
 ///
-/// `now` is for times of day: what is shown to a platform or a person, and when a message was asked to go out. `steady`
-/// is for spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
+/// `now` is for times of day: those shown to a platform or a person, and scheduled times of messages. `steady` is for
+/// spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
 public protocol TimeSource: Sendable {
     /// The time of day.
     ///
     /// It jumps when the machine's clock is set.
     var now: Date { get }
 
-    /// A time that passes evenly, whatever happens to the machine's clock: what ``now`` would be had the clock not been
-    /// set.
+    /// The time on a clock that setting the machine's clock does not change: what ``now`` would be without such steps.
     ///
-    /// Compare it with nothing but itself; ``wall(_:)`` and ``steady(_:)`` translate. As long as the process runs it
-    /// never goes back. By default it is ``now``, which is right for a clock that is never set.
+    /// Compare it only with itself; ``wall(_:)`` and ``steady(_:)`` translate. It never goes back while the process
+    /// runs. By default it is ``now``, which is right for a clock that is never set.
     var steady: Date { get }
 
     /// Waits; throws `CancellationError` when the task is cancelled.
@@ -22,23 +21,23 @@ public protocol TimeSource: Sendable {
 
     /// Waits until a time of ``steady``; throws `CancellationError` when the task is cancelled.
     ///
-    /// By default it waits for what is left until then. A clock that a test moves implements it itself: else a move
-    /// between the look at the clock and the wait would make the wait longer.
+    /// By default it waits for the time left. A clock that a test moves implements it itself: otherwise a move between
+    /// reading the clock and waiting would make the wait longer.
     func sleep(until steady: Date) async throws
 }
 
 extension TimeSource {
-    /// The wall clock, for a source that is never set.
+    /// The wall clock, for a source whose clock is never set.
     public var steady: Date { now }
 
-    /// Waits for what is left until a steady time.
+    /// Waits for the time left until a steady time.
     public func sleep(until steady: Date) async throws {
         try await sleep(for: .seconds(clamping: max(0, steady.timeIntervalSince(self.steady))))
     }
 
-    /// What both clocks say at one moment.
+    /// The times of both clocks at one moment.
     ///
-    /// Whoever reads them one after the other and is held up in between sees a jump that never was.
+    /// Reading them one after the other would show a jump when the process is held up in between.
     public var reading: (wall: Date, steady: Date) {
         var before = steady
         for _ in 0..<16 {
@@ -50,13 +49,13 @@ extension TimeSource {
         return (now, before)
     }
 
-    /// The time of day that a steady time has, as the wall clock stands now.
+    /// Returns the time of day for a steady time, by the wall clock's present setting.
     public func wall(_ steady: Date) -> Date {
         let now = reading
         return steady.addingTimeInterval(now.wall.timeIntervalSince(now.steady))
     }
 
-    /// The steady time at which a time of day comes, as the wall clock stands now.
+    /// Returns the steady time for a time of day, by the wall clock's present setting.
     public func steady(_ wall: Date) -> Date {
         let now = reading
         return wall.addingTimeInterval(now.steady.timeIntervalSince(now.wall))
@@ -65,7 +64,7 @@ extension TimeSource {
 
 /// The machine's own clock.
 public struct SystemTime: TimeSource {
-    /// What the clocks said when the process first asked.
+    /// The times of both clocks when the process first asked.
     private static let start = (wall: Date(), instant: ContinuousClock.now)
 
     /// Makes the machine's clock.
@@ -74,7 +73,7 @@ public struct SystemTime: TimeSource {
     /// The time of day.
     public var now: Date { Date() }
 
-    /// The time of day at which the process first asked for the time, and what has passed since.
+    /// The time of day when the process first asked, plus the time that has passed since.
     public var steady: Date {
         Self.start.wall.addingTimeInterval(Self.start.instant.duration(to: .now).inSeconds)
     }

@@ -54,11 +54,8 @@ public struct ConfigurationLoader {
         do {
             bytes = try files.contents(of: (path as NSString).lastPathComponent)
         } catch {
-            let isTooLarge = (error as? FolderFiles.Unreadable)?.isTooLarge ?? false
             let fix =
-                isTooLarge
-                ? "Take out what it does not need; keys and certificates can be files of their own."
-                : "Give the file with --config, or write one: chapar init."
+                (error as? FolderFiles.Unreadable)?.fix ?? "Give the file with --config, or write one: chapar init."
             throw ConfigurationError([ConfigIssue(path: "", origin: .builtIn, problem: "\(error)", fix: fix)])
         }
         return try load(text: bytes, name: path, folder: folder, context: context)
@@ -175,6 +172,8 @@ package struct GatewayAccess: Sendable {
     package let server: GatewayConfiguration.Server
     /// The section `store`, with its full path.
     package let store: GatewayConfiguration.Store
+    /// Whether there is a section `auth`, also an empty one.
+    package let hasAuth: Bool
     /// Whether there are no keys and `auth.keyless` does not say that none are needed.
     package let needsFirstKey: Bool
 }
@@ -209,7 +208,10 @@ struct FolderFiles: ConfigFileReader {
         while count < bytes.count {
             // A file can be read at once, a pipe (`<(…)`, /dev/stdin) once another program has written into it.
             guard Self.waits(for: descriptor, until: deadline) else {
-                throw Unreadable("cannot read \(full): it is a pipe that nobody has written to its end")
+                throw Unreadable(
+                    "cannot read \(full): it is a pipe that nobody has written to its end",
+                    fix: "Write it to its end within five seconds, or give a file."
+                )
             }
             let part = bytes.withUnsafeMutableBytes {
                 read(descriptor, $0.baseAddress?.advanced(by: count), $0.count - count)
@@ -219,7 +221,12 @@ struct FolderFiles: ConfigFileReader {
             if part == 0 { break }
             count += part
         }
-        guard count <= limit else { throw Unreadable("\(full) is larger than \(limit) bytes", isTooLarge: true) }
+        guard count <= limit else {
+            throw Unreadable(
+                "\(full) is larger than \(limit) bytes",
+                fix: "Take out what it does not need; keys and certificates can be files of their own."
+            )
+        }
         bytes.removeLast(bytes.count - count)
         return bytes
     }
@@ -252,10 +259,11 @@ struct FolderFiles: ConfigFileReader {
     /// The reason why a file cannot be read.
     struct Unreadable: Error, CustomStringConvertible {
         let description: String
-        let isTooLarge: Bool
-        init(_ description: String, isTooLarge: Bool = false) {
+        /// The fix for the configuration file itself; nil when the file may be a wrong one.
+        let fix: String?
+        init(_ description: String, fix: String? = nil) {
             self.description = description
-            self.isTooLarge = isTooLarge
+            self.fix = fix
         }
     }
 }

@@ -76,6 +76,7 @@ struct ConfigurationReader {
         return GatewayAccess(
             server: server(section("server"), hasKeys: true),
             store: store,
+            hasAuth: root.keys.contains("auth"),
             needsFirstKey: !isKeyless && auth.sections("api_keys").isEmpty
         )
     }

@@ -277,7 +277,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
                 _ = try await store.makeRetriesDue(of: worker.name)
                 _ = try await operations?.makeRetriesDue(ofEntriesAt: worker.name)
             } catch {
-                logger.warning(
+                logger.unlessCancelled?.warning(
                     "what waits for another attempt waits on",
                     metadata: ["backend": "\(worker.name)", "error": "\(error)"]
                 )
@@ -338,7 +338,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             guard let stored = try await store.loadState(Self.flowKey(configured.name)) else { return nil }
             return FlowMemory(stored: stored, at: now).flatMap { $0.identity == configured.identity ? $0 : nil }
         } catch {
-            logger.error(
+            logger.unlessCancelled?.error(
                 "cannot read how a backend was used",
                 metadata: ["backend": "\(configured.name)", "error": "\(error)"]
             )
@@ -370,7 +370,10 @@ package final class Dispatcher: WorkerObserver, Sendable {
         do throws(StoreError) {
             try await store.saveState(Self.flowKey(name), value)
         } catch {
-            logger.warning("how a backend is used was not kept", metadata: ["backend": "\(name)", "error": "\(error)"])
+            logger.unlessCancelled?.warning(
+                "how a backend is used was not kept",
+                metadata: ["backend": "\(name)", "error": "\(error)"]
+            )
         }
     }
 

@@ -97,7 +97,10 @@ package final class GoneBackends: Sendable {
                 let stored = try await store.loadState(Self.droppedKey)
                 kept = Set(String(decoding: stored ?? [], as: UTF8.self).split(separator: "\n").map(String.init))
             } catch {
-                logger.error("cannot read which backends were dropped", metadata: ["error": "\(error)"])
+                logger.unlessCancelled?.error(
+                    "cannot read which backends were dropped",
+                    metadata: ["error": "\(error)"]
+                )
             }
         }
         let loaded = kept
@@ -336,7 +339,10 @@ package final class GoneBackends: Sendable {
             try await store.saveState(Self.appsKey, Array(lines.joined(separator: "\n").utf8))
         } catch {
             // A move then reads the deliveries instead, and the next installation tries again.
-            logger.warning("the apps of the backends were not noted", metadata: ["error": "\(error)"])
+            logger.unlessCancelled?.warning(
+                "the apps of the backends were not noted",
+                metadata: ["error": "\(error)"]
+            )
         }
     }
 

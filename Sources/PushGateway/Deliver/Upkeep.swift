@@ -70,7 +70,9 @@ final class Upkeep: Sendable {
                 isFailing = false
             } catch {
                 if case .closed = error { return }
-                if !isFailing { logger.warning("upkeep failed, trying again", metadata: ["error": "\(error)"]) }
+                if !isFailing {
+                    logger.unlessCancelled?.warning("upkeep failed, trying again", metadata: ["error": "\(error)"])
+                }
                 isFailing = true
             }
             guard isDone else { continue }

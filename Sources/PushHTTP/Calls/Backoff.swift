@@ -1,20 +1,20 @@
 import NIOCore
 import PushCore
 
-/// When a pool may try to connect again: exponential with full jitter, shared by all its callers.
+/// The time before which a pool may not connect again: exponential backoff with full jitter, shared by all its callers.
 ///
-/// Two rules keep a platform that is back from waiting for it. A server that could not be reached is tried again within
-/// ``longestUnreachable``: an attempt that reaches no server costs it nothing. And a call that finds no other one
-/// waiting (a breaker's single probe, the first message after *retry now*) waits for the shortest span only, counted
-/// from the last failure: its sender has waited already.
+/// Two rules let a platform that is back get its messages soon. A server that could not be reached is tried again
+/// within ``longestUnreachable``, since an attempt that reaches no server costs it nothing. A call that finds no other
+/// one waiting (a breaker's single probe, the first message after *retry now*) waits only for the shortest span,
+/// counted from the last failure, since its sender has waited already.
 struct Backoff {
     /// The longest wait after an attempt that reached no server.
     static let longestUnreachable = Duration.seconds(2)
 
     private let range: ClosedRange<Duration>
-    /// Failures in a row.
+    /// The number of failures in a row.
     private(set) var failures = 0
-    /// No attempt before this.
+    /// The earliest time of the next attempt.
     private(set) var notBefore: NIODeadline?
     private var failedAt: NIODeadline?
 
@@ -27,7 +27,7 @@ struct Backoff {
         return min(wait, range.upperBound)
     }
 
-    /// An attempt failed; `random` is between 0 and 1.
+    /// Records a failed attempt; `random` is between 0 and 1.
     mutating func fail(_ now: NIODeadline, isUnreachable: Bool, random: Double) {
         failures += 1
         failedAt = now
@@ -35,13 +35,13 @@ struct Backoff {
         notBefore = now + TimeAmount.nanoseconds(Int64(clamping: Double(TimeAmount(longest).nanoseconds) * random))
     }
 
-    /// A call came while no other one waited.
+    /// Records a call that came while no other one waited.
     mutating func admitFirstCall() {
         guard let failedAt, let notBefore else { return }
         self.notBefore = min(notBefore, failedAt + TimeAmount(range.lowerBound))
     }
 
-    /// A connection proved good.
+    /// Records a good connection.
     mutating func succeed() {
         failures = 0
         notBefore = nil

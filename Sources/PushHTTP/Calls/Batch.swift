@@ -2,14 +2,13 @@ import NIOCore
 import PushCore
 import Synchronization
 
-/// The calls of one `send`, with what has become of them so far.
+/// The calls of one `send` with their results so far.
 ///
-/// A call is at any time in exactly one place: the pool's submissions, its waiting queue, a connection's stream table,
-/// or reported. That is what makes "each exactly once" true.
+/// At any time a call is in exactly one place: the pool's submissions, its waiting queue, a connection's stream table,
+/// or reported. This ensures that each is reported exactly once.
 ///
-/// Sendable without the compiler's proof: `calls`, `start`, `permit` and `report` never change, `cancelled` is atomic,
-/// and the rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop
-/// only.
+/// It is `@unchecked Sendable`: `calls`, `start`, `permit` and `report` never change, `cancelled` is atomic, and the
+/// rest is set before the batch is handed to the pool (through its mutex) and used on the pool's event loop only.
 final class Batch: @unchecked Sendable {
     let calls: [HTTPCall]
     let start: NIODeadline
@@ -19,9 +18,9 @@ final class Batch: @unchecked Sendable {
 
     /// Resumed after the last report.
     var continuation: CheckedContinuation<Void, Never>?
-    /// Replies of this turn of the event loop, not yet handed over.
+    /// The replies of this turn of the event loop that are not yet reported.
     var pending: [HTTPReply] = []
-    /// Calls whose reply has not been handed over.
+    /// The number of calls whose reply is not yet reported.
     var unreported: Int
 
     init(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) {
@@ -35,15 +34,15 @@ final class Batch: @unchecked Sendable {
     /// Whether the caller gave up; calls that are not written yet then fail.
     var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
 
-    /// Whether its calls may be written at this moment (``SendPermit``).
+    /// Whether its calls may be written now (``SendPermit``).
     var mayWrite: Bool { permit?.mayWrite ?? true }
 
-    /// The failure of a call that may not.
+    /// The failure of a call that may not be written.
     static let withdrawn = HTTPFailure(.notProcessed, .cancelled, "its sender has lost what it had claimed")
 
     func cancel() { cancelled.store(true, ordering: .relaxed) }
 
-    /// When the call must have its answer.
+    /// Returns the deadline of a call's answer.
     func deadline(of index: Int, default timeout: TimeAmount) -> NIODeadline {
         start + (calls[index].template.deadline.map { TimeAmount($0) } ?? timeout)
     }

@@ -1,17 +1,17 @@
 import NIOCore
 import PushCore
 
-/// The event-loop side of a pool: what waits, which connections there are, and who gets what.
+/// The event-loop side of a pool: waiting calls, connections, and the assignment of one to the other.
 protocol PoolEngine: Sendable {
     var loop: any EventLoop { get }
     var status: HTTPPoolStatus { get }
-    /// Takes a batch over, from any thread.
+    /// Takes a batch, from any thread.
     func submit(_ batch: Batch)
-    /// Fails what of a batch still waits, from any thread.
+    /// Fails the waiting calls of a batch, from any thread.
     func cancel(_ batch: Batch)
-    /// Takes every connection out of use; on the loop.
+    /// Retires every connection; on the loop.
     func replaceConnections()
-    /// Ends the engine; on the loop. `waiter` is resumed when its last connection is closed.
+    /// Ends the engine; on the loop. `waiter` is resumed when the last connection is closed.
     func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?)
 }
 
@@ -22,15 +22,15 @@ final class EnginePool<Engine: PoolEngine>: HTTPPool {
     private let engine: Engine
     private let onEnd: @Sendable (ObjectIdentifier) -> Void
 
-    /// Wraps an engine; `onEnd` hears of the end of ``shutdown(grace:)``.
+    /// Wraps an engine; `onEnd` is called at the end of ``shutdown(grace:)``.
     init(_ engine: Engine, onEnd: @escaping @Sendable (ObjectIdentifier) -> Void) {
         self.engine = engine
         self.onEnd = onEnd
     }
 
     deinit {
-        // Without this the engine would live as long as its connections do, and AsyncHTTPClient must not go before its
-        // end.
+        // Otherwise the engine would live as long as its connections, and an AsyncHTTPClient must not be released
+        // before it is shut down.
         let engine = engine
         engine.loop.execute { engine.end(grace: .zero, nil) }
     }

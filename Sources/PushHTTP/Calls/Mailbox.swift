@@ -1,9 +1,9 @@
 import PushCore
 import Synchronization
 
-/// Where callers on any thread leave batches for a pool's event loop, and read what the pool is doing.
+/// The mailbox in which callers on any thread leave batches for a pool's event loop, with the pool's last status.
 ///
-/// It is emptied at the loop's next turn; every batch in it has a caller that waits, so it needs no bound of its own.
+/// It is emptied at the loop's next turn; every batch in it has a waiting caller, so it needs no limit of its own.
 final class Mailbox: Sendable {
     private struct Contents {
         var batches: [Batch] = []
@@ -14,7 +14,8 @@ final class Mailbox: Sendable {
 
     private let contents = Mutex(Contents())
 
-    /// Leaves a batch; true when the caller must wake the loop, which one wake-up does for all that come before.
+    /// Adds a batch; returns true when the caller must wake the loop. One wake-up serves all batches added before the
+    /// next turn.
     func put(_ batch: Batch) -> Bool {
         contents.withLock { contents in
             contents.batches.append(batch)
@@ -24,7 +25,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Takes everything out.
+    /// Removes and returns all batches.
     func drain() -> [Batch] {
         contents.withLock { contents in
             contents.isAwaited = false
@@ -35,7 +36,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// What the pool said last; calls in the mailbox count as waiting.
+    /// The pool's last status; calls in the mailbox count as waiting.
     var status: HTTPPoolStatus {
         contents.withLock { contents in
             var status = contents.status
@@ -44,6 +45,6 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Makes a status visible.
+    /// Publishes a status.
     func publish(_ status: HTTPPoolStatus) { contents.withLock { $0.status = status } }
 }

@@ -7,15 +7,15 @@ final class ReplyCollector {
     private var touched: [Batch] = []
     private var handover: [HTTPReply] = []
 
-    /// Notes what became of a call.
+    /// Adds the result of a call.
     func add(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
         if call.batch.pending.isEmpty { touched.append(call.batch) }
         call.batch.pending.append(HTTPReply(index: call.index, result: result, connection: connection))
     }
 
-    /// Gives every batch its replies and wakes the callers whose batch is done.
+    /// Reports the replies of every batch and wakes the callers whose batch is done.
     ///
-    /// The array's memory goes round.
+    /// The array's memory is reused.
     func handOver() {
         guard !touched.isEmpty else { return }
         var batches: [Batch] = []

@@ -1,49 +1,49 @@
 import NIOCore
 import PushCore
 
-/// One call that left the queue, or came back to it.
+/// One call that left the queue, or was returned to it.
 struct QueuedCall {
     let batch: Batch
     let index: Int
-    /// How often it was sent before and surely not processed.
+    /// The number of times it was sent and surely not processed.
     var tries: Int
 }
 
 /// The calls of a pool that wait for a stream, in order.
 ///
-/// It holds ranges of batches, so that a thousand calls cost one entry. Not more than that: deadlines and limits are
-/// applied by the pool, through these methods.
+/// It stores ranges of batches, so that a thousand calls cost one entry. It has no rules of its own: the pool applies
+/// deadlines and limits through these methods.
 struct WaitingQueue {
     private struct Span {
         let batch: Batch
         var next: Int
         var end: Int
         var tries: Int
-        /// The earliest deadline within, once the pool has looked for it.
+        /// The earliest deadline in it, once the pool has computed it.
         var earliest: NIODeadline?
 
         var count: Int { end - next }
     }
 
     private var spans = CircularBuffer<Span>()
-    /// The number of calls that wait.
+    /// The number of waiting calls.
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
 
-    /// Adds a whole batch at the end.
+    /// Appends a whole batch.
     mutating func append(_ batch: Batch) {
         spans.append(Span(batch: batch, next: 0, end: batch.calls.count, tries: 0))
         count += batch.calls.count
     }
 
-    /// Puts a call back to the front: it has waited longest.
+    /// Returns a call to the front, since it has waited longest.
     mutating func putBack(_ call: QueuedCall) {
         spans.prepend(Span(batch: call.batch, next: call.index, end: call.index + 1, tries: call.tries))
         count += 1
     }
 
-    /// Takes the first call.
+    /// Removes and returns the first call.
     mutating func popFirst() -> QueuedCall? {
         guard !spans.isEmpty else { return nil }
         let index = spans.startIndex
@@ -54,7 +54,7 @@ struct WaitingQueue {
         return call
     }
 
-    /// Takes calls off the end until at most `limit` remain.
+    /// Removes calls from the end until at most `limit` remain.
     mutating func trim(to limit: Int) -> [QueuedCall] {
         var removed: [QueuedCall] = []
         while count > limit, var span = spans.popLast() {
@@ -69,12 +69,12 @@ struct WaitingQueue {
         return removed
     }
 
-    /// Takes out every call of a batch, or every call at all.
+    /// Removes every call of a batch, or every call at all.
     mutating func removeAll(of batch: Batch? = nil) -> [QueuedCall] {
         removeAll { span, _ in batch == nil || span === batch }
     }
 
-    /// Takes out the calls whose deadline is at or before `now`.
+    /// Removes the calls whose deadline is at or before `now`.
     mutating func removeExpired(_ now: NIODeadline, default timeout: TimeAmount) -> [QueuedCall] {
         for index in spans.indices where spans[index].earliest == nil {
             let span = spans[index]
@@ -84,7 +84,7 @@ struct WaitingQueue {
         return removeAll { batch, index in batch.deadline(of: index, default: timeout) <= now }
     }
 
-    /// Takes out what matches; what stays keeps its order.
+    /// Removes matching calls; the others keep their order.
     private mutating func removeAll(where matches: (Batch, Int) -> Bool) -> [QueuedCall] {
         var removed: [QueuedCall] = []
         var kept = CircularBuffer<Span>()

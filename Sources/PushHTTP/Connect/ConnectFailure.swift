@@ -4,7 +4,7 @@ import NIOSSL
 import PushCore
 
 extension HTTPFailure {
-    /// What an error before the first call means for the calls that waited: they were surely not processed.
+    /// Makes the failure of the calls that waited for a connection, from its error: they were surely not processed.
     init(connecting error: any Error, to endpoint: HTTPEndpoint) {
         switch error {
         case let failure as HTTPFailure:
@@ -22,8 +22,8 @@ extension HTTPFailure {
         }
     }
 
-    /// An error in the words of the operating system, where it comes from there: NIO calls any error of a socket that
-    /// was set while it connected a reset.
+    /// Returns an error in the operating system's words, if it comes from there: NIO reports any socket error during a
+    /// connect as a reset.
     static func sentence(_ error: any Error) -> String {
         guard let known = error as? IOError, "\(known)".hasPrefix("connection reset (error set)") else {
             return "\(error)"
@@ -31,17 +31,17 @@ extension HTTPFailure {
         return "\(IOError(errnoCode: known.errnoCode, reason: "the connection failed"))"
     }
 
-    /// What an error means on a connection that TLS had opened; nil unless the peer refuses the client certificate.
+    /// Returns the failure for an error on an open TLS connection; nil unless the peer refuses the client certificate.
     ///
-    /// Under TLS 1.3 it says so only then: the client's side of the handshake has ended before the server looks at the
-    /// certificate. No call was processed, since the server's side never ended.
+    /// Under TLS 1.3 the refusal comes this late: the client's side of the handshake has ended before the server checks
+    /// the certificate. No call was processed, since the server's side never ended.
     static func refusedCertificate(_ error: any Error, by endpoint: HTTPEndpoint) -> HTTPFailure? {
         let isTLS = error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
         let text = "\(error)"
         return isTLS && isRefusal(text) ? HTTPFailure(tls: text, endpoint) : nil
     }
 
-    /// What a peer says that does not take our certificate, or wants one.
+    /// The words of peers that refuse our certificate, or require one.
     private static let refusals = ["CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "DECRYPT_ERROR"]
 
     private static func isRefusal(_ text: String) -> Bool {
@@ -66,12 +66,12 @@ extension HTTPFailure {
         }
     }
 
-    /// The peer did not choose `h2`.
+    /// Returns the failure when the peer did not choose `h2`.
     static func noHTTP2(_ endpoint: HTTPEndpoint) -> HTTPFailure {
         HTTPFailure(.notProcessed, .protocolNotNegotiated, "\(endpoint) does not speak HTTP/2 (ALPN h2)")
     }
 
-    /// Whether waiting for another attempt is pointless: certificates, protocols and proxies do not mend themselves.
+    /// Whether another attempt is pointless: certificates, protocols and proxies do not correct themselves.
     var isLasting: Bool {
         switch cause {
         case .tls, .protocolNotNegotiated, .proxy, .credentials: true

@@ -1,9 +1,10 @@
 package import NIOCore
 package import PushCore
 
-/// Asks an HTTP proxy for a tunnel, then steps aside.
+/// Requests a tunnel from an HTTP proxy, then removes itself.
 ///
-/// First in a connection's pipeline when a proxy is configured. Everything behind it sees the channel as the endpoint.
+/// It is first in a connection's pipeline when a proxy is configured. The handlers behind it see the channel as a
+/// connection to the endpoint.
 package final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
     package typealias InboundIn = ByteBuffer
     package typealias InboundOut = ByteBuffer
@@ -16,7 +17,7 @@ package final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelH
     private var reply = ByteBuffer()
     private var isDone = false
 
-    /// Makes a handler; `established` adds what belongs behind the tunnel, on the event loop.
+    /// Makes a handler; `established` adds the handlers behind the tunnel, on the event loop.
     package init(endpoint: HTTPEndpoint, established: @escaping (ChannelHandlerContext) throws -> Void) {
         self.endpoint = endpoint
         self.established = established

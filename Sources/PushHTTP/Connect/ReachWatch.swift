@@ -2,35 +2,35 @@ import NIOCore
 import NIOPosix
 import PushCore
 
-/// Finds out that a server is there again which could not be reached, so that no message has to try it first.
+/// Detects when an unreachable server can be reached again, so that no message has to try it first.
 ///
-/// While it watches it opens a bare TCP connection about twice a second and closes it at once. It gives up some minutes
-/// after the pool's last call. Event loop only.
+/// While it watches, it opens a bare TCP connection about twice a second and closes it at once. It gives up 330 s after
+/// the pool's last call. Event loop only.
 final class ReachWatch {
     private static let pause = TimeAmount.milliseconds(500)
-    /// How long after the last call it watches: longer than a breaker of the defaults stays open.
+    /// The time after the last call for which it watches: longer than a breaker with default settings stays open.
     private static let span = TimeAmount.seconds(330)
 
     private let loop: any EventLoop
     private let server: HTTPEndpoint
     private var lastCall = NIODeadline.now()
     private var next: Scheduled<Void>?
-    /// The number of this watch; an attempt of an earlier one is over.
+    /// The number of this watch; attempts of earlier ones are ignored.
     private var number = 0
     private var isWatching = false
 
-    /// Makes one for what a pool connects to first: its endpoint, or its proxy.
+    /// Makes one for the first peer that a pool connects to: its endpoint, or its proxy.
     init(_ configuration: HTTPPoolConfiguration, loop: any EventLoop) {
         server = configuration.proxy ?? configuration.endpoint
         self.loop = loop
     }
 
-    /// A call came.
+    /// Records the time of a call.
     func noteCall() { lastCall = .now() }
 
-    /// Watches until the server can be reached, and then tells it once; nothing when it watches already.
+    /// Watches until the server can be reached, and then calls `isBack` once; does nothing when it watches already.
     ///
-    /// It tries nothing while `isBusy`: calls that wait try by themselves.
+    /// It makes no attempt while `isBusy`: waiting calls try by themselves.
     func start(isBusy: @escaping () -> Bool, _ isBack: @escaping () -> Void) {
         guard !isWatching else { return }
         isWatching = true
@@ -38,7 +38,7 @@ final class ReachWatch {
         scheduleTry(Watch(number: number, isBusy: isBusy, isBack: isBack))
     }
 
-    /// Watches no longer.
+    /// Stops watching.
     func stop() {
         guard isWatching else { return }
         isWatching = false

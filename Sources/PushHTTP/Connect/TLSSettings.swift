@@ -2,11 +2,11 @@ import NIOCore
 import NIOSSL
 import PushCore
 
-/// The TLS rules of every connection: full verification always, system roots plus the configuration's own.
+/// The TLS rules of every connection: always full verification, with the system's roots and the configured ones.
 extension HTTPPoolConfiguration {
-    /// The settings for NIOSSL, without application protocols.
+    /// Returns the settings for NIOSSL, without application protocols.
     ///
-    /// Throws an error that names the broken part; it never quotes key material.
+    /// Throws an error that names the wrong part; it never quotes key material.
     func tlsConfiguration() throws(HTTPPoolError) -> TLSConfiguration {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
@@ -30,7 +30,7 @@ extension HTTPPoolConfiguration {
         return tls
     }
 
-    /// The shared TLS state of a pool's connections; ALPN offers `protocols` and nothing else.
+    /// Returns the shared TLS state of a pool's connections; ALPN offers only `protocols`.
     func tlsContext(protocols: [String]) throws(HTTPPoolError) -> NIOSSLContext {
         var tls = try tlsConfiguration()
         tls.applicationProtocols = protocols

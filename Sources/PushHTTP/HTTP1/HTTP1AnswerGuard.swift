@@ -3,11 +3,11 @@
     import NIOHTTP1
     import PushCore
 
-    /// Keeps answers away from AsyncHTTPClient that it does not expect: their statuses are not those of a final answer.
+    /// Blocks answers that AsyncHTTPClient does not expect: those whose status is not one of a final answer.
     ///
-    /// Between the decoder and AsyncHTTPClient's own handler. AsyncHTTPClient (1.37.0) takes every status below 200 for
-    /// informational and ends the process when a body follows, which it does after `HTTP/1.1 099`. Nobody here asks for
-    /// another protocol either, so that 101 is no answer.
+    /// It stands between the decoder and AsyncHTTPClient's own handler. AsyncHTTPClient (1.37.0) takes every status
+    /// below 200 for informational and ends the process when a body follows, as after `HTTP/1.1 099`. No call here asks
+    /// for another protocol either, so 101 is no valid answer.
     final class HTTP1AnswerGuard: ChannelInboundHandler {
         typealias InboundIn = HTTPClientResponsePart
 

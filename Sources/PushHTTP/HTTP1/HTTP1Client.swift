@@ -7,12 +7,12 @@
     import PushCore
     import Synchronization
 
-    /// One generation of connections under one credential: an AsyncHTTPClient and what the policy said for it.
+    /// One generation of connections under one credential: an AsyncHTTPClient with the policy's fields for it.
     ///
-    /// To a policy it is one connection, since AsyncHTTPClient does not tell which of its connections a call uses.
+    /// A policy sees it as one connection, since AsyncHTTPClient does not tell which of its connections a call uses.
     /// Replacing the connections means replacing this; it closes when its last call has ended.
     final class HTTP1Client {
-        /// Connections that are open and that were ever opened; counted on any loop.
+        /// The numbers of open connections and of all connections ever opened; counted on any loop.
         final class Count: Sendable {
             private let counts = Mutex((open: 0, opened: 0))
 
@@ -51,7 +51,8 @@
             )
             settings.httpVersion = .http1Only
             settings.proxy = configuration.proxy.map { .server(host: $0.host, port: $0.port) }
-            // A connection that the server is about to close costs an unknown outcome, so none is kept for long.
+            // A connection that the server is about to close can cause an unknown outcome, so none is kept idle for
+            // long.
             settings.connectionPool.idleTimeout = min(TimeAmount(configuration.idleTimeout), .seconds(30))
             settings.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = configuration.maximumConnections
             settings.connectionPool.retryConnectionEstablishment = false  // The pool has one backoff for all callers.
@@ -64,9 +65,9 @@
             client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: settings)
         }
 
-        /// Adds ours to a connection that AsyncHTTPClient has just set up; on its event loop.
+        /// Adds our handlers to a connection that AsyncHTTPClient has just set up; on its event loop.
         ///
-        /// A connection that cannot have them is closed, which AsyncHTTPClient is prepared for.
+        /// A connection that cannot have them is closed, which AsyncHTTPClient handles.
         private static func addHandlers(to channel: any Channel, mayWrite: @escaping () -> Bool) {
             do {
                 let pipeline = channel.pipeline.syncOperations
@@ -78,7 +79,7 @@
             }
         }
 
-        /// The policy's fields, asked for at most once a second.
+        /// Returns the policy's fields, requested at most once a second.
         func fields(_ policy: (any HTTPConnectionPolicy)?, _ now: NIODeadline) -> Result<[HTTPHeader], HTTPFailure> {
             guard let policy, requestedAt.map({ now - $0 >= .seconds(1) }) ?? true else { return fields }
             requestedAt = now

@@ -7,11 +7,11 @@
 
     /// The event-loop side of an HTTP/1.1 pool: a queue in front of AsyncHTTPClient.
     ///
-    /// As many calls are under way as there may be connections, so a call that waits here surely was not written. The
+    /// There are at most as many calls in flight as connections, so a call that waits here surely was not written. The
     /// rules for waiting, deadlines and failed connects are those of the HTTP/2 pool.
     ///
-    /// Sendable without the compiler's proof: `mailbox` and `count` are made for any thread, the `let`s are immutable,
-    /// and everything else is touched on `loop` only.
+    /// It is `@unchecked Sendable`: `mailbox` and `count` may be used on any thread, the `let`s are immutable, and
+    /// everything else is used on `loop` only.
     final class HTTP1Engine: @unchecked Sendable {
         private static let tickPause = TimeAmount.milliseconds(50)
 
@@ -28,7 +28,7 @@
         private var waiting = WaitingQueue()
         private var current: HTTP1Client?
         private var exchanges: [ObjectIdentifier: HTTP1Exchange] = [:]
-        /// Those of `exchanges` of which something is still to be handed to a socket.
+        /// Those of `exchanges` that still have bytes to hand to a socket.
         private var unsent: [HTTP1Exchange] = []
         private var backoff: Backoff
         private let reach: ReachWatch
@@ -121,7 +121,7 @@
             if let notBefore = backoff.notBefore, notBefore > now {
                 return fail(waiting.removeExpired(notBefore, default: requestTimeout), lateFailure)
             }
-            // While connecting fails, one call at a time tries.
+            // While connecting fails, only one call at a time tries.
             let limit = backoff.failures > 0 ? 1 : configuration.maximumConnections
             while !isEnding, exchanges.count < limit, let call = waiting.popFirst() {
                 let deadline = call.batch.deadline(of: call.index, default: requestTimeout)
@@ -174,7 +174,7 @@
             task.futureResult.whenComplete { result in self.ended(exchange, on: bound.value, result) }
         }
 
-        /// Whether a connection may hand its bytes to the socket: AsyncHTTPClient does not tell whose bytes they are.
+        /// Whether a connection may hand its bytes to the socket. AsyncHTTPClient does not tell whose bytes they are.
         private func mayFlush() -> Bool {
             var mayFlush = true
             unsent.removeAll { exchange in
@@ -245,8 +245,7 @@
             }
         }
 
-        /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at
-        /// once.
+        /// Makes the server's return visible in the status, and lets waiting calls try at once.
         private func serverIsBack() {
             guard !isEnding else { return }
             lastConnectFailure = nil
@@ -275,7 +274,7 @@
 
         // MARK: Connections
 
-        /// Takes all connections out of use; calls on them end in peace.
+        /// Retires all connections; calls on them end normally.
         func replaceConnections() {
             if let current { retire(current) }
             backoff.succeed()

@@ -7,25 +7,25 @@
 
     /// One call over HTTP/1.1, from being handed to AsyncHTTPClient to its answer or failure.
     ///
-    /// It exists to know whether anything of the request left, which AsyncHTTPClient's errors do not tell.
-    /// Sendable without the compiler's proof: created and called back on the pool's event loop only, which is asked for
-    /// as the delegate's loop.
+    /// It tracks whether any byte of the request has left, which AsyncHTTPClient's errors do not tell. It is
+    /// `@unchecked Sendable`: it is created and called back on the pool's event loop only, which is set as the
+    /// delegate's loop.
     final class HTTP1Exchange: HTTPClientResponseDelegate, @unchecked Sendable {
         struct TooLarge: Error {}
 
         let call: QueuedCall
         private let maximumBytes: Int
         private(set) var isHeadSent = false
-        /// Whether AsyncHTTPClient has written all of it, which may be flushed later.
+        /// Whether AsyncHTTPClient has written all of it; the flush may come later.
         private var isSent = false
-        /// Whether bytes of it may have been handed to the socket.
+        /// Whether any of its bytes may have been handed to the socket.
         private var isFlushed = false
-        /// Whether its first bytes were withheld, since its sender had lost what it had claimed.
+        /// Whether its first bytes were withheld, since its sender had lost its claim.
         private var isWithdrawn = false
         private var status = 0
         private var headers: [HTTPHeader] = []
         private var body: [UInt8] = []
-        /// The request under way; for giving it up.
+        /// The current request; for giving it up.
         var task: HTTPClient.Task<HTTPAnswer>?
 
         init(_ call: QueuedCall, maximumBytes: Int) {
@@ -33,7 +33,7 @@
             self.maximumBytes = maximumBytes
         }
 
-        /// The request for AsyncHTTPClient; nil when HTTP forbids its path, method or a field.
+        /// Makes the request for AsyncHTTPClient; nil when HTTP forbids its path, method or a field.
         static func request(
             _ call: HTTPCall,
             to endpoint: HTTPEndpoint,
@@ -66,8 +66,8 @@
         /// Whether all of it has been handed to the socket.
         var isHandedOver: Bool { isSent && isFlushed }
 
-        /// Whether what is left of it may be handed to the socket; asked at each flush of any connection of the pool,
-        /// until all is.
+        /// Whether the rest of it may be handed to the socket; called at each flush of any connection of the pool,
+        /// until all is handed over.
         func mayWrite() -> Bool {
             guard isHandedOver || call.batch.mayWrite else {
                 isWithdrawn = !isFlushed
@@ -98,7 +98,7 @@
             HTTPAnswer(status: status, headers: headers, body: body)
         }
 
-        /// What an error means, given what was sent.
+        /// Returns the failure for an error, by how much was sent.
         func failure(_ error: any Error, endpoint: HTTPEndpoint, maximumBytes: Int) -> HTTPFailure {
             if isWithdrawn { return Batch.withdrawn }
             let stage: HTTPFailure.Stage = isHeadSent ? .unknown : .notProcessed
@@ -130,7 +130,7 @@
     }
 
     extension HTTPFailure {
-        /// Whether an error says that not even TCP reached the server.
+        /// Whether an error shows that not even TCP reached the server.
         static func isUnreachable(_ error: any Error) -> Bool {
             switch error {
             case is NIOConnectionError, is IOError, ChannelError.connectTimeout: true

@@ -1,20 +1,20 @@
 import Synchronization
 
-/// The memory that the unfinished answers of a pool's connections share.
+/// The memory limit of the unfinished answers of a pool's connections.
 ///
-/// An answer has its own limit; a peer that begins thousands and ends none would still fill the memory.
+/// Each answer has its own limit; a peer that begins thousands and ends none would still fill the memory.
 final class AnswerBudget: Sendable {
     /// The most bytes, fields included.
     let limit: Int
     private let used = Atomic<Int>(0)
 
-    /// Makes a budget of so many bytes.
+    /// Makes a budget of `limit` bytes.
     init(limit: Int) { self.limit = limit }
 
-    /// Bytes in use.
+    /// The number of bytes in use.
     var bytes: Int { used.load(ordering: .relaxed) }
 
-    /// Reserves bytes; false when there are too few.
+    /// Reserves bytes; returns false when too few are left.
     func reserve(_ bytes: Int) -> Bool {
         guard used.wrappingAdd(bytes, ordering: .relaxed).newValue <= limit else {
             used.wrappingSubtract(bytes, ordering: .relaxed)

@@ -3,7 +3,7 @@ import NIOPosix
 import NIOSSL
 import PushCore
 
-/// Opens channels to one endpoint: name resolution anew each time, TCP, the proxy's tunnel, TLS.
+/// Opens channels to one endpoint: new name resolution each time, TCP, the proxy's tunnel, TLS.
 struct Connector: Sendable {
     let configuration: HTTPPoolConfiguration
     let tls: NIOSSLContext
@@ -52,7 +52,8 @@ struct Connector: Sendable {
         try pipeline.addHandler(connection)
     }
 
-    /// An address literal has no place in SNI; the certificate is then compared to the address.
+    /// Makes the TLS handler; an address literal is not allowed in SNI, and the certificate is then compared to the
+    /// address.
     private func tlsHandler() throws -> NIOSSLClientHandler {
         let host = configuration.endpoint.host
         let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil

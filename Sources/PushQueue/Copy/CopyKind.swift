@@ -1,13 +1,14 @@
-/// What a store holds, in a form that belongs to no store: kinds of records, each with named fields in a fixed order.
+/// The contents of a store in a form independent of any store: kinds of records, each with named fields in a fixed
+/// order.
 ///
-/// ``StoreCopy`` moves records from one ``CopyStore`` to another, kind by kind in this order, so that what a record
-/// refers to is there before it. Numbers, and times in milliseconds since 1970, stay what they are.
+/// ``StoreCopy`` moves records from one ``CopyStore`` to another, kind by kind in this order, so that records come
+/// after those that they refer to. Numbers, and times in milliseconds since 1970, are not changed.
 package enum CopyKind: String, CaseIterable, Sendable {
-    /// What waits is divided by backend, priority and caller.
+    /// The flows of waiting deliveries, by backend, priority and caller.
     case flows
-    /// Which backend takes what plans give to another that is gone.
+    /// The backends that take over what plans give to backends that are gone.
     case moves
-    /// What the deliveries of a notification share.
+    /// The data that the deliveries of a notification share.
     case notifications
     /// Deliveries that have not ended; those that were claimed are recovered.
     case waiting
@@ -15,9 +16,9 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case results
     /// Deliveries for which a receipt is expected.
     case receipts
-    /// The events of one commit with the number of the first.
+    /// The events of one commit, with the number of the first.
     case events
-    /// Idempotency keys with the answers.
+    /// Idempotency keys with their answers.
     case keys
     /// Small values, such as credentials: sealed ones stay sealed.
     case state
@@ -28,14 +29,14 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case tags
     /// Changes of devices that are not planned yet.
     case changes = "outbox changes"
-    /// What platforms are to be told; nothing is leased.
+    /// Outbox entries for platforms, none of them leased.
     case entries = "outbox entries"
 
     /// A field of a record.
     package struct Field: Sendable {
         package let name: String
         package let type: FieldType
-        /// Whether it must be equal on both sides.
+        /// Whether it must be equal in both stores.
         package var isChecked = true
 
         fileprivate static func integer(_ name: String) -> Field { Field(name: name, type: .integer) }
@@ -43,15 +44,15 @@ package enum CopyKind: String, CaseIterable, Sendable {
         fileprivate static func bytes(_ name: String) -> Field { Field(name: name, type: .bytes) }
     }
 
-    /// What a field's values are; each may be null where the stores allow it.
+    /// The type of a field's values; each may be null where the stores allow it.
     package enum FieldType: Sendable { case integer, text, bytes, list }
 
     /// The fields, in order.
     ///
     /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was
     ///   claimed.
-    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines, among which may be more
-    ///   or fewer of what only ended deliveries had; so it is not checked.
+    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines; stores differ in the
+    ///   plans of ended deliveries that they keep there, so it is not checked.
     package var fields: [Field] {
         switch self {
         case .flows: [.integer("number"), .text("backend"), .integer("urgent"), .text("caller")]
@@ -103,7 +104,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
         }
     }
 
-    /// The number of leading fields that are the key. Pages continue after a key.
+    /// The number of leading fields that form the key. Pages continue after a key.
     package var keyCount: Int {
         switch self {
         case .receipts: 3
@@ -129,7 +130,7 @@ package enum CopyValue: Sendable, Hashable {
     package var bytes: [UInt8]? { if case .bytes(let bytes) = self { bytes } else { nil } }
     package var list: [[UInt8]] { if case .list(let list) = self { list } else { [] } }
 
-    /// A text without what one of the stores cannot keep.
+    /// Makes a text without NUL characters, which one of the stores cannot hold.
     package init(text: String?) { self = text.map { .text($0.replacing("\0", with: "")) } ?? .null }
     package init(_ number: Int64?) { self = number.map { .integer($0) } ?? .null }
     package init(bytes: [UInt8]?) { self = bytes.map { .bytes($0) } ?? .null }
@@ -141,17 +142,17 @@ package typealias CopyRecord = [CopyValue]
 /// Some records of a kind.
 package struct CopyPage: Sendable {
     package var records: [CopyRecord]
-    /// After what to go on; nil when these were the last.
+    /// The key to continue after; nil when these were the last.
     package var next: [CopyValue]?
 
     package init(_ records: [CopyRecord], next: [CopyValue]?) { (self.records, self.next) = (records, next) }
 }
 
-/// What a store has once.
+/// The values that a store has only once.
 package struct CopyHeader: Sendable, Hashable {
-    /// The highest number of an event.
+    /// The highest event number.
     package var lastEvent: Int64
-    /// How far the wall clock is ahead of the steady time that the store's times go by, in milliseconds.
+    /// The difference of the wall clock from the steady time of the store's times, in milliseconds.
     package var ahead: Int64
 
     package init(lastEvent: Int64, ahead: Int64) { (self.lastEvent, self.ahead) = (lastEvent, ahead) }

@@ -1,65 +1,64 @@
 package import PushCore
 
-/// Why a copy is not made or not good: the same command comes to the same.
+/// The reason why a copy is not made or is wrong; repeating the command has the same result.
 package struct CopyRefusal: Error, CustomStringConvertible {
     package let description: String
 
     package init(_ description: String) { self.description = description }
 }
 
-/// A store that is copied from or to; no gateway uses it meanwhile.
+/// A store that is copied from or to, while no gateway uses it.
 package protocol CopyStore: Sendable {
-    /// What it is called in messages; also by what an unfinished copy knows its source.
+    /// The name in messages, by which an unfinished copy also identifies its source.
     var name: String { get }
 
-    /// Makes sure that no gateway uses it.
+    /// Checks that no gateway uses it.
     ///
-    /// - Throws: `StoreError.failed`, which names who does.
+    /// - Throws: `StoreError.failed` with the name of the user.
     func requireUnused() async throws(StoreError)
 
-    /// What it has once.
+    /// Returns the values that the store has only once.
     func header() async throws(StoreError) -> CopyHeader
 
-    /// About how many records of a kind there are, as far as it is known without reading them; 0 only when there are
-    /// none.
+    /// Returns the approximate number of records of a kind, as known without reading them; 0 only when there are none.
     func count(_ kind: CopyKind) async throws(StoreError) -> Int
 
-    /// The next records of a kind in the order of their keys: about `limit`.
+    /// Returns about `limit` of the next records of a kind, in the order of their keys.
     func page(_ kind: CopyKind, after: [CopyValue]?, limit: Int) async throws(StoreError) -> CopyPage
 
-    /// How far a copy into this store came; nil when there is no unfinished one.
+    /// Returns the progress of an unfinished copy into this store; nil when there is none.
     func mark() async throws(StoreError) -> CopyMark?
 
     /// Adds records and the mark in one transaction.
     func write(_ kind: CopyKind, _ records: [CopyRecord], _ mark: CopyMark) async throws(StoreError)
 
-    /// Takes over what a store has once, after all records, and sees to what records lead to.
+    /// Writes the header after all records, and completes what depends on the records.
     func finish(_ header: CopyHeader, _ mark: CopyMark) async throws(StoreError)
 
-    /// Removes the mark: the store can be used.
+    /// Removes the mark, so that the store can be used.
     func release() async throws(StoreError)
 
-    /// Gives the store up.
+    /// Closes the store.
     func close() async
 }
 
-/// How far a copy came, kept in its target as a small value.
+/// The progress of a copy, stored in its target as a small value.
 package struct CopyMark: Sendable, Hashable {
     /// The name of the small value.
     package static let name = "store.copy"
 
     /// The source's name.
     package var source: String
-    /// What is being copied; nil when everything is there.
+    /// The kind that is being copied; nil when all are complete.
     package var kind: CopyKind?
-    /// The last key that is there.
+    /// The last key that was copied.
     package var after: [CopyValue]?
 
     package init(source: String, kind: CopyKind?, after: [CopyValue]? = nil) {
         (self.source, self.kind, self.after) = (source, kind, after)
     }
 
-    /// As it is kept.
+    /// The stored form.
     package var stored: [UInt8] {
         let after = (after ?? []).map { (value: CopyValue) -> JSONValue in
             switch value {
@@ -75,7 +74,7 @@ package struct CopyMark: Sendable, Hashable {
         )
     }
 
-    /// Reads what was kept; nil when it cannot be read.
+    /// Reads the stored form; nil when it is malformed.
     package init?(stored: [UInt8]) {
         guard let object = (try? JSONValue(parsing: stored))?.objectValue, case .string(let source)? = object["source"]
         else { return nil }
@@ -94,7 +93,7 @@ package struct CopyMark: Sendable, Hashable {
         }
     }
 
-    /// Why a gateway may not use a store that has a mark.
+    /// Returns the error of a gateway that opens a store with a mark.
     package static func refusal(_ store: String) -> StoreError {
         .failed(
             "\(store) holds an unfinished copy: finish it with `chapar store copy`, or remove it and begin with an empty store"

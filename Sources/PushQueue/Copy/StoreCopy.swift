@@ -1,18 +1,19 @@
 import PushCore
 
-/// Copies everything from one store to another and checks it: for `chapar store copy`.
+/// Copies everything from one store to another and verifies the result: for `chapar store copy`.
 ///
-/// It goes page by page, a transaction each, which also keeps how far it came: what was killed goes on there. Memory is
-/// bounded by a page. At the end every record of both stores is read once more, and counts and checksums are compared.
+/// Each page is one transaction, which also records the progress, so that a copy that was killed continues there.
+/// Memory is bounded by a page. At the end every record of both stores is read once more, and counts and checksums are
+/// compared.
 package struct StoreCopy: Sendable {
-    /// What was done so far.
+    /// The progress of a copy.
     package struct Progress: Sendable {
         package var records: Int
-        /// From 0 to 1, by what was counted at the beginning.
+        /// From 0 to 1, relative to the count at the beginning.
         package var fraction: Double
     }
 
-    /// How many records of a kind a store has, and a sum over them that does not depend on their order.
+    /// The number of records of a kind in a store, and a checksum that does not depend on their order.
     package struct Sum: Sendable, Hashable {
         package var count = 0
         package var checksum: UInt64 = 0
@@ -35,7 +36,7 @@ package struct StoreCopy: Sendable {
                     for bytes in list { add(3, bytes, &hash) }
                 }
             }
-            // A sum wants bits that are mixed well (MurmurHash3's last step).
+            // A sum needs well-mixed bits (MurmurHash3's last step).
             var value = hash.value
             value = (value ^ value >> 33) &* 0xFF51_AFD7_ED55_8CCD
             value = (value ^ value >> 33) &* 0xC4CE_B9FE_1A85_EC53
@@ -57,19 +58,19 @@ package struct StoreCopy: Sendable {
     package var target: any CopyStore
     /// The most records in a transaction.
     package var pageSize = 1_000
-    /// Stops as if cancelled after so many pages; for tests.
+    /// The number of pages after which it stops as if cancelled; for tests.
     package var maximumPages: Int?
 
     package init(from source: any CopyStore, to target: any CopyStore) {
         (self.source, self.target) = (source, target)
     }
 
-    /// Copies, or goes on where it was, and checks.
+    /// Copies, or continues an earlier copy, and verifies.
     ///
-    /// - Returns: How many records of each kind there are.
+    /// - Returns: The number of records of each kind.
     /// - Throws: ``CopyRefusal`` when the target is not empty or a difference was found, which names the kind;
-    ///   `StoreError` when a gateway uses a store or it cannot be asked; `CancellationError` when the task was
-    ///   cancelled. After the latter two it can go on later.
+    ///   `StoreError` when a gateway uses a store or it cannot be read; `CancellationError` when the task was
+    ///   cancelled. After the latter two it can be continued later.
     package func run(_ progress: (Progress) -> Void = { _ in }) async throws -> [(kind: CopyKind, count: Int)] {
         guard source.name != target.name else { throw CopyRefusal("a store cannot be copied to itself") }
         try await source.requireUnused()
@@ -106,7 +107,7 @@ package struct StoreCopy: Sendable {
         return counts
     }
 
-    /// Compares both stores: of each kind the number of records and one checksum over them.
+    /// Compares both stores: the number of records of each kind, and one checksum over them.
     package func verify() async throws -> [(kind: CopyKind, count: Int)] {
         var work = Work(total: 0, done: 0)
         return try await verify(&work, { _ in })
@@ -181,7 +182,7 @@ package struct StoreCopy: Sendable {
 }
 
 extension CopyKind {
-    /// What is copied after it; nil after the last.
+    /// The kind that is copied next; nil after the last.
     fileprivate var next: CopyKind? {
         let all = Self.allCases
         guard let place = all.firstIndex(of: self), place + 1 < all.count else { return nil }

@@ -1,10 +1,10 @@
 public import Foundation
 public import PushCore
 
-/// One installation of an app, as the registry keeps it: whose it is, how it is reached, what is known about it.
+/// One installation of an app, as the registry stores it: its user, its tokens, its attributes.
 ///
-/// The API and `chapar devices import` write it, a delivery worker reads it to find the token that its backend takes.
-/// Its platforms' own records of the device are ``PushCore/DeviceRecord``.
+/// The API and `chapar devices import` write it; a delivery worker reads it to find the token that its backend takes.
+/// ``PushCore/DeviceRecord`` is the device as it is registered at platforms.
 public struct Device: Sendable, Hashable {
     /// The longest id, in bytes.
     public static let maximumIDBytes = Recipient.maximumDeviceIDBytes
@@ -14,14 +14,14 @@ public struct Device: Sendable, Hashable {
     public static let maximumNameBytes = 256
     /// The most attributes.
     public static let maximumAttributes = 50
-    /// The most tokens of other kinds than ``PushCore/TokenKind/device``; beyond, the one that was registered first
-    /// goes.
+    /// The most tokens of other kinds than ``PushCore/TokenKind/device``; beyond that the oldest registration is
+    /// removed.
     public static let maximumKindTokens = 16
-    /// The most bytes that attributes have as JSON.
+    /// The most bytes of all attributes as JSON.
     public static let maximumAttributeBytes = 4096
 
-    /// Its key (``PushCore/AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`, with
-    /// the app's name and a slash before it unless it is of the default app.
+    /// The key (``PushCore/AppName``): the id that the app or its server chose, 1 to 128 of `A–Z a–z 0–9 . _ : -`,
+    /// after the app's name and a slash unless the app is the default one.
     public var id: String
     /// The key (``PushCore/AppName``) of the user it belongs to, when known.
     ///
@@ -39,17 +39,17 @@ public struct Device: Sendable, Hashable {
     public var appVersion: String?
     /// Its time zone, such as `Asia/Tehran`.
     public var timeZone: String?
-    /// What else the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers and truth
-    /// values.
+    /// Other attributes that the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers
+    /// and Booleans.
     public var attributes: JSONObject
     /// When it was registered first.
     public var createdAt: Date
     /// When its record changed last.
     public var updatedAt: Date
-    /// When the app was seen last, as far as the caller said.
+    /// The time when the app was last seen, as reported by the caller.
     public var lastSeen: Date?
 
-    /// Makes a device; tokens and tags are put in order, of a repeated one the last counts.
+    /// Makes a device; tokens and tags are sorted, and of repeated ones the last counts.
     public init(
         id: String,
         user: String? = nil,
@@ -82,25 +82,26 @@ public struct Device: Sendable, Hashable {
     /// Whether a text can be the id of a device.
     public static func isID(_ text: some StringProtocol) -> Bool { Recipient.isDeviceID(text) }
 
-    /// The platform it runs: what the caller said, else what all its tokens agree on.
+    /// The platform it runs: the one that the caller gave, else the one that all its tokens agree on.
     public var effectivePlatform: String? {
         if let platform { return platform }
-        // Where the devices of a service without a name of its own run is unknown.
+        // The platform of a service that is not in `known` is unknown.
         let platforms = Set(tokens.map(\.token.service).filter { TokenService.known.contains($0) }.map(\.platform))
         return platforms.count == 1 ? platforms.first : nil
     }
 
-    /// The token of a service, dead or alive: the app's own, unless another kind is named.
+    /// Returns the token of a service, dead or alive; by default the app's own.
     public func token(of service: TokenService, _ kind: TokenKind = .device) -> RegisteredToken? {
         tokens.first { $0.token.service == service && $0.kind == kind }
     }
 
-    /// The app's own token of a service, unless it is dead.
+    /// Returns the app's own token of a service, unless it is dead.
     public func liveToken(of service: TokenService) -> DeviceToken? {
         token(of: service).flatMap { $0.isAlive ? $0.token : nil }
     }
 
-    /// The token that a backend takes: of the first service in `priority` that it has one of, then of any other.
+    /// Returns the token that a backend takes: of the first service in `priority` that it has one of, then of any
+    /// other.
     ///
     /// Nil when the backend takes none of its live tokens of the kind, or has refused those it takes
     /// (``RegisteredToken/refusals``).
@@ -119,14 +120,14 @@ public struct Device: Sendable, Hashable {
         return tokens.first(where: fits)
     }
 
-    /// When the app was known to hold a token last: when it was seen, or registered the token after that.
+    /// Returns when the app was last known to hold a token: when it was seen, or when it later registered the token.
     ///
-    /// Nil when it is unknown when the app was seen: a registration alone may be old without the app being gone.
+    /// Nil when it is unknown when the app was last seen: an old registration alone does not mean that the app is gone.
     public func lastSeen(with token: DeviceToken) -> Date? {
         lastSeen.map { seen in max(seen, tokens.first { $0.token == token }?.registeredAt ?? seen) }
     }
 
-    /// Puts a token in the place of the one that its slot had, and takes it out of any other.
+    /// Sets the token of a slot, and removes the token from any other slot.
     public mutating func setToken(_ token: RegisteredToken) {
         let slot = token.slot
         tokens.removeAll { $0.token == token.token && $0.slot != slot }
@@ -143,14 +144,14 @@ public struct Device: Sendable, Hashable {
         }
     }
 
-    /// Removes the token of a slot; none is no error.
+    /// Removes the token of a slot, if there is one.
     public mutating func removeToken(of slot: TokenSlot) { tokens.removeAll { $0.slot == slot } }
-    /// Removes the app's own token of a service; none is no error.
+    /// Removes the app's own token of a service, if there is one.
     public mutating func removeToken(of service: TokenService) { removeToken(of: TokenSlot(service)) }
 }
 
 extension Device {
-    /// The app that it is of.
+    /// The app that the device belongs to.
     public var app: AppName { AppName(ofDevice: id) }
     /// Its id within the app.
     public var name: String { app.name(id) }
@@ -159,16 +160,16 @@ extension Device {
 }
 
 extension TokenService {
-    /// The order in which a device's tokens are preferred unless the configuration says otherwise (`token_priority`).
+    /// The default order of preference of a device's tokens, without a configured one (`token_priority`).
     public static let priority: [TokenService] = known
 }
 
-/// A refusal that may hold for one backend only, since a wrong environment or app looks like it (`BadDeviceToken`,
+/// A refusal that may hold for one backend only, since a wrong environment or app looks the same (`BadDeviceToken`,
 /// `SENDER_ID_MISMATCH`).
 ///
 /// The backend gets no more messages for the token; others that take it do.
 public struct BackendRefusal: Sendable, Hashable {
-    /// The most of a token; the oldest go first.
+    /// The most refusals stored for a token; the oldest are removed first.
     public static let maximum = 16
 
     /// The backend's name in the configuration.
@@ -190,17 +191,17 @@ public struct BackendRefusal: Sendable, Hashable {
 public struct RegisteredToken: Sendable, Hashable {
     /// The token.
     public var token: DeviceToken
-    /// What it is for.
+    /// The purpose of the token.
     public var kind: TokenKind
-    /// The environment that the app gave; `unknown` when it gave none, then it is learnt from answers.
+    /// The environment that the app gave; `unknown` when it gave none, until answers reveal it.
     public var environment: TokenEnvironment
-    /// When the device registered it, to the millisecond.
+    /// The time when the device registered it, to the millisecond.
     ///
-    /// A refusal that is older does not touch it.
+    /// An older refusal does not apply to it.
     public var registeredAt: Date
     /// The platform's verdict, when there is one.
     public var tombstone: Tombstone?
-    /// The backends that have refused it without its being dead for others, each once, the oldest refusal first.
+    /// The backends that have refused it while it is alive for others, each once, the oldest refusal first.
     public var refusals: [BackendRefusal]
 
     /// Makes a registration.
@@ -220,15 +221,15 @@ public struct RegisteredToken: Sendable, Hashable {
         self.refusals = refusals
     }
 
-    /// What the device has one of.
+    /// The slot, of which the device has one token each.
     public var slot: TokenSlot { TokenSlot(token.service, kind) }
 
-    /// Whether messages go to it: it has no tombstone, or one that is held back.
+    /// Whether messages go to it: it has no tombstone, or a quarantined one.
     public var isAlive: Bool { tombstone?.isHeld ?? true }
 
-    /// Whether a backend may be given it: it is alive, and the backend has not refused it.
+    /// Whether a backend may use it: it is alive, and the backend has not refused it.
     ///
-    /// While a tombstone is held back all refusals are in doubt, so none of them counts.
+    /// While a tombstone is quarantined all refusals are in doubt, so none of them counts.
     public func isUsable(by backend: String) -> Bool {
         if let tombstone { return tombstone.isHeld }
         return refusals.isEmpty || !refusals.contains { $0.backend == backend }
@@ -237,18 +238,18 @@ public struct RegisteredToken: Sendable, Hashable {
 
 /// A platform's verdict that a token is dead.
 ///
-/// The token is kept, so that the verdict can be taken back; it ends when the device registers the token again at a
-/// later time than ``asOf``.
+/// The token is kept, so that the verdict can be undone; it ends when the device registers the token again at a later
+/// time than ``asOf``.
 public struct Tombstone: Sendable, Hashable {
-    /// Since when the token is dead, by the platform's clock.
+    /// The time from which the token is dead, by the platform's clock.
     public var asOf: Date
-    /// When the gateway learned of it.
+    /// The time when the gateway learned of it.
     public var at: Date
     /// The backend whose platform refused it, by its name in the configuration.
     public var backend: String
     /// The platform's word for it, such as `Unregistered`.
     public var reason: String
-    /// Whether it is held back by the guard against mass invalidation: then the token counts as alive.
+    /// Whether it is quarantined by the guard against mass invalidation: then the token counts as alive.
     public var isHeld: Bool
 
     /// Makes a tombstone.

@@ -1,6 +1,6 @@
 public import PushCore
 
-/// Which devices a list is asked for; what is nil does not matter.
+/// The conditions of a list of devices; those that are nil do not apply.
 public struct DeviceQuery: Sendable, Hashable {
     /// Devices of this app.
     public var app: AppName?
@@ -8,12 +8,12 @@ public struct DeviceQuery: Sendable, Hashable {
     public var user: String?
     /// Devices with this tag.
     public var tag: String?
-    /// Devices that were registered with this platform, or whose tokens all are of it.
+    /// Devices that were registered with this platform, or whose tokens are all of it.
     public var platform: String?
     /// Devices with a token of this service, dead ones included.
     public var service: TokenService?
 
-    /// Makes a query; without anything it means all devices.
+    /// Makes a query; without conditions it matches all devices.
     public init(
         app: AppName? = nil,
         user: String? = nil,
@@ -29,15 +29,15 @@ public struct DeviceQuery: Sendable, Hashable {
     }
 }
 
-/// A place in a list of devices, opaque to everybody but the store that gave it.
+/// A position in a list of devices, opaque outside the store that made it.
 public struct DeviceCursor: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-    /// The number of the last device before the place, in the order in which devices were registered first.
+    /// The number of the last device before the position, in the order of first registration.
     public let rawValue: Int64
 
-    /// Makes a cursor of a number; of one that no id has, the nearest.
+    /// Makes a cursor from a number, or from the nearest number that an id can have.
     public init(rawValue: Int64) { self.rawValue = NotificationID(rawValue: rawValue).rawValue }
 
-    /// Reads the API's form; nil for anything else.
+    /// Reads the API's form; nil for any other text.
     public init?(_ text: some StringProtocol) {
         guard let number = NotificationID(text) else { return nil }
         rawValue = number.rawValue
@@ -47,11 +47,11 @@ public struct DeviceCursor: RawRepresentable, Hashable, Sendable, CustomStringCo
     public var description: String { NotificationID(rawValue: rawValue).description }
 }
 
-/// A part of a list of devices.
+/// A page of a list of devices.
 public struct DevicePage: Sendable, Hashable {
-    /// The devices, in the order in which they were registered first.
+    /// The devices, in the order of first registration.
     public var devices: [Device]
-    /// Where the next page begins; nil after the last one.
+    /// The beginning of the next page; nil after the last one.
     public var next: DeviceCursor?
 
     /// Makes a page.
@@ -61,11 +61,11 @@ public struct DevicePage: Sendable, Hashable {
     }
 }
 
-/// What became of a device that was put into the registry.
+/// The result of putting a device into the registry.
 public struct DevicePut: Sendable, Hashable {
-    /// The device as it stands now.
+    /// The device as it is now.
     public var device: Device
-    /// Whether there was none with its id.
+    /// Whether the device was created.
     public var isNew: Bool
 
     /// Makes a value.

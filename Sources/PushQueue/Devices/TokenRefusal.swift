@@ -1,17 +1,17 @@
 public import Foundation
 public import PushCore
 
-/// A platform's refusal of a token, at least for one backend, on its way to the registry.
+/// A refusal of a token by a platform, which holds for at least one backend, as it is passed to the registry.
 public struct TokenRefusal: Sendable, Hashable {
     /// The token that was refused.
     public var token: DeviceToken
-    /// What kind of tokens the message was for: nothing is said of a token that is registered as one of another kind.
+    /// The kind of tokens that the message was for; a token registered as one of another kind is not affected.
     public var kind: TokenKind
-    /// The app of the backend that was refused: a device of another one is not meant.
+    /// The app of the backend that was refused; devices of other apps are not affected.
     public var app: AppName
-    /// Since when it is dead (``PushCore/Refusal/Invalidation/asOf``): a registration after it stays valid.
+    /// The time from which it is dead (``PushCore/Refusal/Invalidation/asOf``): a later registration stays valid.
     public var asOf: Date
-    /// When the gateway learned of it.
+    /// The time when the gateway learned of it.
     public var at: Date
     /// The backend that was refused.
     public var backend: String
@@ -19,13 +19,13 @@ public struct TokenRefusal: Sendable, Hashable {
     public var reason: String
     /// Whether the platform's answer is proof (``PushCore/Refusal/Invalidation/isCertain``).
     public var isCertain: Bool
-    /// Other backends that may take the token all the same; empty when the refusal holds everywhere.
+    /// Other backends that may still take the token; empty when the refusal holds everywhere.
     public var alternatives: [String]
     /// Whether the message that was refused goes to no other backend.
     ///
-    /// Then a token that nobody registered counts as dead: nothing else is known of it.
+    /// Then a token that no device has registered counts as dead: nothing else is known of it.
     public var isLast: Bool
-    /// Who sent the message that was refused: the API key's name, empty without one or when it is not known.
+    /// The sender of the refused message: the API key's name, empty without one or when it is unknown.
     public var caller: String
 
     /// Makes a refusal.
@@ -56,7 +56,7 @@ public struct TokenRefusal: Sendable, Hashable {
     }
 }
 
-/// A token with a tombstone, and whose it is.
+/// A token with a tombstone, and its device and user.
 public struct InvalidatedToken: Sendable, Hashable {
     /// The device that registered it.
     public var device: String
@@ -64,7 +64,7 @@ public struct InvalidatedToken: Sendable, Hashable {
     public var user: String?
     /// The token.
     public var token: DeviceToken
-    /// What it is for.
+    /// The purpose of the token.
     public var kind: TokenKind
     /// The verdict.
     public var tombstone: Tombstone
@@ -85,17 +85,17 @@ public struct InvalidatedToken: Sendable, Hashable {
     }
 }
 
-/// The tombstones of a backend that are quarantined.
+/// The quarantined tombstones of a backend.
 public struct QuarantinedTokens: Sendable, Hashable {
     /// The backend.
     public var backend: String
-    /// How many tokens have one.
+    /// The number of tokens that have one.
     public var count: Int
-    /// How many of each reason.
+    /// The number of tokens by reason.
     public var reasons: [String: Int]
-    /// When the gateway learned of the first.
+    /// The time when the gateway learned of the first.
     public var oldest: Date
-    /// When the gateway learned of the last.
+    /// The time when the gateway learned of the last.
     public var newest: Date
 
     /// Makes a summary.

@@ -1,13 +1,13 @@
 import Foundation
 internal import PushCore
 
-/// The rules of registration and refusal, as every store applies them.
+/// The rules of registration and refusal, applied by every store.
 extension RegisteredToken {
-    /// What is kept of this registration, when the same token had been registered before as `old`.
+    /// Returns the registration to store when the same token was registered before as `old`.
     ///
-    /// A tombstone stays unless the registration is younger than it; one that comes with the registration, as from an
-    /// export, goes before the old one. A refusal of a single backend likewise: whoever was configured wrongly gets
-    /// another try when the app has started again. An environment stays unless another one is given.
+    /// A tombstone stays unless the registration is younger; one that comes with the registration, as from an export,
+    /// replaces the old one. The same holds for a refusal of a single backend: a backend whose configuration was wrong
+    /// is tried again once the app has restarted. An environment stays unless another one is given.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
@@ -19,18 +19,18 @@ extension RegisteredToken {
         return new
     }
 
-    /// What a refusal by one of several backends makes of this registration.
+    /// The effect of a refusal by one of several backends on this registration.
     public enum RefusalEffect: Sendable, Hashable {
-        /// Nothing: the registration is younger, of another kind, or dead already.
+        /// None: the registration is younger, of another kind, or dead already.
         case none
-        /// The backend is left out from now on.
+        /// The backend is not used for the token from now on.
         case refused(RegisteredToken)
-        /// All others have refused the token before: it is dead, or all of them are configured wrongly.
+        /// All others have refused the token before: it is dead, or all of them are wrongly configured.
         case exhausted
     }
 
-    /// What a refusal that may hold for its backend only (``PushQueue/TokenRefusal/alternatives``) makes of this
-    /// registration.
+    /// Returns the effect on this registration of a refusal that may hold for its backend only
+    /// (``PushQueue/TokenRefusal/alternatives``).
     public func effect(of refusal: TokenRefusal) -> RefusalEffect {
         guard isAlive, isMeant(by: refusal) else { return .none }
         let others = refusal.alternatives
@@ -45,7 +45,7 @@ extension RegisteredToken {
         return .refused(new)
     }
 
-    /// The registration after a quarantined tombstone was discarded: whatever led to it was wrong.
+    /// The registration after a quarantined tombstone was discarded, with all refusals, which were wrong too.
     public var discarded: RegisteredToken {
         var alive = self
         alive.tombstone = nil
@@ -53,25 +53,25 @@ extension RegisteredToken {
         return alive
     }
 
-    /// Whether another device that has this token keeps it when `other` registers it.
+    /// Whether a device that has this token keeps it when another one registers it as `other`.
     package func isYounger(than other: RegisteredToken) -> Bool {
         registeredAt.millisecondsSince1970 > other.registeredAt.millisecondsSince1970
     }
 
-    /// Whether a refusal is about this registration: it is not older, and the message was one for tokens of this kind.
+    /// Whether a refusal is about this registration: it is not older, and the message was for tokens of this kind.
     ///
-    /// Whoever sends to a token may choose another kind of message than the token is for, such as a call. The platform
-    /// then answers about another topic, and the token may be good at its own.
+    /// A caller may send a token a message of another kind than the token's, such as a call. The platform then answers
+    /// about another topic, and the token may be valid at its own.
     private func isMeant(by refusal: TokenRefusal) -> Bool {
         registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970
             // Live Activities have one topic, whatever their names.
             && (kind == refusal.kind || kind.isOfActivity && refusal.kind.isOfActivity)
     }
 
-    /// What a refusal makes of this registration; nil when it changes nothing.
+    /// Returns the registration after a refusal; nil when the refusal changes nothing.
     ///
-    /// The tombstone's time is never later than the moment the gateway learned of it: a platform's clock that is ahead
-    /// must not keep a token dead that is registered again afterwards.
+    /// The tombstone's time is never later than the time when the gateway learned of it: a platform's clock that is
+    /// ahead must not keep a token dead that is registered again afterwards.
     public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
         guard isMeant(by: refusal) else { return nil }
         if let tombstone, !tombstone.isHeld || isHeld { return nil }
@@ -115,15 +115,15 @@ extension BackendRefusal {
 }
 
 extension Date {
-    /// The time as stores keep it.
+    /// The time to the millisecond, as stores keep it.
     fileprivate var toMillisecond: Date { Date(millisecondsSince1970: millisecondsSince1970) }
 }
 
 extension Device {
-    /// The device as it takes the place of an older registration.
+    /// Returns the device to store when it replaces an older registration.
     ///
     /// Tokens of other kinds stay unless it has one for the same slot: an app registers them when calls or Live
-    /// Activities begin, and not each time it starts.
+    /// Activities begin, not each time it starts.
     public func replacing(_ old: Device) -> Device {
         var new = self
         var room = Self.maximumKindTokens - new.tokens.count { $0.kind != .device }
@@ -137,7 +137,7 @@ extension Device {
         return new
     }
 
-    /// The device with all times as stores keep them.
+    /// The device with all times to the millisecond, as stores keep them.
     package var roundedToMilliseconds: Device {
         var rounded = self
         rounded.createdAt = createdAt.toMillisecond

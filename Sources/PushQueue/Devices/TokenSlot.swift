@@ -1,13 +1,13 @@
 public import PushCore
 
-/// What a device has one token for: a service and a kind.
+/// The combination of a service and a kind, for which a device has one token.
 ///
-/// Written `ios-apns` for the app's own token, else with the kind behind it: `ios-apns/voip`,
+/// It is written `ios-apns` for the app's own token, else followed by the kind: `ios-apns/voip`,
 /// `ios-apns/live_activity_update/order-42`.
 public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The service.
     public var service: TokenService
-    /// What its token is for.
+    /// The purpose of its token.
     public var kind: TokenKind
 
     /// Makes a slot.
@@ -18,7 +18,7 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
 
     /// Reads ``description``; nil for a kind that does not exist.
     ///
-    /// The service is taken as it is; see ``PushCore/TokenService/named(_:)``.
+    /// The service is not checked; see ``PushCore/TokenService/named(_:)``.
     public init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         service = TokenService(rawValue: parts[0])
@@ -36,6 +36,6 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
         return "\(service.rawValue)/\(kind.typeName)" + (kind.name.map { "/" + $0 } ?? "")
     }
 
-    /// By the text.
+    /// Compares by the text.
     public static func < (left: TokenSlot, right: TokenSlot) -> Bool { left.description < right.description }
 }

@@ -2,12 +2,12 @@ internal import Foundation
 package import PushCore
 
 extension TokenHash {
-    /// The number of a token.
+    /// Returns the number of a token.
     package static func of(_ token: DeviceToken) -> Int64 { of(token.service.rawValue, token.value) }
 }
 
 extension BackendRefusal {
-    /// A list as stores keep it: for each its backend, reason and time; nil for an empty one.
+    /// Returns a list in the form that stores keep: backend, reason and time of each; nil for an empty one.
     package static func stored(_ list: [BackendRefusal]) -> String? {
         guard !list.isEmpty else { return nil }
         return JSONValue.array(
@@ -15,7 +15,7 @@ extension BackendRefusal {
         ).text
     }
 
-    /// Reads ``stored(_:)``; what is none is left out.
+    /// Reads ``stored(_:)``, and skips malformed items.
     package static func list(stored: [UInt8]) -> [BackendRefusal] {
         guard case .array(let list)? = try? JSONValue(parsing: stored) else { return [] }
         return list.compactMap { item in

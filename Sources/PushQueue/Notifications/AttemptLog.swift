@@ -1,4 +1,4 @@
-/// The attempts of a delivery, as a store keeps them: JSON objects, with commas between.
+/// The attempts of a delivery, in the form that stores keep: JSON objects, separated by commas.
 public enum AttemptLog {
     /// The field of an attempt with the seconds that the platform asked to wait before the next one.
     public static let platformWait: StaticString = "platform_wait"
@@ -6,9 +6,9 @@ public enum AttemptLog {
     private static let beginning = Array(#"{"at":""#.utf8)
     private static let wait = Array(#","\#(platformWait)":"#.utf8)
 
-    /// Whether the platform asked to wait after the last attempt.
+    /// Whether the platform asked for a wait after the last attempt.
     ///
-    /// Looks at the bytes alone: inside of a string of JSON the marks of quotation would have backslashes before them.
+    /// It searches the bytes only: inside a JSON string, quotation marks would have backslashes before them.
     ///
     /// - Parameter log: The attempts of a delivery.
     /// - Returns: True for a wait that only the platform may shorten.
@@ -19,7 +19,7 @@ public enum AttemptLog {
 }
 
 extension [UInt8] {
-    /// Where the last occurrence of a sequence begins.
+    /// Returns the beginning of the last occurrence of a sequence.
     fileprivate func lastPlace(of sequence: [UInt8]) -> Int? {
         guard count >= sequence.count else { return nil }
         return (0...count - sequence.count).last { self[$0...].starts(with: sequence) }

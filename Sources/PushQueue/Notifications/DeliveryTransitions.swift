@@ -1,7 +1,7 @@
 package import PushComposition
 public import PushCore
 
-/// What moves a delivery from one state to another.
+/// An event that moves a delivery from one state to another.
 package enum DeliveryEvent: String, Sendable, CaseIterable {
     case enqueue, due, claim, retry, release, settle, end
     case lateEnd = "late end"
@@ -9,7 +9,7 @@ package enum DeliveryEvent: String, Sendable, CaseIterable {
 }
 
 extension DeliveryState {
-    /// The states of a delivery and what moves it: what every store keeps to, and what `docs/States.md` shows.
+    /// The states of a delivery and the events between them, obeyed by every store and shown in `docs/States.md`.
     package static let transitions = StateTable<DeliveryState, DeliveryEvent>([
         .init(.enqueue, to: [.queued, .scheduled], "it was accepted, to go out at once or at a time"),
         .init(.due, from: [.scheduled], to: [.queued], "its time has come"),
@@ -78,7 +78,7 @@ extension DeliveryState {
 
     /// Whether a receipt may take a delivery from this state to another.
     ///
-    /// The only way out of a final state: what a platform accepted is delivered, opened or failed later, and what was
-    /// delivered is opened.
+    /// It is the only way out of a final state: accepted deliveries are delivered, opened or failed later, and
+    /// delivered ones are opened.
     public func canBecome(_ state: DeliveryState) -> Bool { Self.transitions.allows(.receipt, from: self, to: state) }
 }

@@ -1,23 +1,23 @@
 public import PushCore
 
-/// A caller's own way into a store: it hands work in without waiting, and gets the results in groups.
+/// A caller's own entrance to a store: it submits work without waiting, and gets the results in groups.
 ///
-/// Made by ``NotificationStore/makePort(receive:)``, one for each event loop or other place that wants its results
-/// together. For callers that would spend more on a suspended task for each request than on the request itself.
+/// ``NotificationStore/makePort(receive:)`` makes one for each event loop, or any other caller that wants its results
+/// together. It serves callers for which a suspended task for each request would cost more than the request itself.
 public protocol EnqueuePort: Sendable {
-    /// Hands in what ``NotificationStore/enqueue(_:)`` takes; never blocks.
+    /// Submits a batch like ``NotificationStore/enqueue(_:)``; never blocks.
     ///
     /// The result comes to `receive` exactly once, with this ticket.
     func enqueue(_ batch: EnqueueBatch, ticket: Int)
 }
 
-/// What became of a batch that was handed to an ``EnqueuePort``.
+/// The result of a batch that was submitted to an ``EnqueuePort``.
 public struct EnqueueAnswer: Sendable {
-    /// The number under which the caller handed it in.
+    /// The number that the caller submitted it with.
     public var ticket: Int
-    /// How many deliveries the batch had.
+    /// The number of deliveries in the batch.
     public var deliveries: Int
-    /// What ``NotificationStore/enqueue(_:)`` would have returned or thrown.
+    /// The result or error that ``NotificationStore/enqueue(_:)`` would have given.
     public var result: Result<EnqueueResult, StoreError>
 
     /// Makes an answer.
@@ -29,29 +29,30 @@ public struct EnqueueAnswer: Sendable {
 }
 
 extension EnqueueBatch {
-    /// How many deliveries it has: the recipients of all its notifications.
+    /// The number of its deliveries: the recipients of all its notifications.
     package var deliveries: Int {
         var sum = 0
-        // By index: going over the notifications themselves would copy each, and it is asked for several times.
+        // By index: iterating over the notifications would copy each, and this is called several times.
         for place in notifications.indices { sum += notifications[place].recipients.count }
         return sum
     }
 }
 
 extension NotificationStore {
-    /// A port over ``NotificationStore/enqueue(_:)``, with a task for each batch: for stores that have nothing better.
+    /// Makes a port over ``NotificationStore/enqueue(_:)``, with a task for each batch, for stores without a better
+    /// one.
     public func makePort(receive: @escaping @Sendable ([EnqueueAnswer]) -> Void) -> any EnqueuePort {
         AwaitingPort(store: self, receive: receive)
     }
 }
 
-/// Waits for the store in the caller's place.
+/// A port that waits for the store on behalf of the caller.
 private struct AwaitingPort<Store: NotificationStore>: EnqueuePort {
     let store: Store
     let receive: @Sendable ([EnqueueAnswer]) -> Void
 
     func enqueue(_ batch: EnqueueBatch, ticket: Int) {
-        // Unstructured: the caller does not wait. Its end is the answer, which the caller expects.
+        // Unstructured: the caller does not wait, and gets the end as its answer.
         Task {
             let result: Result<EnqueueResult, StoreError>
             do throws(StoreError) {

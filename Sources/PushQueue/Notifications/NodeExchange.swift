@@ -3,17 +3,17 @@ public import PushCore
 
 /// A gateway that shares a store with others.
 public struct StoreNode: Sendable, Hashable {
-    /// Its number, which no other node ever has.
+    /// The number, which no other node ever has.
     public var number: Int64
-    /// What it is called in its configuration.
+    /// The name in its configuration.
     public var name: String
-    /// When it began, as a time of day.
+    /// The start of the gateway, as a time of day.
     public var startedAt: Date
-    /// How long others take it for alive without a further sign; negative when they do not any more.
+    /// The time for which others consider it alive without a renewal; negative when they no longer do.
     public var leaseLeft: Duration
-    /// Whether it is the one that was asked.
+    /// Whether it is the node that was asked.
     public var isSelf: Bool
-    /// The backends of its configuration; nil when it has not said so, as gateways of older versions do not.
+    /// The backends of its configuration; nil when it has not declared them, like gateways of older versions.
     public var backends: Set<String>?
 
     /// Makes a value.
@@ -34,11 +34,11 @@ public struct StoreNode: Sendable, Hashable {
     }
 }
 
-/// A note of one gateway to the others that share its store.
+/// A message from one gateway to the others that share its store.
 public struct NodeNote: Sendable, Hashable {
-    /// What it is about.
+    /// The subject.
     public var topic: String
-    /// What it says.
+    /// The content.
     public var body: [UInt8]
 
     /// Makes a note.
@@ -48,30 +48,32 @@ public struct NodeNote: Sendable, Hashable {
     }
 }
 
-/// A store that several gateways share, and through which they tell each other what is in nobody's row: a pause that a
-/// platform asked for, answers that were counted.
+/// A store that several gateways share, through which they exchange facts that are in no row: a pause that a platform
+/// asked for, answers that were counted.
 ///
-/// Notes are not kept: one that is told while the database is away, or while another node is, may be lost.
+/// Notes are not stored: one that is sent while the database, or another node, is unreachable may be lost.
 public protocol NodeExchange: Sendable {
-    /// The gateways that use the store now, in the order of their numbers.
+    /// Returns the gateways that use the store now, in the order of their numbers.
     func nodes() async throws(StoreError) -> [StoreNode]
 
-    /// Whether one of ``nodes()`` whose lease is over may be taken for dead at this moment. Cheap.
+    /// Whether a node of ``nodes()`` whose lease is over may be considered dead now. Cheap.
     ///
-    /// Not before this gateway has renewed its own lease for a whole one without a gap: what kept it from that may have
-    /// kept others as well.
+    /// It is false until this gateway has renewed its own lease without a gap for the length of a lease: whatever
+    /// prevented that may have affected others as well.
     var mayJudge: Bool { get }
 
-    /// Says which backends this gateway's configuration has, in place of what it said before; kept until it ends or is
-    /// taken for dead.
+    /// Declares the backends of this gateway's configuration, replacing its last declaration.
     ///
-    /// When it throws, it is said within a third of the node's lease.
+    /// The declaration is kept until the gateway ends or is considered dead.
+    ///
+    /// When it throws, the declaration is repeated within a third of the node's lease.
     func declare(backends: Set<String>) async throws(StoreError)
 
-    /// Tells all others, within about a second; does not wait, and does nothing while there are none.
+    /// Sends a note to all other nodes within about a second; does not wait, and does nothing while there are none.
     func tell(_ note: NodeNote)
 
-    /// Gives what others tell to one more listener, each note once, those of one node in their order; it is called on
-    /// any thread and must be quick.
+    /// Adds a listener for other nodes' notes.
+    ///
+    /// It gets each note once, and those of one node in order; it is called on any thread and must be quick.
     func hear(_ listener: @escaping @Sendable (NodeNote) -> Void)
 }

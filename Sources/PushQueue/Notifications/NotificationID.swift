@@ -1,48 +1,48 @@
 public import Foundation
 internal import PushCore
 
-/// The id of an accepted notification: sorts by time, unique in a store, 13 characters in the API.
+/// The id of an accepted notification: sortable by time, unique in a store, 13 characters in the API.
 ///
-/// 42 bits of milliseconds since 2024 and 21 bits of counter. The deliveries of a notification have the numbers that
-/// follow its own: the first delivery has the same number as the notification.
+/// It has 42 bits of milliseconds since 2024 and 21 bits of counter. The deliveries of a notification are numbered from
+/// its own number on: the first delivery has the same number as the notification.
 public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The number, the primary key in a store.
     public let rawValue: Int64
 
-    /// The highest number of an id, 2^62 - 1, that of a moment in 2093.
+    /// The highest number of an id, 2^62 - 1, which belongs to a time in 2093.
     ///
     /// The number of each delivery of a notification is an `Int64` too: the sum of an id and a count stays far from the
     /// end of that type.
     public static let highest: Int64 = (1 << 62) - 1  // Fits: a constant.
 
-    /// Makes an id from its number; of one that no id has, the nearest.
+    /// Makes an id from its number, or from the nearest number that an id can have.
     public init(rawValue: Int64) { self.rawValue = min(max(0, rawValue), Self.highest) }
 
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)  // Crockford's base 32
     private static let epoch: Int64 = 1_704_067_200_000  // 2024-01-01T00:00:00Z
     private static let bitsOfMoment = 21
 
-    /// The lowest id of a moment.
+    /// Makes the lowest id of a time.
     public init(firstAt time: Date) {
         let milliseconds = time.millisecondsSince1970.subtracting(clamping: Self.epoch)
         rawValue = min(max(0, milliseconds), Self.highest >> Self.bitsOfMoment) << Self.bitsOfMoment
     }
 
-    /// The moment the id was made, to the millisecond.
+    /// The time when the id was made, to the millisecond.
     public var time: Date {
         Date(millisecondsSince1970: (rawValue >> Self.bitsOfMoment).adding(clamping: Self.epoch))
     }
 
-    /// The number of the notification's delivery at a place, of which the first is 0.
+    /// Returns the number of the notification's delivery at an index, of which the first is 0.
     package func delivery(at place: Int64) -> Int64 { rawValue.adding(clamping: place) }
 
-    /// The same for a count in memory.
+    /// Returns the same for an `Int`.
     package func delivery(at place: Int) -> Int64 { delivery(at: Int64(clamping: place)) }
 
-    /// The place of a delivery in the notification.
+    /// Returns the index of a delivery in the notification.
     package func place(of delivery: Int64) -> Int64 { delivery.subtracting(clamping: rawValue) }
 
-    /// Reads the API's form, in either case; nil for anything else, and for a number that no id has.
+    /// Reads the API's form, in either case; nil for any other text, and for a number that no id has.
     public init?(_ text: some StringProtocol) {
         guard text.utf8.count == 13 else { return nil }
         var value: UInt64 = 0
@@ -65,11 +65,11 @@ public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, 
         }
     }
 
-    /// By time.
+    /// Compares by time.
     public static func < (left: NotificationID, right: NotificationID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Gives out ids that never repeat and never go back, however the clock moves.
+/// An allocator of ids that never repeat and never go back, however the clock moves.
 public struct NotificationIDAllocator: Sendable {
     private var next: Int64
 

@@ -1,34 +1,34 @@
 public import Foundation
 public import PushCore
 
-/// A store that several gateways share, and in which they count what they send against one quota.
+/// A store that several gateways share, in which they count their messages against common quotas.
 ///
-/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway reserves a part of it and sends without asking until
-/// that is used up; what it does not use it gives back. Gateways whose pacing of one quota differs share what is left
-/// as a part of the whole, and each request counts by its own: the quota follows whoever asks last.
+/// Each backend with a ``PushCore/Pacing`` has a quota. A gateway reserves a slice of it, sends without asking until
+/// that is used up, and returns what it does not use. Gateways with different pacing for one quota share what is left
+/// as a part of the whole, and each request is computed by its own pacing: the latest request's applies.
 public protocol QuotaLedger: Sendable {
-    /// Gives back what a gateway did not use and reserves more for it, in one step that no other gateway comes between.
+    /// Returns unused messages of a gateway and reserves more for it, in one atomic step.
     ///
     /// - Parameters:
-    ///   - request: What is given back and what is wanted.
+    ///   - request: The messages to return and to reserve.
     ///   - quota: The quota's name, the same on every gateway.
-    /// - Returns: What is reserved, which is never more than the quota allows now.
-    /// - Throws: `StoreError` when the store cannot answer: then nothing is reserved, and what was to be given back
-    ///   counts as used.
+    /// - Returns: The reservation, which is never more than the quota allows now.
+    /// - Throws: `StoreError` when the store cannot answer: then nothing is reserved, and the messages to return count
+    ///   as used.
     func reserve(_ request: QuotaRequest, of quota: String) async throws(StoreError) -> QuotaGrant
 }
 
-/// What a gateway gives back to a quota and what it wants of it.
+/// The messages that a gateway returns to a quota and wants to reserve.
 public struct QuotaRequest: Sendable, Hashable {
-    /// What the quota allows.
+    /// The rate that the quota allows.
     public var pacing: Pacing
-    /// How many messages of any priority are wanted.
+    /// The number of messages of any priority to reserve.
     public var wanted: Int
-    /// How many of those that only urgent messages may use are wanted besides.
+    /// The number of further messages to reserve from the share for urgent ones.
     public var urgent: Int
-    /// How many of the former slices were not used and are given back.
+    /// The number of unused messages of former slices to return.
     public var unused: Int
-    /// How many were used so lately that the quota has not made up for them yet.
+    /// The number of messages used so recently that the quota has not refilled since.
     public var spent: Int
 
     /// Makes a request.
@@ -41,13 +41,13 @@ public struct QuotaRequest: Sendable, Hashable {
     }
 }
 
-/// What a gateway may use of a quota.
+/// The part of a quota that a gateway may use.
 public struct QuotaGrant: Sendable, Hashable {
     /// The most messages, if all are urgent.
     public var granted: Int
     /// The most messages of normal priority among them.
     public var normal: Int
-    /// After how long there is another one of normal priority, if nobody else takes it.
+    /// The time until another message of normal priority is allowed, if no other gateway takes it.
     public var retryAfter: Duration
     /// The messages a second that the quota allows now.
     public var rate: Double
@@ -61,29 +61,29 @@ public struct QuotaGrant: Sendable, Hashable {
     }
 }
 
-/// How much of a quota is left: what a ``QuotaLedger`` keeps of it.
+/// The level of a quota, as a ``QuotaLedger`` stores it.
 ///
-/// The arithmetic is that of ``PushCore/TokenBucket``, which is made anew for each request.
+/// It is computed by a ``PushCore/TokenBucket``, which is made anew for each request.
 public struct QuotaLevel: Sendable, Hashable {
-    /// How full the bucket was, from 0 to 1.
+    /// The fill of the bucket, from 0 to 1.
     public var fill: Double
-    /// How far the ramp had risen, from 0 to 1.
+    /// The rise of the ramp, from 0 to 1.
     public var ramp: Double
-    /// When it was so, by the ledger's clock.
+    /// The time of this level, by the ledger's clock.
     public var filledAt: Date
 
-    /// A clock that goes back by less, in seconds, is that of a request that was overtaken; by more, somebody has set
-    /// it.
+    /// The largest step back of the clock, in seconds, that a delayed request explains; a larger one means that the
+    /// clock was set.
     private static let largestLag = 1.0
 
-    /// Makes a level: a full bucket at the start of its ramp, or as it was kept.
+    /// Makes a level: by default a full bucket at the start of its ramp.
     public init(fill: Double = 1, ramp: Double = 0, filledAt: Date) {
         self.fill = fill
         self.ramp = ramp
         self.filledAt = filledAt
     }
 
-    /// Gives back and reserves at a time of the ledger's clock.
+    /// Returns and reserves messages at a time of the ledger's clock.
     public mutating func reserve(_ request: QuotaRequest, at time: Date) -> QuotaGrant {
         let now = filledAt.timeIntervalSince(time) < Self.largestLag ? max(time, filledAt) : time
         var bucket = TokenBucket(request.pacing, at: min(filledAt, now), fill: fill, ramp: ramp)

@@ -1,16 +1,15 @@
 public import PushCore
 
-/// By what a platform's later receipt finds its delivery.
+/// The address by which a platform's later receipt finds its delivery.
 public struct ReceiptAddress: Sendable, Hashable {
     /// The backend that sent it, by its name in the configuration.
     public var backend: String
     /// The platform's id of the message; several recipients of one request may share it.
     public var platformID: String
-    /// The device token it went to; nil where the platform's id says it all.
+    /// The device token it went to; nil where the platform's id is enough.
     public var token: String?
 
-    /// The number of the delivery, when the caller knows it; then nothing else decides, but for the backend unless
-    /// empty.
+    /// The number of the delivery, when the caller knows it; only the backend, unless empty, must then match as well.
     public var delivery: Int64?
 
     /// Makes the address of a delivery whose number is known.
@@ -27,17 +26,17 @@ public struct ReceiptAddress: Sendable, Hashable {
     }
 }
 
-/// What a receipt says about a delivery, as a store records it.
+/// A receipt of a delivery, as a store records it.
 public struct ReceiptEntry: Sendable {
-    /// Which delivery it is about.
+    /// The address of the delivery.
     public var address: ReceiptAddress
-    /// Where the delivery stands now: `delivered`, `opened` or `failed`; nil for news that decides nothing.
+    /// The new state of the delivery: `delivered`, `opened` or `failed`; nil for a report that decides nothing.
     public var state: DeliveryState?
-    /// The entry for the delivery's attempt log, one JSON object, the same when the receipt comes again.
+    /// The entry for the delivery's attempt log, one JSON object, the same when the receipt is repeated.
     public var logEntry: [UInt8]
     /// Whether it may be about this delivery, by its recipient and its sender.
     ///
-    /// The store asks within its own work, so that it must not wait.
+    /// The store calls it within its own work, so it must not wait.
     public var isFor: @Sendable (ReceivedDelivery) -> Bool
     /// Makes its event.
     public var event: @Sendable (ReceivedDelivery) -> [UInt8]
@@ -58,17 +57,17 @@ public struct ReceiptEntry: Sendable {
     }
 }
 
-/// The delivery that a receipt was about.
+/// The delivery of a receipt.
 public struct ReceivedDelivery: Sendable, Hashable {
     /// Its number.
     public var id: Int64
     /// Its notification.
     public var notificationID: NotificationID
-    /// Who got it.
+    /// The recipient.
     public var recipient: Recipient
-    /// Who sent it: the API key's name, empty without one.
+    /// The sender: the API key's name, empty without one.
     public var caller: String
-    /// Where it stands after the receipt.
+    /// The state after the receipt.
     public var state: DeliveryState
 
     /// Makes a value.
@@ -87,12 +86,12 @@ public struct ReceivedDelivery: Sendable, Hashable {
     }
 }
 
-/// What a store did with a receipt.
+/// The result of recording a receipt.
 public enum ReceiptResult: Sendable, Hashable {
-    /// No delivery waits for it: it is another system's, or was purged, or its acceptance is not written yet.
+    /// No delivery has this address: it belongs to another system, was purged, or its acceptance is not written yet.
     case unknown
-    /// It was here before, or came after news that outranks it; nothing changed.
+    /// It was recorded before, or came after a receipt that outranks it; nothing changed.
     case repeated(ReceivedDelivery)
-    /// It is in the delivery's attempt log now, with its state.
+    /// It is now in the delivery's attempt log, and the state is set.
     case recorded(ReceivedDelivery)
 }

@@ -1,5 +1,5 @@
-/// A store that keeps a note of each run of a gateway, so that the next one learns of an end that was not in order.
+/// A store that records each run of a gateway, so that the next run learns of an unclean end.
 package protocol ServingNotes: Sendable {
-    /// Notes that the gateway takes requests, and so tells of a run before that did not end in order.
+    /// Records that the gateway takes requests, and reports the earlier run if that did not end cleanly.
     func noteServing()
 }

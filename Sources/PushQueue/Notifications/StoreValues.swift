@@ -2,15 +2,15 @@ public import PushComposition
 public import Foundation
 public import PushCore
 
-/// What is to be accepted together: the notifications of one request.
+/// The notifications of one request, which are accepted together.
 public struct EnqueueBatch: Sendable {
     /// The notifications.
     public var notifications: [NewNotification]
     /// The request's idempotency key, if it had one.
     public var idempotency: IdempotencyEntry?
-    /// The largest part of the waiting deliveries of the store that may be this caller's: above 0, at most 1.
+    /// The largest share of the store's waiting deliveries that may be this caller's: above 0, at most 1.
     ///
-    /// All notifications of the batch have the same caller. With 1 no part is kept for other callers.
+    /// All notifications of the batch have the same caller. With 1, nothing is reserved for other callers.
     public var share: Double
 
     /// Makes a batch.
@@ -20,13 +20,14 @@ public struct EnqueueBatch: Sendable {
         self.share = share
     }
 
-    /// Decides whether a store with a bound on what waits takes the batch now: the one rule of all stores.
+    /// Decides whether a store with a limit on waiting deliveries takes the batch now: the one rule of all stores.
     ///
     /// - Parameters:
-    ///   - waiting: How many deliveries wait, of all callers.
-    ///   - bound: How many may (`max_waiting`).
-    ///   - waitingOfCaller: How many of a caller wait. It is asked only where a share can be full at all.
-    /// - Returns: Why not; nil when it is taken.
+    ///   - waiting: The number of waiting deliveries of all callers.
+    ///   - bound: The most deliveries that may wait (`max_waiting`).
+    ///   - waitingOfCaller: Returns the number of a caller's waiting deliveries. It is called only where a share can be
+    ///     full at all.
+    /// - Returns: The error; nil when the batch is taken.
     package func refusal(waiting: Int, bound: Int, waitingOfCaller: (String) -> Int) -> StoreError? {
         let rows = deliveries
         guard waiting + rows <= bound else {
@@ -45,51 +46,51 @@ public struct EnqueueBatch: Sendable {
         )
     }
 
-    /// How many deliveries of the caller may wait where `bound` of all may: its ``share``, one at least.
+    /// Returns the most deliveries of the caller that may wait where `bound` of all may: its ``share``, at least one.
     package func ownBound(of bound: Int) -> Int {
         share < 1 ? max(1, Int(clamping: (Double(bound) * max(0, share)).rounded(.down))) : bound
     }
 }
 
-/// A notification to be accepted.
+/// A notification to accept.
 ///
-/// The gateway makes it of a checked request; a store writes it as it is and looks into neither content nor events. All
+/// The gateway makes it from a checked request; a store writes it unchanged and reads neither content nor events. All
 /// its recipients are accepted together, or none.
 public struct NewNotification: Sendable {
     /// Its id, from ``NotificationStore/makeID(recipients:)``.
     public var id: NotificationID
-    /// The content, for a claim that takes it at once.
+    /// The content, for a claim right after the acceptance.
     public var notification: PushNotification
-    /// The content in the form that is stored and given back by a later claim.
+    /// The content in the form that is stored, and returned by a later claim.
     public var content: [UInt8]
-    /// Who gets it; never empty.
+    /// The recipients; never empty.
     ///
-    /// The delivery at place `i` gets the number `id.rawValue + i`.
+    /// The delivery at index `i` gets the number `id.rawValue + i`.
     public var recipients: [Recipient]
-    /// Which backends it goes through, from the first on: every recipient, unless ``planOf`` says otherwise.
+    /// The plan of every recipient, unless ``planOf`` gives it another one.
     public var plan: DeliveryPlan
     /// Further plans, for recipients that ``plan`` cannot address: at most 255, since there are few token services.
     public var otherPlans: [DeliveryPlan] = []
-    /// Which plan each recipient has: 0 is ``plan``, `n` is `otherPlans[n - 1]`.
+    /// The plan of each recipient: 0 is ``plan``, `n` is `otherPlans[n - 1]`.
     ///
     /// Empty when all have ``plan``.
     public var planOf: [UInt8] = []
-    /// Who sent it: the API key's name, empty without one.
+    /// The sender: the API key's name, empty without one.
     public var caller: String
-    /// When it was accepted, in the store's steady time, as the two below.
+    /// The time of acceptance, in the store's steady time, like the two below.
     public var acceptedAt: Date
-    /// When to send, nil for at once; it follows the wall clock.
+    /// The scheduled time, nil for at once; it follows the wall clock.
     public var dueAt: Date?
-    /// When trying ends.
+    /// The time after which nothing more is tried.
     public var expiresAt: Date
-    /// Waiting deliveries of the same ``caller`` to the same recipient at the same backend with the same id are
-    /// cancelled in favour of this one.
+    /// The collapse id: waiting deliveries of the same ``caller`` to the same recipient at the same backend with the
+    /// same id are cancelled in favour of this one.
     ///
     /// Notifications of other callers with the same id are not affected.
     public var collapseID: String?
     /// The event of the acceptance, as JSON.
     public var event: [UInt8]
-    /// Makes the event of a waiting delivery that ended in a state since this notification replaced it.
+    /// Makes the event of a waiting delivery that ended, in a given state, because this notification replaced it.
     public var replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
 
     /// Makes a notification.
@@ -121,24 +122,24 @@ public struct NewNotification: Sendable {
         self.replacementEvent = replacementEvent
     }
 
-    /// The plan of the recipient at a place in ``recipients``.
+    /// Returns the plan of the recipient at an index of ``recipients``.
     package func plan(ofRecipient place: Int) -> DeliveryPlan {
         guard !planOf.isEmpty, planOf[place] > 0 else { return plan }
         return otherPlans[Int(planOf[place]) - 1]
     }
 }
 
-/// A caller's idempotency key, and what to answer when it comes again.
+/// A caller's idempotency key, and the answer to a repeated request.
 public struct IdempotencyEntry: Sendable, Hashable {
-    /// Whose key it is; keys of different callers never meet.
+    /// The caller; equal keys of different callers are independent.
     public var caller: String
     /// The key, at most 255 characters.
     public var key: String
-    /// A hash of the request; a key that comes with another one is a mistake of the caller.
+    /// A hash of the request; the same key with another hash is a mistake of the caller.
     public var fingerprint: [UInt8]
-    /// The answer to give again, byte for byte.
+    /// The answer to repeat, byte for byte.
     public var answer: [UInt8]
-    /// Until when the key is remembered, in the store's steady time.
+    /// The time until which the key is remembered, in the store's steady time.
     public var keepUntil: Date
 
     /// Makes an entry.
@@ -151,32 +152,32 @@ public struct IdempotencyEntry: Sendable, Hashable {
     }
 }
 
-/// What became of an ``EnqueueBatch``.
+/// The result of an ``EnqueueBatch``.
 public enum EnqueueResult: Sendable, Hashable {
-    /// Stored and committed.
+    /// The batch is stored and committed.
     case accepted
-    /// The key and the same request were seen before: this was the answer, and nothing was stored now.
+    /// The key came before with the same request: this was the answer, and nothing was stored now.
     case replayed(answer: [UInt8])
     /// The key was used for another request; nothing was stored.
     case keyReused
-    /// A request with the key is being stored at this moment; nothing was stored for this one.
+    /// Another request with the key is being stored right now; nothing was stored for this one.
     case keyInUse
 }
 
-/// What the deliveries of a notification that have the same plan share: one place in memory for all of them.
+/// The common data of the deliveries of a notification that have the same plan, held once in memory.
 public final class DeliveryHead: Sendable {
     /// The notification.
     public let id: NotificationID
-    /// The content: as it was accepted, when it never left memory, or as stored.
+    /// The content: as it was accepted, if it has never left memory, or as stored.
     public let content: ClaimedDelivery.Content
-    /// Which backends they go through.
+    /// The backends that they go through.
     public let plan: DeliveryPlan
-    /// When the notification was accepted.
+    /// The time when the notification was accepted.
     public let acceptedAt: Date
-    /// When trying ends.
+    /// The time after which nothing more is tried.
     public let expiresAt: Date
 
-    /// Makes what deliveries share.
+    /// Makes the common data of deliveries.
     public init(
         id: NotificationID,
         content: ClaimedDelivery.Content,
@@ -194,20 +195,20 @@ public final class DeliveryHead: Sendable {
 
 /// A delivery that a worker has claimed.
 ///
-/// A copy: the store keeps the delivery itself. Whoever has it ends the claim with a ``Resolution`` under the same
-/// ``lease``; when the process dies first, the next one finds it as recovered.
+/// It is a copy: the store keeps the delivery itself. The owner ends the claim with a ``Resolution`` under the same
+/// ``lease``; when the process dies first, the next one finds the delivery as recovered.
 public struct ClaimedDelivery: Sendable {
     /// Its number.
     public var id: Int64
-    /// What it shares with other deliveries.
+    /// The data that it shares with other deliveries.
     public var head: DeliveryHead
-    /// Who gets it.
+    /// The recipient.
     public var recipient: Recipient
-    /// Who sent it: the API key's name, empty without one.
+    /// The sender: the API key's name, empty without one.
     public var caller: String
-    /// The place in the plan it has reached.
+    /// The current step of the plan.
     public var step: Int
-    /// How many attempts were made.
+    /// The number of attempts made.
     public var attempts: Int
     /// The attempts so far, a JSON array without its brackets; empty before the first.
     public var attemptLog: [UInt8]
@@ -217,21 +218,21 @@ public struct ClaimedDelivery: Sendable {
     public var isRecovered: Bool
     /// The number of the lease that it is claimed under; larger is later.
     public var lease: Int64
-    /// Whether it was cancelled while an owner had it whose process died: it is not to be sent again.
+    /// Whether it was cancelled under the claim of an owner whose process died: it must not be sent again.
     public var isCancelled: Bool
 
     /// Its notification.
     public var notificationID: NotificationID { head.id }
-    /// The content: as it was accepted, when it never left memory, or as stored.
+    /// The content: as it was accepted, if it has never left memory, or as stored.
     public var content: Content { head.content }
-    /// Which backends it goes through.
+    /// The backends that it goes through.
     public var plan: DeliveryPlan { head.plan }
-    /// When the notification was accepted.
+    /// The time when the notification was accepted.
     public var acceptedAt: Date { head.acceptedAt }
-    /// When trying ends.
+    /// The time after which nothing more is tried.
     public var expiresAt: Date { head.expiresAt }
 
-    /// Where the content is.
+    /// The content of a notification, decoded or stored.
     public enum Content: Sendable {
         /// In memory, as it was accepted.
         case decoded(PushNotification)
@@ -266,7 +267,7 @@ public struct ClaimedDelivery: Sendable {
         self.isCancelled = isCancelled
     }
 
-    /// Makes a claim that shares nothing with others.
+    /// Makes a claim with data of its own.
     public init(
         id: Int64,
         notificationID: NotificationID,
@@ -290,18 +291,18 @@ public struct ClaimedDelivery: Sendable {
     }
 }
 
-/// What to write about a claimed delivery.
+/// The result of a claimed delivery, to be written to the store.
 ///
 /// The owner of a claim makes it and ``NotificationStore/record(_:event:)`` writes it, with others in one commit. It
-/// changes nothing when the delivery has become final in the meantime.
+/// changes nothing when the delivery has since become final.
 public struct Resolution: Sendable {
-    /// Where the delivery goes.
+    /// The next state of a delivery.
     public enum Transition: Sendable, Hashable {
         /// It ends, in a final state.
         case end(DeliveryState)
         /// It waits for another attempt in the queue of the backend at `step` of its plan.
         case retry(at: Date, step: Int)
-        /// It goes back as it was, unsent and without an attempt.
+        /// It is released as it was, unsent and without an attempt.
         case release
     }
 
@@ -309,7 +310,7 @@ public struct Resolution: Sendable {
     public var delivery: Int64
     /// The lease under which it was claimed; nil stands for the one in force.
     public var lease: Int64?
-    /// Where it goes.
+    /// The next state.
     public var transition: Transition
     /// The attempt that was made, one JSON object; nil when none was.
     public var attempt: [UInt8]?
@@ -317,7 +318,7 @@ public struct Resolution: Sendable {
     public var mayHaveBeenSent: Bool
     /// Its event, as JSON; nil for none.
     public var event: [UInt8]?
-    /// By what the platform's later receipt will find the delivery; nil when none is expected.
+    /// The address by which the platform's later receipt finds the delivery; nil when none is expected.
     public var receipt: ReceiptAddress?
 
     /// Makes a resolution of a claim.
@@ -338,7 +339,7 @@ public struct Resolution: Sendable {
         self.receipt = receipt
     }
 
-    /// Makes a resolution of whatever claim is in force.
+    /// Makes a resolution of whichever claim is in force.
     public init(
         delivery: Int64,
         transition: Transition,
@@ -356,21 +357,21 @@ public struct Resolution: Sendable {
     }
 }
 
-/// Why a store ends a delivery that its owner would have wait again.
+/// The reason why a store ends a delivery that its owner wants to wait again.
 public enum EndReason: String, Sendable {
     /// It was cancelled while it was claimed.
     case cancelled
-    /// A newer one to the same recipient, with the same collapse id, waits for the same backend.
+    /// A newer one to the same recipient with the same collapse id waits for the same backend.
     case replaced
 }
 
-/// What a cancellation did.
+/// The result of a cancellation.
 public struct Cancellation: Sendable, Hashable {
-    /// Deliveries that were cancelled now.
+    /// The number of deliveries that were cancelled now.
     public var cancelled: Int
-    /// Deliveries that were final already.
+    /// The number of deliveries that were final already.
     public var tooLate: Int
-    /// Deliveries that are claimed: they may still go out, once.
+    /// The number of deliveries that are claimed: they may still be sent once.
     public var inFlight: Int
 
     /// Makes a result.
@@ -383,12 +384,12 @@ public struct Cancellation: Sendable, Hashable {
 
 /// The result of one part of a cancellation of all waiting deliveries of a caller.
 public struct CallerCancellation: Sendable, Hashable {
-    /// The place where the next part goes on; only the store that gave it can use it.
+    /// The place where the next part continues; only the store that made it can use it.
     public struct Place: Sendable, Hashable {
-        /// The highest number of a delivery that the cancellation is about: deliveries that are accepted after its
-        /// first part are left alone.
+        /// The highest number of a delivery to cancel: deliveries accepted after the first part began are not
+        /// cancelled.
         public var end: Int64
-        /// The number above which it goes on, in a store that looks at deliveries by number.
+        /// The number after which to continue, in a store that scans deliveries by number.
         public var after: Int64
 
         /// Makes a place.
@@ -398,11 +399,11 @@ public struct CallerCancellation: Sendable, Hashable {
         }
     }
 
-    /// Deliveries that were cancelled now.
+    /// The number of deliveries that were cancelled now.
     public var cancelled: Int
-    /// Deliveries that are claimed: they may still go out, once.
+    /// The number of deliveries that are claimed: they may still be sent once.
     public var inFlight: Int
-    /// Where the next part goes on; nil when this was the last.
+    /// The place where the next part continues; nil when this was the last.
     public var next: Place?
 
     /// Makes a result.
@@ -413,11 +414,11 @@ public struct CallerCancellation: Sendable, Hashable {
     }
 }
 
-/// Until when finished things are kept.
+/// The times before which finished data is removed.
 public struct Retention: Sendable, Hashable {
-    /// Notifications that ended before this moment are removed.
+    /// The time before which a notification must have ended to be removed.
     public var notifications: Date
-    /// Events from before this moment are removed.
+    /// The time before which events are removed.
     public var events: Date
 
     /// Makes a retention.
@@ -427,36 +428,36 @@ public struct Retention: Sendable, Hashable {
     }
 }
 
-/// What a commit changed, for counters.
+/// The changes of a commit, for counters.
 public struct StoreChange: Sendable, Hashable {
-    /// Deliveries that were accepted.
+    /// The number of deliveries that were accepted.
     public var accepted = 0
-    /// Deliveries that ended, in each final state.
+    /// The number of deliveries that ended, by final state.
     public var ended: [DeliveryState: Int] = [:]
-    /// Resolutions that changed nothing: of final deliveries, or under a lease that was not in force.
+    /// The number of resolutions that changed nothing: of final deliveries, or under a lease that was not in force.
     public var ignored = 0
 
-    /// Makes a change of nothing.
+    /// Makes an empty change.
     public init() {}
 }
 
-/// A notification as it stands in the store.
+/// A notification, as the store has it.
 public struct StoredNotification: Sendable {
     /// Its id.
     public var id: NotificationID
     /// The content as stored.
     public var content: [UInt8]
-    /// Who sent it.
+    /// The sender.
     public var caller: String
-    /// When it was accepted.
+    /// The time when it was accepted.
     public var acceptedAt: Date
-    /// When it was to be sent, nil for at once.
+    /// The scheduled time; nil for at once.
     public var dueAt: Date?
-    /// When trying ends.
+    /// The time after which nothing more is tried.
     public var expiresAt: Date
-    /// How many deliveries stand in each state; they add up to the recipients.
+    /// The number of deliveries in each state; they add up to the recipients.
     ///
-    /// States without any are left out.
+    /// States without deliveries are left out.
     public var counts: [DeliveryState: Int]
 
     /// Makes a notification.
@@ -479,19 +480,19 @@ public struct StoredNotification: Sendable {
     }
 }
 
-/// A delivery as it stands in the store.
+/// A delivery, as the store has it.
 public struct StoredDelivery: Sendable {
     /// Its number.
     public var id: Int64
-    /// Who gets it.
+    /// The recipient.
     public var recipient: Recipient
-    /// Where it stands.
+    /// The state.
     public var state: DeliveryState
     /// The backend that has it now, or had it last.
     public var backend: String
-    /// When the next attempt is due, while it waits.
+    /// The time of the next attempt, while it waits.
     public var dueAt: Date?
-    /// When trying ends.
+    /// The time after which nothing more is tried.
     public var expiresAt: Date
     /// The attempts, a JSON array without its brackets.
     public var attemptLog: [UInt8]
@@ -520,7 +521,7 @@ public struct StoredDelivery: Sendable {
 public struct StoredEvent: Sendable, Hashable {
     /// Its number; larger is later.
     public var number: Int64
-    /// What happened, as JSON.
+    /// The event as JSON.
     public var json: [UInt8]
 
     /// Makes an event.
@@ -530,13 +531,13 @@ public struct StoredEvent: Sendable, Hashable {
     }
 }
 
-/// How much waits in a backend's queue.
+/// The depth of a backend's queue.
 public struct QueueDepth: Sendable, Hashable {
-    /// Deliveries that are not final and not claimed, scheduled ones included.
+    /// The number of deliveries that are not final and not claimed, scheduled ones included.
     public var waiting: Int
-    /// Deliveries that are claimed.
+    /// The number of deliveries that are claimed.
     public var claimed: Int
-    /// The due time of the one that has waited longest; nil when none is due.
+    /// The due time of the delivery that has waited longest; nil when none is due.
     public var oldestDue: Date?
 
     /// Makes a depth.
@@ -547,37 +548,38 @@ public struct QueueDepth: Sendable, Hashable {
     }
 }
 
-/// A run of a gateway that did not end in order: it was killed, a fault ended it, or the power was lost.
+/// A run of a gateway that did not end cleanly: it was killed, crashed, or lost power.
 public struct BrokenRun: Sendable, Hashable {
-    /// The process that ran it.
+    /// The process id.
     public var process: Int32
-    /// When it began.
+    /// The start of the run.
     public var since: Date
 
     /// Makes a run.
     public init(process: Int32, since: Date) { (self.process, self.since) = (process, since) }
 }
 
-/// Whether a store can take work.
+/// The ability of a store to take work.
 public struct StoreHealth: Sendable, Hashable {
     /// Whether new work is taken.
     public var acceptsWork: Bool
-    /// Whether new work is refused because `max_waiting` deliveries wait, or so nearly that most new work is refused.
+    /// Whether new work is refused because `max_waiting` deliveries wait, or nearly that many, so that most new work is
+    /// refused.
     public var isQueueFull = false
-    /// Why not, in a sentence with the fix.
+    /// The reason why no new work is taken, in a sentence with the fix.
     public var detail: String?
-    /// Free bytes where the store lives, when it can be known.
+    /// The free bytes on the store's disk, when known.
     public var freeBytes: Int64?
-    /// Bytes in use in the store's files, when it can be known.
+    /// The bytes in use in the store's files, when known.
     public var usedBytes: Int64?
-    /// Rows of the queue that are dead and not yet removed, of a database that removes them later.
+    /// The dead rows of the queue that are not yet removed, in a database that removes them later.
     public var deadRows: Int64?
-    /// How long the oldest snapshot has been held that keeps them; nil when there is none, and where there is no such
-    /// thing.
+    /// The age of the oldest snapshot that keeps them from being removed; nil without one, or without snapshots.
     public var oldestSnapshot: Duration?
-    /// The run before this one, when it did not end in order; nil when it did, and where that is not known.
+    /// The run before this one, when it did not end cleanly; nil when it did, or where that is unknown.
     public var brokenRun: BrokenRun?
-    /// Whether the store has ended without what it held: its file was removed, emptied or replaced while it was open.
+    /// Whether the store has ended because its file was removed, emptied or replaced while it was open; its contents
+    /// are lost.
     public var isLost = false
 
     /// Makes a state.
@@ -588,11 +590,11 @@ public struct StoreHealth: Sendable, Hashable {
         self.usedBytes = usedBytes
     }
 
-    /// Notes how many deliveries wait where `bound` may: with less than a hundredth left the queue counts as full,
-    /// where nothing else refuses work.
+    /// Counts the queue as full when less than a hundredth of `bound` is left, unless new work is refused for another
+    /// reason.
     ///
-    /// So the state also covers requests of many recipients, which are refused before those of few, and readiness does
-    /// not change with each delivery that ends.
+    /// So the state also covers requests with many recipients, which are refused before those with few, and readiness
+    /// does not change with each delivery that ends.
     package mutating func note(waiting: Int, bound: Int) {
         guard acceptsWork, waiting >= bound - bound / 100 else { return }
         (isQueueFull, acceptsWork) = (true, false)

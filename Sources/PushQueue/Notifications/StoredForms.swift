@@ -1,7 +1,7 @@
 package import PushCore
 
 extension DeliveryState {
-    /// The number under which a state is stored; everything that waits is 0.
+    /// The number under which a state is stored; all waiting states are 0.
     package var code: Int64 {
         switch self {
         case .queued, .scheduled, .sending, .retrying: 0
@@ -15,12 +15,12 @@ extension DeliveryState {
         }
     }
 
-    /// The state of a delivery that is stored under a number and not claimed.
+    /// Makes the state of a delivery that is stored under a number and not claimed.
     package init(code: Int64, attempts: Int64, due: Int64, now: Int64) {
         self = DeliveryState(code: code) ?? (attempts > 0 ? .retrying : due > now ? .scheduled : .queued)
     }
 
-    /// The final state of a stored number; nil for one that waits.
+    /// Makes the final state for a stored number; nil for a waiting one.
     package init?(code: Int64) {
         switch code {
         case 1: self = .acceptedByPlatform
@@ -47,7 +47,7 @@ package enum CollapseHash {
 }
 
 extension Recipient {
-    /// Appends ``storedForm`` without making a string where the form is a device token, which it nearly always is.
+    /// Appends ``storedForm`` without making a string for a device token, which is by far the most frequent form.
     package func appendStoredForm(to bytes: inout [UInt8]) {
         guard case .token(let token) = self else {
             bytes.append(contentsOf: storedForm.utf8)
@@ -60,22 +60,23 @@ extension Recipient {
 }
 
 extension Duration {
-    /// Whole milliseconds between none and a hundred years, so that sums with times of day cannot overflow.
+    /// The whole milliseconds, limited to between 0 and a hundred years, so that sums with times of day cannot
+    /// overflow.
     package var boundedMilliseconds: Int64 { min(max(self, .zero), .seconds(3_155_760_000)).inMilliseconds }
 }
 
-/// Under which number the owner of a token is looked for.
+/// The hash by which the owner of a token is found.
 package enum TokenHash {
-    /// FNV-1a of 64 bits: it is stored, so it must be the same in every process.
+    /// Returns the FNV-1a hash of 64 bits; it is stored, so it must be the same in every process.
     package static func of(_ service: String, _ token: String) -> Int64 {
         CollapseHash.of(Array(service.utf8), token)
     }
 }
 
 extension ReceiptAddress {
-    /// A hash of the backend's name and the platform's id, by which its delivery is looked for.
+    /// The hash of the backend's name and the platform's id, by which the delivery is found.
     package var messageHash: Int64 { Int64(bitPattern: StableHash.of(backend + "\u{0}" + platformID)) }
 
-    /// A hash of the device token, 0 without one.
+    /// The hash of the device token, 0 without one.
     package var tokenHash: Int64 { token.map { Int64(bitPattern: StableHash.of($0)) } ?? 0 }
 }

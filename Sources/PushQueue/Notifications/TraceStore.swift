@@ -1,25 +1,25 @@
 public import PushCore
 
-/// What is known of a user that is to be erased: by it a store finds deliveries and events.
+/// The known traces of a user to erase, by which a store finds deliveries and events.
 public struct UserTraces: Sendable, Hashable {
     /// The user.
     public var user: String
     /// The devices the user has or had.
     public var devices: Set<String>
-    /// In which forms (``PushCore/Recipient/storedForm``) deliveries went to the user: the user, the devices, their
-    /// tokens.
+    /// The recipients of deliveries to the user, in their stored form (``PushCore/Recipient/storedForm``): the user,
+    /// the devices, their tokens.
     public var recipients: Set<String>
-    /// Notifications to nobody else, which were removed; their events are still to be cleaned.
+    /// The removed notifications that went only to the user; their events are still to be redacted.
     public var notifications: Set<Int64>
-    /// Where the traces end; nil before the devices were removed.
+    /// The end of the traces; nil before the devices were removed.
     ///
-    /// A user may go on sending and register again: what comes after the end is no part of the erasure, which would
-    /// otherwise never be over.
+    /// A user may continue to send and register again: what comes after the end is not erased, since the erasure would
+    /// otherwise never finish.
     public var end: End?
 
-    /// The newest that a store had at some moment.
+    /// The newest delivery and event in a store at some time.
     public struct End: Sendable, Hashable {
-        /// The highest number of a delivery that was given out.
+        /// The highest allocated number of a delivery.
         public var delivery: Int64
         /// The number of the newest event.
         public var event: Int64
@@ -31,7 +31,7 @@ public struct UserTraces: Sendable, Hashable {
         }
     }
 
-    /// Begins with a user alone.
+    /// Makes traces of a user without devices.
     public init(user: String) {
         self.user = user
         devices = []
@@ -47,15 +47,15 @@ public struct UserTraces: Sendable, Hashable {
     }
 }
 
-/// What became of a user's deliveries.
+/// The result of erasing a user's deliveries.
 public struct ErasedDeliveries: Sendable, Hashable {
-    /// Deliveries that waited and were cancelled.
+    /// The number of deliveries that waited and were cancelled.
     public var cancelled = 0
-    /// Deliveries that are being sent: to be erased once that is over, by another call.
+    /// The number of deliveries that are being sent: another call must erase them once that is over.
     public var inFlight = 0
-    /// Deliveries that were removed, with notifications that went to nobody else.
+    /// The number of deliveries that were removed, with notifications that had no other recipients.
     public var removed = 0
-    /// Deliveries of notifications that others got as well, of which the recipient and the attempts were removed.
+    /// The number of deliveries of notifications with other recipients, of which recipient and attempts were removed.
     public var anonymised = 0
     /// The notifications that were removed.
     public var notifications: Set<Int64> = []
@@ -73,23 +73,23 @@ public struct ErasedDeliveries: Sendable, Hashable {
     }
 }
 
-/// A store of deliveries and events from which what concerns one user can be removed.
+/// A store of deliveries and events from which one user's data can be removed.
 public protocol TraceStore: Sendable {
-    /// Where traces end that are searched for from now on.
+    /// Returns the end of traces for an erasure that begins now.
     func tracesEnd() async throws(StoreError) -> UserTraces.End
 
-    /// Cancels what waits for the user, removes what went to nobody else, and anonymises the rest, in many short
-    /// commits.
+    /// Cancels the user's waiting deliveries, removes notifications without other recipients, and anonymises the rest,
+    /// in many short commits.
     ///
     /// Deliveries after ``UserTraces/end`` stay as they are.
     ///
     /// - Parameters:
-    ///   - traces: Whom it is about.
+    ///   - traces: The user's traces.
     ///   - event: Makes the event of a cancelled delivery.
-    ///   - state: The state to keep from the commit on in which notifications are removed, by the numbers of all that
-    ///     the call has removed: after a crash nothing else in the store leads to their events.
-    ///   - progress: Gets each part once it is committed.
-    /// - Throws: When the store fails, or the task is cancelled; what was committed before stays so.
+    ///   - state: The state to store in the commits that remove notifications, by the numbers of all that the call has
+    ///     removed: after a crash nothing else in the store leads to their events.
+    ///   - progress: Called with each part once it is committed.
+    /// - Throws: When the store fails, or the task is cancelled; earlier commits stay.
     func eraseDeliveries(
         of traces: UserTraces,
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8],
@@ -97,27 +97,25 @@ public protocol TraceStore: Sendable {
         progress: (ErasedDeliveries) async throws(StoreError) -> Void
     ) async throws(StoreError)
 
-    /// Puts other events in the place of those for which `redact`, which gets the number and the event, gives one;
-    /// returns how many.
+    /// Replaces the events for which `redact`, called with number and event, returns another one; returns their number.
     ///
-    /// Looks at the events that there are at the start of the call; ends early, with an error, when the task is
-    /// cancelled.
+    /// It reads the events that exist at the start of the call; ends early, with an error, when the task is cancelled.
     func redactEvents(_ redact: @escaping @Sendable (Int64, [UInt8]) -> [UInt8]?) async throws(StoreError) -> Int
 
-    /// The names under which state is kept that begin with a prefix.
+    /// Returns the names of stored state that begin with a prefix.
     func stateNames(beginningWith prefix: String) async throws(StoreError) -> [String]
 
-    /// Clears the room on disk that removed rows took, whenever they were removed.
+    /// Clears the space on disk that removed rows took, whenever they were removed.
     func clearRemoved() async throws(StoreError)
 }
 
 extension StoreError {
-    /// Throws ``PushCore/StoreError/closed`` when the task is cancelled: between the steps of what goes through a whole
+    /// Throws ``PushCore/StoreError/closed`` when the task is cancelled; called between steps that go through a whole
     /// store.
     package static func checkCancellation() throws(StoreError) { if Task.isCancelled { throw .closed } }
 }
 
 extension Recipient {
-    /// What stands in the place of a recipient that was erased; no service has that name.
+    /// The stored form that replaces an erased recipient; no service has that name.
     package static let erasedForm = "erased:"
 }

@@ -2,18 +2,18 @@ public import Foundation
 public import PushComposition
 public import PushCore
 
-/// Which part of a backend's queue is looked at: deliveries that are due, in the order of the queue.
+/// The part of a backend's queue that a scan covers: due deliveries, in the order of the queue.
 public struct WaitingLook: Sendable {
-    /// The backend whose queue it is.
+    /// The backend of the queue.
     public var backend: String
-    /// Only what came due at this steady time or later; nil is everything that is due.
+    /// The steady time from which deliveries must have come due; nil for all due ones.
     public var since: Date?
-    /// Goes on behind this place; nil begins.
+    /// The place to continue behind; nil begins.
     public var after: WaitingPlace?
-    /// The most deliveries that are looked at.
+    /// The most deliveries in the scan.
     public var limit: Int
 
-    /// Makes a look at everything that is due.
+    /// Makes a scan, by default of everything that is due.
     public init(backend: String, since: Date? = nil, after: WaitingPlace? = nil, limit: Int = 1_000) {
         self.backend = backend
         self.since = since
@@ -22,13 +22,13 @@ public struct WaitingLook: Sendable {
     }
 }
 
-/// A place in a backend's queue, behind which a look goes on.
+/// A place in a backend's queue, behind which a scan continues.
 public struct WaitingPlace: Sendable, Hashable {
-    /// The number of a part of the queue.
+    /// The number of a flow of the queue.
     public var flow: Int64
-    /// The due time of the last delivery that was looked at, in milliseconds since 1970.
+    /// The due time of the last scanned delivery, in milliseconds since 1970.
     public var due: Int64
-    /// The number of this delivery.
+    /// The number of that delivery.
     public var id: Int64
 
     /// Makes a place.
@@ -45,7 +45,7 @@ public struct WaitingDelivery: Sendable {
     public var recipient: Recipient
     /// The backends that it goes through.
     public var plan: DeliveryPlan
-    /// The place in the plan it has reached.
+    /// The current step of the plan.
     public var step: Int
     /// Whether an attempt may have been delivered.
     public var isReplay: Bool
@@ -74,14 +74,14 @@ public struct WaitingDelivery: Sendable {
     }
 }
 
-/// The result of a look.
+/// The result of a scan.
 public struct WaitingPage: Sendable {
     /// The deliveries that were wanted.
     ///
     /// They are not claimed: the ``ClaimedDelivery/lease`` of each is the number by which
     /// ``NotificationStore/settle(_:of:event:)`` checks that the delivery has not changed since.
     public var found: [ClaimedDelivery]
-    /// Where the next look goes on; nil when this one came to the end of what is due.
+    /// The place where the next scan continues; nil when this one reached the end of what is due.
     public var next: WaitingPlace?
 
     /// Makes a page.
@@ -91,29 +91,29 @@ public struct WaitingPage: Sendable {
     }
 }
 
-/// Which part of a queue that stands still is to be looked at next.
+/// The part of a stalled queue that is scanned next.
 ///
-/// The first round looks at every delivery, and so does one at each interval; the rounds between them look only at
-/// deliveries that have come due since. So a standing backlog costs little.
+/// The first round scans every delivery, and so does one at each interval; the rounds between them scan only deliveries
+/// that have come due since. So a standing backlog costs little.
 package struct WaitingRounds: Sendable {
-    /// Deliveries that came due so long before a look are looked at again in the next one, since their commit may have
-    /// come later.
+    /// The span before a scan, in seconds, whose due deliveries are scanned again in the next one, since their commit
+    /// may have come later.
     private static let overlap: TimeInterval = 2
 
-    /// After so long everything is looked at again, in seconds.
+    /// The time after which everything is scanned again, in seconds.
     private let interval: TimeInterval
-    /// When everything is to be looked at again.
+    /// The time from which the next round scans everything.
     private var wholeAt = Date.distantPast
-    /// Up to when everything that was due has been looked at.
+    /// The time up to which every due delivery has been scanned.
     private var seen: Date?
-    /// The round under way: since when, and up to when it will have looked at everything.
+    /// The current round: from when it covers due times, and when it began.
     private var round: (since: Date?, began: Date)?
     private var place: WaitingPlace?
 
-    /// Makes rounds of which a whole one comes at this interval.
+    /// Makes rounds, of which one in each interval scans everything.
     package init(interval: Duration) { self.interval = interval.inSeconds }
 
-    /// The next look.
+    /// Returns the next scan.
     package mutating func look(at backend: String, limit: Int, now: Date) -> WaitingLook {
         if round == nil {
             let since = now >= wholeAt ? nil : seen.map { $0.addingTimeInterval(-Self.overlap) }
@@ -123,7 +123,7 @@ package struct WaitingRounds: Sendable {
         return WaitingLook(backend: backend, since: round?.since, after: place, limit: limit)
     }
 
-    /// Notes where a look ended; true when the round is over.
+    /// Records where a scan ended; returns true when the round is over.
     package mutating func end(at next: WaitingPlace?) -> Bool {
         place = next
         guard next == nil else { return false }
@@ -132,6 +132,6 @@ package struct WaitingRounds: Sendable {
         return true
     }
 
-    /// Begins a whole round at this time at the latest, because deliveries that were left change then.
+    /// Makes the next whole round begin at this time at the latest, since deliveries that were left alone change then.
     package mutating func lookAgain(at time: Date) { wholeAt = min(wholeAt, time) }
 }

@@ -1,22 +1,22 @@
 public import Foundation
 internal import PushCore
 
-/// What happened to a device and is not planned yet: the raw form in which it waits in the outbox.
+/// A change of a device that is not planned yet, in the raw form in which it waits in the outbox.
 ///
-/// A store keeps it in the commit that changed the device, without asking a plugin. The planner of the gateway turns it
-/// into entries afterwards (``OutboxPlan``), outside of every transaction.
+/// A store writes it in the commit that changes the device, without calling a plugin. The gateway's planner turns it
+/// into entries afterwards (``OutboxPlan``), outside any transaction.
 public struct OutboxChange: Sendable, Hashable {
-    /// What happened.
+    /// The content of a change.
     public enum Content: Sendable, Hashable {
-        /// A device came, changed or went: how it was and how it is now, nil where there is none.
+        /// A device was created, changed or removed: its old and its new form, nil where there is none.
         case device(old: Device?, new: Device?)
         /// A backfill: one backend gets the device as if it were new.
         case introduction(Device, backend: String)
-        /// An entry that was asked for while an older change of its device was not planned.
+        /// An entry that was requested while an older change of its device was not planned.
         case operation(OutboxEntry)
 
-        /// A change that platforms may have to be told of; nil when nothing differs but the record's own times, and
-        /// tokens of other kinds than the app's own.
+        /// Makes a change that platforms may have to learn of; nil when only the record's own times, and tokens of
+        /// other kinds than the app's own, differ.
         public init?(from old: Device?, to new: Device?) {
             if var same = old, let new {
                 same.createdAt = new.createdAt
@@ -30,7 +30,7 @@ public struct OutboxChange: Sendable, Hashable {
             self = .device(old: old, new: new)
         }
 
-        /// The id of the device that it is about.
+        /// The id of the device.
         public var device: String {
             switch self {
             case .device(let old, let new): (new ?? old)?.id ?? ""
@@ -40,11 +40,11 @@ public struct OutboxChange: Sendable, Hashable {
         }
     }
 
-    /// Its place in the outbox, which grows with the order of the commits.
+    /// The place in the outbox, which grows with the order of the commits.
     public var number: Int64
-    /// When it happened.
+    /// The time of the change.
     public var at: Date
-    /// What happened.
+    /// The content.
     public var content: Content
 
     /// Makes a change.
@@ -55,11 +55,11 @@ public struct OutboxChange: Sendable, Hashable {
     }
 }
 
-/// What became of a change: the entries that platforms are to carry out because of it, in order; none is common.
+/// The entries that a change leads to, in order; often there are none.
 public struct OutboxPlan: Sendable, Hashable {
     /// The number of the change.
     public var change: Int64
-    /// The operations.
+    /// The entries.
     public var operations: [OutboxEntry]
 
     /// Makes a plan.

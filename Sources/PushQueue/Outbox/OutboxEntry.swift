@@ -1,22 +1,21 @@
 public import Foundation
 public import PushCore
 
-/// Something that a platform is to be told about a device: kept by the store until the platform has taken or refused
-/// it.
+/// A call to a platform about a device, stored until the platform has taken or refused it.
 ///
-/// Entries of one device at one backend are carried out one at a time, in the order they were accepted.
+/// Entries of one device at one backend are carried out one at a time, in the order of acceptance.
 public struct OutboxEntry: Sendable, Hashable {
-    /// What it is about.
+    /// The purpose of an entry.
     public enum Kind: String, Sendable, CaseIterable {
-        /// The device came or changed: ``PushCore/DeviceRegistrar/register(_:)``.
+        /// The device was created or changed: ``PushCore/DeviceRegistrar/register(_:)``.
         case register
-        /// The device went: ``PushCore/DeviceRegistrar/remove(_:)``.
+        /// The device was removed: ``PushCore/DeviceRegistrar/remove(_:)``.
         case remove
         /// Its subscription changes: ``PushCore/SubscriptionManager``.
         case subscription
         /// Its tags or fields change: ``PushCore/TagEditor``.
         case tags
-        /// The app told what became of a message: ``PushCore/EventReporter``.
+        /// The app reported an event of a message: ``PushCore/EventReporter``.
         case event
     }
 
@@ -24,15 +23,15 @@ public struct OutboxEntry: Sendable, Hashable {
     public var id: UUID
     /// The backend it is for, by its name in the configuration.
     public var backend: String
-    /// The device it is about.
+    /// The device.
     public var device: String
-    /// The user that the device belonged to when it was asked for: whose credentials it goes out with.
+    /// The user of the device at the time of the request, whose credentials the call uses.
     public var user: String?
-    /// What it is about.
+    /// The purpose.
     public var kind: Kind
-    /// What it says, in a form that belongs to the kind.
+    /// The arguments, in a form that depends on the kind.
     public var body: JSONObject
-    /// When it was asked for.
+    /// The time of the request.
     public var at: Date
 
     /// Makes an entry.

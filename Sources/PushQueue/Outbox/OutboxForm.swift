@@ -1,7 +1,7 @@
 internal import Foundation
 package import PushCore
 
-/// Devices and entries as every store's outbox keeps them: JSON, with times as milliseconds since 1970.
+/// The stored form of devices and entries in every store's outbox: JSON, with times as milliseconds since 1970.
 extension Device {
     /// The device as JSON.
     package var outboxForm: JSONValue {
@@ -21,7 +21,7 @@ extension Device {
         return .object(object)
     }
 
-    /// Reads ``outboxForm``; nil for anything else.
+    /// Reads ``outboxForm``; nil for any other object.
     package init?(outboxForm object: JSONObject) {
         guard let id = object["id"]?.stringValue, let created = object.date("created") else { return nil }
         self.init(
@@ -87,7 +87,7 @@ extension OutboxEntry {
         return .object(object)
     }
 
-    /// Reads ``outboxForm``; nil for anything else.
+    /// Reads ``outboxForm``; nil for any other object.
     package init?(outboxForm object: JSONObject) {
         guard let id = object["id"]?.stringValue.flatMap({ UUID(uuidString: $0) }),
             let backend = object["backend"]?.stringValue, let device = object["device"]?.stringValue,

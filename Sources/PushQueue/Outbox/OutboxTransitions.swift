@@ -1,22 +1,22 @@
 package import PushComposition
 
-/// Where an entry of the outbox stands.
+/// The state of an outbox entry.
 package enum OutboxEntryState: String, Sendable, CaseIterable {
-    /// An older entry of the same device at the same backend is not over.
+    /// An older entry of the same device at the same backend has not ended.
     case blocked
-    /// It is the first of its line, and its time has not come.
+    /// It is the first of its device and backend, and not yet due.
     case waiting
     /// It can be claimed.
     case due
     /// A worker has it under a lease.
     case claimed
-    /// The platform took or refused it, or it was tried too often; the store does not keep it.
+    /// The platform took or refused it, or it was tried too often; it is no longer in the store.
     case ended
-    /// It was removed before it went out; the store does not keep it.
+    /// It was removed before it was sent; it is no longer in the store.
     case cancelled
 }
 
-/// What moves an entry of the outbox from one state to another.
+/// An event that moves an outbox entry from one state to another.
 package enum OutboxEntryEvent: String, Sendable, CaseIterable {
     case enqueue, unblock, due, claim, retry, release, lapse, end
     case lateEnd = "late end"
@@ -24,7 +24,7 @@ package enum OutboxEntryEvent: String, Sendable, CaseIterable {
 }
 
 extension OutboxEntryState {
-    /// The states of an entry and what moves it: what every store keeps to, and what `docs/States.md` shows.
+    /// The states of an entry and the events between them, obeyed by every store and shown in `docs/States.md`.
     package static let transitions = StateTable<OutboxEntryState, OutboxEntryEvent>([
         .init(
             .enqueue,
@@ -59,7 +59,7 @@ extension OutboxEntryState {
 }
 
 extension OutboxResult.Ending {
-    /// The event that it is for an entry; nil when an owner without a lease has no say in it, whoever has the entry.
+    /// Returns the event for an entry; nil when the result of an owner without a lease does not count.
     package func event(isLeased: Bool) -> OutboxEntryEvent? {
         switch self {
         case .end: isLeased ? .end : .lateEnd

@@ -1,10 +1,10 @@
 /// A step that a store's tables lack: for `chapar migrate --plan`.
 package struct MigrationStep: Sendable, Hashable {
-    /// What it is called.
+    /// The name of the step.
     package var name: String
-    /// What would be run; nil where a store does not say.
+    /// The statements of the step; nil where a store does not show them.
     package var statements: String?
-    /// Whether a gateway that knows all steps before it can go on while it is there.
+    /// Whether a gateway that knows all earlier steps can continue to run after it.
     package var isCompatible: Bool
 
     package init(name: String, statements: String? = nil, isCompatible: Bool = false) {
@@ -13,12 +13,12 @@ package struct MigrationStep: Sendable, Hashable {
 }
 
 extension MigrationStep {
-    /// The sentence about a step that is done.
+    /// Returns the sentence about a finished step.
     package static func told(_ name: String, _ number: Int, of count: Int, after span: Duration) -> String {
         "step \(number) of \(count), \(name), took \(seconds(span))"
     }
 
-    /// A span in seconds, to a tenth.
+    /// Returns a span in seconds, to a tenth.
     package static func seconds(_ span: Duration) -> String {
         let tenths = span.boundedMilliseconds / 100
         return "\(tenths / 10).\(tenths % 10) s"

@@ -1,6 +1,6 @@
-/// What a schema of a database may be called: a name that needs no quotes, since it stands in statements as it is.
+/// The rule for names of a database schema: they must need no quotes, since they are put in statements as they are.
 package enum SchemaName {
-    /// Whether a name begins with a letter a to z, has nothing but a to z, 0 to 9 and _, 63 at most, and is not the
+    /// Whether a name begins with a letter a to z, has only a to z, 0 to 9 and _, is at most 63 long, and is not the
     /// server's own.
     package static func isPlain(_ name: String) -> Bool {
         guard let first = name.utf8.first, isLetter(first), name.utf8.count <= 63, !name.hasPrefix("pg_") else {

@@ -104,6 +104,28 @@ struct GoneBackendsTests {
         await rig.store.close()
     }
 
+    @Test("is not looked for in a cancelled start, which logs nothing of the store", arguments: [true, false])
+    func cancelledStart(isCancelled: Bool) async throws {
+        let rig = try await DispatcherRig()
+        defer { try? FileManager.default.removeItem(at: rig.folder) }
+        await rig.store.close()
+        let log = RecordedLog()
+        let gone = GoneBackends(
+            store: rig.store,
+            clock: WallClock(rig.time),
+            observer: SilentObserver(),
+            logger: log.logger
+        )
+        let snapshot = DispatcherRig.snapshot(["b": Self.good()])
+        let start = Task {
+            while isCancelled, !Task.isCancelled { await Task.yield() }
+            await gone.install(snapshot)
+        }
+        if isCancelled { start.cancel() }
+        await start.value
+        #expect(log.lines.isEmpty == isCancelled, "\(log.lines)")
+    }
+
     @Test("stays dropped over a start at which it cannot be known which gateways live")
     func droppedBefore() async throws {
         let (node, _) = Pair.make()

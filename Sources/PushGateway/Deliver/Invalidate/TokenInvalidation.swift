@@ -121,7 +121,7 @@ package final class TokenInvalidation: Sendable {
             trip = try await state.loadState(Self.key(backend)).flatMap { InvalidationGuard.Trip(stored: $0) }
             held = Self.callers(stored: try await state.loadState(Self.callersKey(backend)) ?? [])
         } catch {
-            logger.error(
+            logger.unlessCancelled?.error(
                 "cannot read whether invalidations are held",
                 metadata: ["backend": "\(backend)", "error": "\(error)"]
             )

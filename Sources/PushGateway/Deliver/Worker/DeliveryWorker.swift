@@ -433,7 +433,7 @@ final class DeliveryWorker: Sendable {
 
     /// Logs that a call of the store failed, and waits a second.
     func noteStoreFailure(_ error: any Error) async {
-        dependencies.logger.error(
+        dependencies.logger.unlessCancelled?.error(
             "claiming failed, trying again",
             metadata: ["backend": "\(name)", "error": "\(error)"]
         )

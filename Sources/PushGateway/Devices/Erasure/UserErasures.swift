@@ -177,7 +177,10 @@ final class UserErasures: Sendable {
     }
 
     private static func log(_ error: StoreError, _ logger: Logger) {
-        logger.warning("the erasure of a user is not finished yet", metadata: ["error": "\(error)"])
+        logger.unlessCancelled?.warning(
+            "the erasure of a user is not finished yet",
+            metadata: ["error": "\(error)"]
+        )
     }
 
     /// Returns the hash of this gateway, made once: tasks that need it at the same time wait for the same work.

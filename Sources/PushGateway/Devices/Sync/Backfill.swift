@@ -100,7 +100,10 @@ actor Backfill {
                 // The gateway's shutdown waits for this.
                 guard !error.isLasting, (try? await time.sleep(for: Self.rest)) != nil else {
                     if error != .closed {
-                        logger.warning("how far introductions came cannot be read", metadata: ["error": "\(error)"])
+                        logger.unlessCancelled?.warning(
+                            "how far introductions came cannot be read",
+                            metadata: ["error": "\(error)"]
+                        )
                     }
                     return false
                 }
@@ -121,7 +124,10 @@ actor Backfill {
         do throws(StoreError) {
             try await state.saveState(Self.key, JSONValue.object(object).bytes)
         } catch {
-            logger.warning("how far introductions came was not kept", metadata: ["error": "\(error)"])
+            logger.unlessCancelled?.warning(
+                "how far introductions came was not kept",
+                metadata: ["error": "\(error)"]
+            )
         }
     }
 

@@ -56,7 +56,10 @@ struct OutboxPlanner: Sendable {
                 _ = try await planSome(wait: Self.longestWait)
             } catch {
                 guard error != .closed else { return }
-                logger.warning("changes of devices cannot be planned", metadata: ["error": "\(error)"])
+                logger.unlessCancelled?.warning(
+                    "changes of devices cannot be planned",
+                    metadata: ["error": "\(error)"]
+                )
                 try? await time.sleep(for: Self.retryPause)
             }
         }

@@ -185,7 +185,7 @@ final class OutboxWorker: Sendable {
         switch result {
         case .success(let claims): return claims
         case .failure(let error):
-            dependencies.logger.warning(
+            dependencies.logger.unlessCancelled?.warning(
                 "operations cannot be read",
                 metadata: ["backend": "\(name)", "error": "\(error)"]
             )

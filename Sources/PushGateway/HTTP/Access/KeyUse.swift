@@ -92,7 +92,10 @@ final class KeyUses: Sendable {
         do throws(StoreError) {
             try await body()
         } catch {
-            logger.warning("the last uses of API keys cannot be read or saved", metadata: ["error": "\(error)"])
+            logger.unlessCancelled?.warning(
+                "the last uses of API keys cannot be read or saved",
+                metadata: ["error": "\(error)"]
+            )
         }
     }
 

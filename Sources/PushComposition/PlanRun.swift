@@ -130,7 +130,7 @@ final class PlanRun: Sendable {
     /// Wakes the loop at this time.
     func sleep(until time: Date) async {
         let span = max(0.001, time.timeIntervalSince(plan.time.steady))
-        try? await plan.time.sleep(for: .seconds(clamping: span))  // Cancelled when nobody waits any more.
+        try? await plan.time.sleep(for: .seconds(clamping: span))  // Cancelled once no job waits any more.
         state.withLock { state in
             if state.timer == time { state.timer = nil }
         }

@@ -4,12 +4,12 @@ public import NIOPosix
 public import PushCore
 import Synchronization
 
-/// The transport that talks to real sockets: HTTP/2 over libnghttp2, HTTP/1.1 over AsyncHTTPClient.
+/// The transport over real sockets: HTTP/2 with libnghttp2, HTTP/1.1 with AsyncHTTPClient.
 ///
-/// HTTP/1.1 comes with the package's trait `HTTP1`, which is on unless its user turns it off; without it no package for
-/// HTTP/1.1 is fetched or built.
+/// HTTP/1.1 belongs to the package's trait `HTTP1`, which is on by default; without it no package for HTTP/1.1 is
+/// fetched or built.
 ///
-/// The executable makes one and hands it to every plugin. Pools live until their own `shutdown(grace:)` or this
+/// The executable makes one and passes it to every plugin. Pools live until their own `shutdown(grace:)` or this
 /// transport's, whichever comes first. The transport never stops an event loop group: the group's owner does.
 public final class NIOTransport: HTTPTransport {
     private enum State {
@@ -24,7 +24,8 @@ public final class NIOTransport: HTTPTransport {
     /// Makes a transport.
     ///
     /// - Parameters:
-    ///   - group: Where connections live; each pool stays on one loop of it. The process-wide group unless given.
+    ///   - group: The event loops of the connections; each pool stays on one of them. By default the process-wide
+    ///     group.
     ///   - logger: Gets connection events at `debug`; never a header, path or body.
     public init(group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, logger: Logger) {
         self.group = group
@@ -33,8 +34,8 @@ public final class NIOTransport: HTTPTransport {
 
     /// Makes a pool; nothing is opened before the first call.
     ///
-    /// Throws for certificates, keys and proxies that cannot work, for HTTP/2 without TLS, for HTTP/1.1 without the
-    /// trait `HTTP1`, and after ``shutdown(grace:)``.
+    /// Throws for invalid certificates, keys and proxies, for HTTP/2 without TLS, for HTTP/1.1 without the trait
+    /// `HTTP1`, and after ``shutdown(grace:)``.
     public func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
         try configuration.checkLimits()
         let onEnd: @Sendable (ObjectIdentifier) -> Void = { [weak self] id in self?.forget(id) }
@@ -62,7 +63,7 @@ public final class NIOTransport: HTTPTransport {
         return pool
     }
 
-    /// Ends every pool, all at the same time: waiting calls fail as `cancelled`, open ones get until `grace` to end.
+    /// Shuts all pools down at the same time: waiting calls fail as `cancelled`, open ones have `grace` to end.
     public func shutdown(grace: Duration) async {
         let pools = state.withLock { state -> [any HTTPPool] in
             guard case .running(let pools) = state else { return [] }
@@ -84,7 +85,7 @@ public final class NIOTransport: HTTPTransport {
 }
 
 extension HTTPPoolConfiguration {
-    /// Refuses numbers with which a pool could do nothing, or nothing safely.
+    /// Rejects limits under which a pool could not work, or not safely.
     func checkLimits() throws(HTTPPoolError) {
         guard maximumConnections > 0 else { throw HTTPPoolError("a pool needs at least one connection") }
         guard maximumWaiting >= 0, maximumAnswerBytes >= 0 else { throw HTTPPoolError("a limit is below zero") }

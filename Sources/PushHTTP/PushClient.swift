@@ -4,10 +4,9 @@ public import NIOPosix
 public import PushCore
 import Synchronization
 
-/// What a program that sends from code needs besides its plugins: it owns the connections and the backends made over
-/// them.
+/// The owner of the connections, and of the backends made over them, in a program that sends from code.
 ///
-/// ``run(logger:grace:group:isolation:_:)`` ends everything when its body ends, however that is:
+/// ``run(logger:grace:group:isolation:_:)`` shuts everything down when its body ends, for whatever reason:
 ///
 /// ```swift
 /// try await PushClient.run(logger: logger) { client in
@@ -17,7 +16,7 @@ import Synchronization
 /// ```
 ///
 /// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
-/// used after the end still reports an outcome for every recipient: refused, for nothing was sent.
+/// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
     private typealias Owned = (name: String, backend: any PushBackend)
 
@@ -26,7 +25,7 @@ public final class PushClient: Sendable {
         case ended(Task<Void, Never>)
     }
 
-    /// How long a backend that does not keep its own grace is waited for beyond it.
+    /// The extra time that a backend gets which does not end within its grace.
     static let shutdownMargin: Duration = .seconds(1)
 
     private let transport: NIOTransport
@@ -36,23 +35,23 @@ public final class PushClient: Sendable {
     /// Makes a client; nothing is opened before a backend sends.
     ///
     /// - Parameters:
-    ///   - group: Where connections live. The process-wide group unless given; the client never stops it.
+    ///   - group: The event loops of the connections. By default the process-wide group; the client never stops it.
     ///   - logger: Gets connection events at `debug`; each backend's logger carries its name as `backend`.
     public init(group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, logger: Logger) {
         transport = NIOTransport(group: group, logger: logger)
         self.logger = logger
     }
 
-    /// Makes a client, runs `body` with it, and ends it whatever happens: return, error or cancellation.
+    /// Makes a client, runs `body` with it, and shuts it down after a return, an error or a cancellation.
     ///
     /// - Parameters:
     ///   - logger: Gets connection events at `debug`.
-    ///   - grace: How long messages that are under way at the end get; see ``shutdown(grace:)``.
-    ///   - group: Where connections live; the client never stops it.
-    ///   - isolation: The caller's, so that `body` may use what is not `Sendable`.
+    ///   - grace: The time that messages in flight have at the end; see ``shutdown(grace:)``.
+    ///   - group: The event loops of the connections; the client never stops it.
+    ///   - isolation: The caller's, so that `body` may use values that are not `Sendable`.
     ///   - body: Makes backends and sends.
-    /// - Returns: What `body` returned.
-    /// - Throws: What `body` throws, after the end.
+    /// - Returns: The result of `body`.
+    /// - Throws: The error of `body`, after the shutdown.
     public static func run<Value>(
         logger: Logger,
         grace: Duration = .seconds(5),
@@ -71,22 +70,22 @@ public final class PushClient: Sendable {
         }
     }
 
-    /// The connections, for parts that are no backends, such as a token provider or an `AuthStrategy`.
+    /// The connections, for parts other than backends, such as a token provider or an `AuthStrategy`.
     ///
-    /// What is opened through it ends with the client.
+    /// Connections opened through it end with the client.
     public var http: any HTTPTransport { transport }
 
     /// Makes a backend that ends with the client, before its connections do.
     ///
-    /// A composition is a backend too: one that is made here also stops waiting for its next attempt at the end.
+    /// A composition is a backend too: if it is made here, it stops waiting for its next attempt at the end.
     ///
     /// - Parameters:
     ///   - name: The backend's name in logs.
-    ///   - state: Where it keeps small values over a restart, such as rotated credentials; nothing is kept unless
-    ///     given. The store of a gateway in the same program is one.
-    ///   - make: Makes it, with the context it gets from the client.
+    ///   - state: The store for small values that survive a restart, such as rotated credentials; nothing is kept
+    ///     without one. The store of a gateway in the same program is one.
+    ///   - make: Makes the backend, with the context that it gets from the client.
     /// - Returns: The backend.
-    /// - Throws: What `make` throws, or `HTTPPoolError` after the client's end.
+    /// - Throws: The error of `make`, or `HTTPPoolError` after the client's end.
     public func backend<Backend: PushBackend>(
         _ name: String,
         state: (any StateStore)? = nil,
@@ -105,17 +104,16 @@ public final class PushClient: Sendable {
         return backend
     }
 
-    /// Ends all backends at the same time, then whatever connections are left.
+    /// Shuts all backends down at the same time, then closes the remaining connections.
     ///
-    /// Messages under way get until `grace`; a backend that takes longer than a second beyond it is left behind and
-    /// loses its connections. Everyone who asks waits for the same end, with the first one's grace, also a cancelled
-    /// task.
+    /// Messages in flight get `grace`; a backend that takes more than a second longer is abandoned and loses its
+    /// connections. All callers, even in a cancelled task, wait for the same end, with the first caller's grace.
     public func shutdown(grace: Duration = .seconds(5)) async {
         let end = state.withLock { state -> Task<Void, Never> in
             switch state {
             case .ended(let end): return end
             case .running(let owned):
-                // Unstructured, so that the end is reached in a cancelled task as well. Every caller awaits it.
+                // Unstructured, so that the shutdown also completes in a cancelled task. Every caller awaits it.
                 let end = Task { await self.end(owned, grace: grace) }
                 state = .ended(end)
                 return end

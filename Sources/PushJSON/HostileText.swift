@@ -1,8 +1,8 @@
 extension String {
-    /// What stands before and after the first `separator`, an ASCII character; nil without one.
+    /// Returns the texts before and after the first `separator`, an ASCII character; nil without one.
     ///
-    /// By bytes. To Swift a separator and a mark that joins it, such as a zero-width non-joiner at the beginning of a
-    /// Persian name, are one character: neither found nor passed by `Character`.
+    /// It searches bytes. Swift combines a separator and a joining mark after it, such as a zero-width non-joiner at
+    /// the beginning of a Persian name, to one `Character`, which would be neither found nor skipped.
     package func halves(at separator: Unicode.Scalar) -> (head: String, tail: String)? {
         guard let index = utf8.firstIndex(of: UInt8(ascii: separator)) else { return nil }
         return (String(self[..<index]), String(self[utf8.index(after: index)...]))
@@ -21,19 +21,19 @@ extension String {
         return String(step)
     }
 
-    /// The most combining marks in a row that text of others may have (Unicode Standard Annex 15, stream-safe text
+    /// The most combining marks in a row that text from outside may have (Unicode Standard Annex 15, stream-safe text
     /// format).
     package static var mostMarks: Int { 30 }
 
-    /// Whether at most ``mostMarks`` combining marks stand in a row.
+    /// Whether it has at most ``mostMarks`` combining marks in a row.
     ///
     /// Comparing or hashing other text takes time that is quadratic in the marks: Swift compares by canonical
-    /// equivalence, and brings each row of marks into order first. 64 KiB of them take four seconds.
+    /// equivalence, and sorts each run of marks first. 64 KiB of them take four seconds.
     package var isStreamSafe: Bool {
         if utf8.allSatisfy({ $0 < 0x80 }) { return true }
         var marks = 0
         for scalar in unicodeScalars {
-            // Below U+0300 nothing combines.
+            // No scalar below U+0300 combines.
             if scalar.value < 0x300 || scalar.properties.canonicalCombiningClass == .notReordered {
                 marks = 0
             } else {
@@ -44,8 +44,8 @@ extension String {
         return true
     }
 
-    /// The text as a part of one line for people: as ``withoutInvisibleControls``, and the controls of C0 (line breaks,
-    /// ESC, BEL) too.
+    /// The text as a part of one line for people: like ``withoutInvisibleControls``, but the controls of C0 (line
+    /// breaks, ESC, BEL) are escaped too.
     package var onOneLine: String {
         guard unicodeScalars.contains(where: { $0.value < 0x20 || $0.isInvisibleControl }) else { return self }
         var text = ""
@@ -55,12 +55,10 @@ extension String {
         return text.withoutInvisibleControls
     }
 
-    /// The text with what terminals obey and people do not see as `\u` and four digits, as JSON writes it: DEL and the
-    /// controls of C1 (U+007F to U+009F), the marks of direction, line and paragraph separators and the byte order
-    /// mark.
+    /// The text with invisible controls as `\u` and four digits, as in JSON: DEL and the controls of C1 (U+007F to
+    /// U+009F), the marks of direction, line and paragraph separators and the byte order mark.
     ///
-    /// For lines of a log: a name with such a mark could show another line than there is, or change how the terminal
-    /// works.
+    /// For log lines: a name with such a mark could make a line look different, or change how the terminal works.
     package var withoutInvisibleControls: String {
         guard unicodeScalars.contains(where: \.isInvisibleControl) else { return self }
         var text = ""

@@ -1,14 +1,15 @@
-/// Finds the members of a large object by their names, for ``JSONObject``.
+/// The index of a large object's members by name, for ``JSONObject``.
 ///
-/// A table with open addressing, at most half full, of the members' places and 32 bits of their names' hashes. Swift
-/// seeds those in each process, so that names that collide cannot be chosen. Made for 900,000 names as well: what is
-/// built at once goes into the table in the table's order, since memory far apart costs more than everything else.
+/// It is a table with open addressing, at most half full, of the members' positions and 32 bits of their names' hashes.
+/// Swift seeds those in each process, so that colliding names cannot be chosen. It is made for as many as 900,000
+/// names: members that are indexed together are inserted in the table's order, since access to distant memory costs
+/// more than everything else.
 struct JSONNameIndex: Sendable {
     typealias Member = (name: String, value: JSONValue)
 
-    /// In the upper half a hash, in the lower a place and one; 0 is free.
+    /// The slots: a hash in the upper half, a position plus one in the lower; 0 is free.
     private var slots: [UInt64] = []
-    /// What is taken off a hash to get its slot.
+    /// The number of low bits of a hash that are shifted out to get its slot.
     private var shift: UInt32 = 0
 
     /// Whether nothing is indexed.
@@ -16,7 +17,7 @@ struct JSONNameIndex: Sendable {
 
     /// Indexes all members.
     ///
-    /// Returns the place of a member whose name stands before it already, nil when there is none.
+    /// Returns the position of a member whose name has already occurred; nil when there is none.
     mutating func build(_ members: [Member]) -> Int? {
         let bits = UInt32(clamping: max(6, Int.bitWidth - (2 * members.count).leadingZeroBitCount))
         shift = 32 - bits
@@ -38,7 +39,7 @@ struct JSONNameIndex: Sendable {
         _ = insert(UInt64(truncatingIfNeeded: Self.hash(last.name)) << 32 | UInt64(clamping: members.count), members)
     }
 
-    /// The place of the member with a name; nil when there is none.
+    /// Returns the position of the member with a name; nil when there is none.
     func place(of name: String, in members: [Member]) -> Int? {
         let hash = Self.hash(name)
         var slot = Int(hash >> shift)
@@ -52,7 +53,7 @@ struct JSONNameIndex: Sendable {
         return nil
     }
 
-    /// Puts an entry into the first free slot; gives its place instead when its name is there already.
+    /// Puts an entry into the first free slot; returns its position instead when its name is already there.
     private mutating func insert(_ entry: UInt64, _ members: [Member]) -> Int? {
         let hash = UInt32(truncatingIfNeeded: entry >> 32)
         let place = Int(entry & 0xFFFF_FFFF) - 1
@@ -68,7 +69,7 @@ struct JSONNameIndex: Sendable {
         return nil
     }
 
-    /// What goes into the slots, by place, or by the first bits of the hashes and then by place.
+    /// Returns the entries for the slots, by position, or by the first bits of the hashes and then by position.
     private static func entries(of members: [Member], sorted: Bool) -> [UInt64] {
         let bits = 10
         var starts = [Int](repeating: 0, count: 1 << bits)

@@ -1,8 +1,8 @@
-/// A document that is not JSON: where, and what was expected there.
+/// The error for a document that is not JSON: the place, and what was expected there.
 public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The place in the document, in bytes from its start.
+    /// The place in the document, in bytes from its beginning.
     public let offset: Int
-    /// What was expected.
+    /// The expected syntax.
     public let expected: String
 
     /// Makes an error.
@@ -11,18 +11,18 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
         self.expected = expected
     }
 
-    /// A sentence that names the place and what was expected there.
+    /// A sentence with the place and the expected syntax.
     public var description: String { "not JSON at byte \(offset): expected \(expected)" }
 }
 
-/// Reads JSON front to back without building a tree, as strictly as RFC 8259 asks.
+/// Reads JSON from front to back without building a tree, as strictly as RFC 8259 requires.
 ///
-/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. What is read
-/// may nest 64 levels deep, what is skipped as deep as it likes. A repeated name in an object is an error where a tree
-/// is built, and so is text anywhere that would take quadratic time to compare: with more than 30 combining marks in a
-/// row.
+/// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. Values that
+/// are read may nest 64 levels deep, skipped ones without limit. A repeated name in an object is an error where a tree
+/// is built. So is text with more than 30 combining marks in a row, which would take quadratic time to compare,
+/// anywhere.
 public struct JSONScanner: ~Copyable {
-    /// What the next value is.
+    /// The kind of the next value.
     public enum Kind: Sendable {
         /// An object.
         case object
@@ -38,17 +38,17 @@ public struct JSONScanner: ~Copyable {
         case null
     }
 
-    /// The deepest nesting that is read.
+    /// The deepest nesting of values that are read.
     public static let maximumDepth = 64
 
     private let text: UnsafeBufferPointer<UInt8>
-    /// The place of the next byte to read.
+    /// The position of the next byte to read.
     public private(set) var offset = 0
     private var depth = 0
 
     private init(_ text: UnsafeBufferPointer<UInt8>) { self.text = text }
 
-    /// Reads one whole document with `body` and makes sure that nothing follows it.
+    /// Reads one whole document with `body` and checks that nothing follows it.
     public static func scan<Value>(
         _ bytes: [UInt8],
         _ body: (inout JSONScanner) throws(JSONSyntaxError) -> Value
@@ -67,10 +67,10 @@ public struct JSONScanner: ~Copyable {
         return try result.get()
     }
 
-    /// An error at the present place.
+    /// Returns an error at the current position.
     public func error(_ expected: String) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: expected) }
 
-    /// The kind of the next value, which stays unread.
+    /// Returns the kind of the next value without reading it.
     public mutating func peek() throws(JSONSyntaxError) -> Kind {
         skipSpace()
         guard offset < text.count else { throw error("a value") }
@@ -85,7 +85,7 @@ public struct JSONScanner: ~Copyable {
         }
     }
 
-    /// Reads an object, giving each member's name to `member`, which must read or skip its value.
+    /// Reads an object; calls `member` with each member's name, and it must read or skip the value.
     public mutating func object(
         _ member: (inout JSONScanner, String) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -101,7 +101,7 @@ public struct JSONScanner: ~Copyable {
         leave()
     }
 
-    /// Reads an array, calling `element` with each index; it must read or skip the element.
+    /// Reads an array; calls `element` with each index, and it must read or skip the element.
     public mutating func array(
         _ element: (inout JSONScanner, Int) throws(JSONSyntaxError) -> Void
     ) throws(JSONSyntaxError) {
@@ -157,10 +157,10 @@ public struct JSONScanner: ~Copyable {
         throw error("'\"'")
     }
 
-    /// The text from `start` to ``offset``, which must be UTF-8.
+    /// Returns the text from `start` to ``offset``, which must be UTF-8.
     ///
-    /// Not `String(validating:as:)`, which is generic and looks its types up at run time. Text that is not UTF-8 is
-    /// another one after decoding, since decoding repairs it.
+    /// It does not use `String(validating:as:)`, which is generic and looks its types up at run time. Text that is not
+    /// UTF-8 differs after decoding, since decoding repairs it.
     private func checked(_ start: Int, isASCII: Bool) throws(JSONSyntaxError) -> String {
         let bytes = UnsafeBufferPointer(rebasing: text[start..<offset])
         var value = String(decoding: bytes, as: UTF8.self)
@@ -172,7 +172,7 @@ public struct JSONScanner: ~Copyable {
         return try streamSafe(value, start)
     }
 
-    /// The text, unless comparing it would take quadratic time.
+    /// Returns the text, unless comparing it would take quadratic time.
     private func streamSafe(_ text: String, _ start: Int) throws(JSONSyntaxError) -> String {
         guard text.isStreamSafe else { throw .tooManyMarks(at: start) }
         return text
@@ -185,7 +185,7 @@ public struct JSONScanner: ~Copyable {
         var isWhole = true
         _ = take(UInt8(ascii: "-"))
         if take(UInt8(ascii: "0")) {
-            // A leading zero stands alone.
+            // No digit may follow a leading zero.
         } else {
             guard digits() > 0 else { throw error("a number") }
         }
@@ -243,7 +243,8 @@ public struct JSONScanner: ~Copyable {
                 }
                 let value = try scanner.value()
                 if members.count >= 1024, members.count == members.capacity {
-                    // For as many more as the rest of the document has room for: each move costs as much as reading.
+                    // Reserves for the members that fit in the rest of the document, since each reallocation costs as
+                    // much as reading.
                     let rest = (scanner.text.count - scanner.offset) / ((scanner.offset - start) / members.count)
                     members.reserveCapacity(members.count + min(rest, 7 * members.count))
                 }
@@ -257,7 +258,7 @@ public struct JSONScanner: ~Copyable {
 
     private func repeatedName() -> JSONSyntaxError { error("a name that is not repeated") }
 
-    /// The error of a member whose name is repeated, by its place in the object that begins at `start`.
+    /// Returns the error of a member whose name is repeated, by its index in the object that begins at `start`.
     private mutating func errorOfMember(_ place: Int, from start: Int) -> JSONSyntaxError {
         offset = start
         var count = 0
@@ -273,9 +274,9 @@ public struct JSONScanner: ~Copyable {
         return repeatedName()
     }
 
-    /// Passes over any value, checking its syntax.
+    /// Skips any value and checks its syntax.
     ///
-    /// Without recursion, so that nesting of any depth costs no stack.
+    /// It does not recurse, so nesting of any depth costs no stack.
     public mutating func skip() throws(JSONSyntaxError) {
         var open: [Bool] = []  // For each object or array around the next value, whether it is an object.
         repeat {
@@ -314,10 +315,10 @@ public struct JSONScanner: ~Copyable {
         } while !open.isEmpty
     }
 
-    /// The bytes between two places that ``offset`` gave: a value as it stood in the document.
+    /// Returns the bytes between two values of ``offset``, such as a value as it is in the document.
     public func slice(_ range: Range<Int>) -> [UInt8] { Array(text[range]) }
 
-    /// Passes over white space, so that ``offset`` is where the next value begins.
+    /// Skips white space, so that ``offset`` is where the next value begins.
     public mutating func skipSpace() {
         while offset < text.count {
             switch text[offset] {

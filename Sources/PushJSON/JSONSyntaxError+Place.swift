@@ -1,13 +1,13 @@
 extension JSONSyntaxError {
     private static let marks = "at most \(String.mostMarks) combining marks in a row"
 
-    /// A text would take quadratic time to compare.
+    /// Returns the error for a text that would take quadratic time to compare.
     static func tooManyMarks(at offset: Int) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: marks) }
 
-    /// A sentence for the sender of the document: the place as a JSON pointer and in bytes, what is wrong there, and
-    /// what to do.
+    /// Returns a sentence for the sender of the document: the place as a JSON pointer and in bytes, the problem, and
+    /// the fix.
     ///
-    /// Reads the document again up to the error.
+    /// It reads the document again up to the error.
     package func sentence(about document: [UInt8]) -> String {
         let pointer = pointer(in: document)
         if expected == Self.marks {
@@ -18,8 +18,8 @@ extension JSONSyntaxError {
         return pointer == "#" ? "\(description)." : "\(description), in \(pointer)."
     }
 
-    /// The innermost value that the error stands in, as a JSON pointer (RFC 6901 in its URI fragment form, `#` for the
-    /// whole document).
+    /// Returns the innermost value that contains the error, as a JSON pointer (RFC 6901 in its URI fragment form, `#`
+    /// for the whole document).
     package func pointer(in document: [UInt8]) -> String {
         var steps: [Step] = []
         var deeper = 0  // What a reader skips may nest as deep as it likes.
@@ -54,7 +54,7 @@ extension JSONSyntaxError {
         return steps.reduce("#") { $0 + $1.text }
     }
 
-    /// A container that is open at a place.
+    /// A container that is open at the current place.
     private enum Step {
         case array(index: Int)
         case object(name: ArraySlice<UInt8>?, isNameNext: Bool)
@@ -73,7 +73,7 @@ extension JSONSyntaxError {
     private static let deepest = 8
     private static let longestName = 64
 
-    /// Where the quote stands that ends a text, or the document's end.
+    /// Returns the position of the quotation mark that ends a text, or the document's end.
     private static func end(ofText start: Int, in document: [UInt8]) -> Int {
         var place = start
         while place < document.count, document[place] != UInt8(ascii: "\"") {

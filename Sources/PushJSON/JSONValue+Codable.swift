@@ -1,8 +1,8 @@
-/// JSON values in and out of any coder, for code whose own values are `Codable`.
+/// JSON values in any coder, for code whose own values are `Codable`.
 ///
 /// The order of an object's members is the coder's; a whole number that fits 64 bits stays whole.
 extension JSONValue: Codable {
-    /// Any number as a floating one, nil for anything else.
+    /// The number as a `Double`; nil for any other value.
     public var numberValue: Double? {
         switch self {
         case .integer(let value): Double(value)
@@ -11,7 +11,7 @@ extension JSONValue: Codable {
         }
     }
 
-    /// Reads a value; truth values before numbers, since some coders take one for the other.
+    /// Reads a value; tries Booleans before numbers, since some coders confuse them.
     public init(from decoder: any Decoder) throws {
         let single = try decoder.singleValueContainer()
         if single.decodeNil() {

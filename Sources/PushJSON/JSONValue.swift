@@ -1,12 +1,12 @@
-/// Any JSON value: what users may put where only they know the shape (`data`, `overrides`).
+/// Any JSON value, for parts whose shape only the user knows (`data`, `overrides`).
 ///
-/// Objects keep their order; a number keeps the text it came with, so that nothing is rounded on the way through.
+/// Objects keep their order. Whole numbers that fit 64 bits are exact; every other number becomes a `Double`.
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// A number that fits 64 bits.
+    /// A whole number that fits 64 bits.
     case integer(Int64)
     /// Any other number.
     case double(Double)
@@ -20,7 +20,7 @@ public enum JSONValue: Hashable, Sendable {
 
 /// The members of a JSON object, in order.
 ///
-/// Looking a member up costs the same however many there are: few are compared one by one, more are found by their
+/// A look-up costs the same however many members there are: few are compared one by one, more are found by their
 /// hashes.
 public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Sequence {
     /// The most members that are compared one by one.
@@ -28,21 +28,21 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
 
     /// The members, in order; names are unique.
     public private(set) var members: [(name: String, value: JSONValue)]
-    /// Finds more than ``mostCompared`` members; empty for fewer.
+    /// The index of more than ``mostCompared`` members; empty for fewer.
     private var index = JSONNameIndex()
 
-    /// An empty object.
+    /// Makes an empty object.
     public init() { members = [] }
 
-    /// Members in the given order; of a repeated name the last value stays.
+    /// Makes an object of members in the given order; of a repeated name the last value stays.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         members = []
         for (name, value) in elements { self[name] = value }
     }
 
-    /// Members as they were read, of which the first ``mostCompared`` have names of their own.
+    /// Makes an object of members as they were read; the names of the first ``mostCompared`` must be unique.
     ///
-    /// Gives the place of a later one whose name is repeated instead.
+    /// Also returns the index of a later member whose name is repeated.
     static func make(_ members: [(name: String, value: JSONValue)]) -> (object: JSONObject, repeated: Int?) {
         var object = JSONObject()
         object.members = members
@@ -57,7 +57,7 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
 
     /// The value of a member; setting nil removes it, setting a new name appends it.
     ///
-    /// Removing one costs as much as there are members.
+    /// Removing a member takes time that grows with the number of members.
     public subscript(name: String) -> JSONValue? {
         get { place(of: name).map { members[$0].value } }
         set {
@@ -92,7 +92,7 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
     /// Iterates over the members in order.
     public func makeIterator() -> IndexingIterator<[(name: String, value: JSONValue)]> { members.makeIterator() }
 
-    /// Equal members in any order.
+    /// Compares the members in any order.
     public static func == (left: JSONObject, right: JSONObject) -> Bool {
         left.count == right.count && left.members.allSatisfy { right[$0.name] == $0.value }
     }
@@ -104,7 +104,8 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
         hasher.combine(sum)
     }
 
-    /// This object with the other's members laid over it, objects within objects likewise (RFC 7396 without removal).
+    /// Returns this object with the other's members laid over it, and objects within objects likewise (RFC 7396 without
+    /// removal).
     public func merging(_ other: JSONObject) -> JSONObject {
         var result = self
         for (name, value) in other {
@@ -121,37 +122,37 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
 extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
     ExpressibleByFloatLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByNilLiteral
 {
-    /// A string.
+    /// Makes a string.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// A number.
+    /// Makes a number.
     public init(integerLiteral value: Int64) { self = .integer(value) }
-    /// A truth value.
+    /// Makes a Boolean.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
-    /// A number.
+    /// Makes a number.
     public init(floatLiteral value: Double) { self = .double(value) }
-    /// An array.
+    /// Makes an array.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
-    /// An object.
+    /// Makes an object.
     public init(dictionaryLiteral elements: (String, JSONValue)...) {
         var object = JSONObject()
         for (name, value) in elements { object[name] = value }
         self = .object(object)
     }
-    /// `null`.
+    /// Makes `null`.
     public init(nilLiteral: ()) { self = .null }
 
-    /// The string, when it is one.
+    /// The string; nil for any other value.
     public var stringValue: String? { if case .string(let value) = self { value } else { nil } }
-    /// The number, when it is a whole one.
+    /// The whole number; nil for any other value.
     public var integerValue: Int64? { if case .integer(let value) = self { value } else { nil } }
-    /// The truth value, when it is one.
+    /// The Boolean; nil for any other value.
     public var boolValue: Bool? { if case .bool(let value) = self { value } else { nil } }
-    /// The object, when it is one.
+    /// The object; nil for any other value.
     public var objectValue: JSONObject? { if case .object(let value) = self { value } else { nil } }
-    /// The array, when it is one.
+    /// The array; nil for any other value.
     public var arrayValue: [JSONValue]? { if case .array(let value) = self { value } else { nil } }
 
-    /// A member of an object, nil for anything else.
+    /// The value of an object's member; nil for any other value.
     public subscript(name: String) -> JSONValue? { objectValue?[name] }
 
     /// Parses a whole document.

@@ -1,9 +1,9 @@
 /// Appends compact JSON to a byte buffer: the one writer of payloads, answers, events and stored attempts.
 ///
-/// Slashes are not escaped, since payload limits count bytes after encoding.
-/// The caller is trusted to open and close in order; commas are the writer's business.
+/// Slashes are not escaped, since payload limits count bytes after encoding. The caller must open and close in order;
+/// the writer adds the commas.
 public struct JSONWriter: Sendable {
-    /// What has been written.
+    /// The bytes written so far.
     public private(set) var bytes: [UInt8]
     private var needsComma = false
 
@@ -24,7 +24,7 @@ public struct JSONWriter: Sendable {
 
     /// Writes a member's name, to be followed by its value.
     ///
-    /// Constant names need no escaping, which makes them cheap.
+    /// Constant names are not escaped, which makes them cheap.
     public mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -51,7 +51,7 @@ public struct JSONWriter: Sendable {
 
     /// Writes a whole number.
     ///
-    /// Not generic, and so not slow: a generic one is not specialised for callers in other modules.
+    /// It is not generic, since a generic one is not specialized for callers in other modules, and so would be slow.
     public mutating func integer(_ value: Int64) {
         separate()
         digits(value)
@@ -72,7 +72,7 @@ public struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Writes a truth value.
+    /// Writes a Boolean.
     public mutating func bool(_ value: Bool) {
         separate()
         bytes.append(contentsOf: (value ? "true" : "false").utf8)
@@ -107,35 +107,35 @@ public struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Writes a member of an object: nothing at all when there is no value.
+    /// Writes a member of an object; nothing when there is no value.
     public mutating func field(_ name: StaticString, _ value: String?) {
         guard let value else { return }
         self.name(name)
         string(value)
     }
 
-    /// Writes a member of an object: nothing at all when there is no value.
+    /// Writes a member of an object; nothing when there is no value.
     public mutating func field(_ name: StaticString, _ value: Int64?) {
         guard let value else { return }
         self.name(name)
         integer(value)
     }
 
-    /// Writes a member of an object: nothing at all when there is no value.
+    /// Writes a member of an object; nothing when there is no value.
     public mutating func field(_ name: StaticString, _ value: Int?) {
         guard let value else { return }
         self.name(name)
         integer(value)
     }
 
-    /// Writes a member of an object: nothing at all when there is no value.
+    /// Writes a member of an object; nothing when there is no value.
     public mutating func field(_ name: StaticString, _ value: Double?) {
         guard let value else { return }
         self.name(name)
         double(value)
     }
 
-    /// Writes a member of an object: nothing at all when there is no value.
+    /// Writes a member of an object; nothing when there is no value.
     public mutating func field(_ name: StaticString, _ value: Bool?) {
         guard let value else { return }
         self.name(name)
@@ -203,7 +203,7 @@ public struct JSONWriter: Sendable {
 
     private mutating func quote(_ value: String) {
         bytes.append(UInt8(ascii: "\""))
-        // As it lies in memory; a string from elsewhere, which is not in one piece, is copied.
+        // Read in place; only a string that is not contiguous in memory is copied.
         if value.utf8.withContiguousStorageIfAvailable({ appendText($0) }) == nil {
             var value = value
             value.withUTF8 { appendText($0) }
@@ -233,8 +233,8 @@ public struct JSONWriter: Sendable {
 
     /// Whether one of eight bytes needs an escape.
     ///
-    /// A byte below `n` borrows from its highest bit when `n` is taken away, and a byte is equal to another when their
-    /// difference bit by bit is below 1.
+    /// Subtracting `n` from a byte below `n` borrows from its highest bit, and two bytes are equal when their bitwise
+    /// difference is below 1.
     private static func needsEscape(_ eight: UInt64) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let highest: UInt64 = 0x8080_8080_8080_8080

@@ -1,7 +1,6 @@
 public import Foundation
 
-/// Times as the API writes them: RFC 3339 in UTC with milliseconds, by integer arithmetic, since every event holds
-/// some.
+/// The API's form of times: RFC 3339 in UTC with milliseconds, by integer arithmetic, since every event has some.
 public enum RFC3339 {
     /// Appends `2026-11-21T07:44:06.123Z` to a JSON document, as a string.
     public static func write(_ time: Date, to writer: inout JSONWriter) {
@@ -13,7 +12,7 @@ public enum RFC3339 {
         }
     }
 
-    /// `2026-11-21T07:44:06.123Z`; a time before the year 1 or after 9999 is the nearest one within.
+    /// Returns `2026-11-21T07:44:06.123Z`; a time before the year 1 or after 9999 is limited to that range.
     public static func string(_ time: Date) -> String {
         String(unsafeUninitializedCapacity: 24) { text in
             fill(text, time.millisecondsSince1970)
@@ -21,8 +20,8 @@ public enum RFC3339 {
         }
     }
 
-    /// Reads a time of the years 1 to 9999 with any offset and up to nine digits of a second's fraction; nil for
-    /// anything else.
+    /// Reads a time of the years 1 to 9999 with any offset and up to nine digits of a second's fraction; nil for any
+    /// other text.
     public static func parse(_ text: String) -> Date? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
@@ -79,7 +78,8 @@ public enum RFC3339 {
         }
     }
 
-    /// Days since 1970 of a Gregorian date (the algorithm counts years from March, so that the leap day is the last).
+    /// Returns the days since 1970 of a Gregorian date (the algorithm counts years from March, so that the leap day is
+    /// the last).
     private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
         let year = month <= 2 ? year - 1 : year
         let era = (year >= 0 ? year : year - 399) / 400

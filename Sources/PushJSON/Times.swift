@@ -1,13 +1,13 @@
 public import Foundation
 
 extension Date {
-    /// Whole milliseconds since 1970, the form in which times are stored.
+    /// The whole milliseconds since 1970, the form in which times are stored.
     public var millisecondsSince1970: Int64 {
         let milliseconds = (timeIntervalSince1970 * 1000).rounded()
         return Int64(exactly: milliseconds) ?? (milliseconds > 0 ? .max : .min)
     }
 
-    /// A time from whole milliseconds since 1970.
+    /// Makes a time from whole milliseconds since 1970.
     public init(millisecondsSince1970 milliseconds: Int64) {
         self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
     }
@@ -19,7 +19,7 @@ extension Duration {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 
-    /// The span in whole milliseconds, rounded towards zero; beyond 64 bits the nearest number within.
+    /// The span in whole milliseconds, rounded towards zero; beyond 64 bits the nearest number in range.
     public var inMilliseconds: Int64 {
         let (seconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1000)
         return overflow

@@ -1,41 +1,41 @@
 public import PushCore
 public import PushQueue
 
-/// A part of a gateway's HTTP API that a plugin brings, beside the platforms: release notes are one.
+/// A part of a gateway's HTTP API that a plugin adds, beside the platforms, such as release notes.
 ///
-/// The gateway asks it about every path under its prefix, checks the caller, reads the body, and sends what it answers.
-/// A module has no access to servers; what it needs of the gateway goes through a ``ModuleGate``.
+/// The gateway calls it for every path under its prefix, checks the caller, reads the body, and sends the answer. A
+/// module has no access to servers; it uses the gateway through a ``ModuleGate``.
 public protocol GatewayModule: Sendable {
-    /// How its paths begin, such as `/v1/apps/`.
+    /// The beginning of its paths, such as `/v1/apps/`.
     var prefix: String { get }
 
-    /// What a path without its query names; nil when there is nothing.
+    /// Returns the endpoint of a path without its query; nil when there is none.
     func endpoint(_ path: Substring) -> ModuleEndpoint?
 
-    /// Answers a request to one of its endpoints, which the caller may use.
+    /// Answers a request to one of its endpoints, after the gateway has checked that the caller may use it.
     func answer(_ request: ModuleRequest, through gate: any ModuleGate) async throws(ModuleProblem) -> ModuleAnswer
 }
 
-/// What a path of a module names, and who may use it how.
+/// The endpoint that a path of a module names, with the access that each method needs.
 public struct ModuleEndpoint: Sendable, Equatable {
-    /// Who may use a method.
+    /// The callers that may use a method.
     @nonexhaustive
     public enum Access: Sendable, Equatable {
-        /// Everybody.
+        /// Every caller, even without a key.
         case open
         /// Keys with the scope `read`.
         case read
-        /// Keys with the scope `admin`; for a path of an app those that may use every backend of the app.
+        /// Keys with the scope `admin`; for a path of an app, those that may use every backend of the app.
         case admin
     }
 
     /// The path with its variable parts as names, for metrics: `/v1/apps/{app}/versions.json`.
     public var pattern: String
-    /// The methods, such as `GET`, with the scope that each needs; the scope of GET holds for HEAD.
+    /// The methods, such as `GET`, with the access that each needs; the access of GET holds for HEAD.
     public var methods: [String: Access]
-    /// The app of the path; nil for a path of no app.
+    /// The app of the path; nil for a path that belongs to no app.
     ///
-    /// Where several apps share the gateway, a key for other apps gets the answer 404.
+    /// Where several apps share the gateway, a key for other apps gets a 404.
     public var app: String?
 
     /// Makes an endpoint.
@@ -48,7 +48,7 @@ public struct ModuleEndpoint: Sendable, Equatable {
 
 /// A request to a module.
 public struct ModuleRequest: Sendable {
-    /// The method, upper case; a HEAD comes as a GET.
+    /// The method, upper case; a HEAD is passed as a GET.
     public var method: String
     /// The path, without its query.
     public var path: String
@@ -74,11 +74,11 @@ public struct ModuleRequest: Sendable {
         self.body = body
     }
 
-    /// The first value of the field `name`, which is given in lower case.
+    /// Returns the first value of the field `name`, which is given in lower case.
     public func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
-/// What a module answers.
+/// The answer of a module.
 public struct ModuleAnswer: Sendable {
     /// The HTTP status.
     public var status: Int
@@ -95,19 +95,19 @@ public struct ModuleAnswer: Sendable {
     }
 }
 
-/// Why a module does not do what it was asked: the gateway answers it as problem details.
+/// The reason why a module refuses a request; the gateway sends it as problem details.
 public struct ModuleProblem: Error, Sendable {
     /// The HTTP status.
     public var status: Int
     /// The stable word for programs.
     public var code: String
-    /// What is wrong, in a few words.
+    /// The problem, in a few words.
     public var title: String
-    /// What to do about it.
+    /// The fix.
     public var detail: String?
     /// The wrong fields.
     public var errors: [Finding]
-    /// When to try again, where that helps.
+    /// The time after which to try again, where that helps.
     public var retryAfter: Duration?
 
     /// Makes a problem.
@@ -128,15 +128,15 @@ public struct ModuleProblem: Error, Sendable {
     }
 }
 
-/// What a module may ask of the gateway it is part of.
+/// The services of the gateway that a module may use.
 public protocol ModuleGate: Sendable {
-    /// A page of the devices of the app with this name, in the order of registration; a gateway with one app gives that
+    /// Returns a page of the devices of an app, in the order of registration; a gateway with one app returns that
     /// one's, whatever the name.
     ///
     /// - Throws: `PushError.Code.invalidRequest` when the gateway has several apps and none of this name.
     func devices(of app: String, after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage
 
-    /// The backend through which a device is reached; nil when none reaches it.
+    /// Returns the backend that reaches a device; nil when none does.
     ///
     /// `names` are the backends to choose from, in order; nil leaves it to the routes.
     func backend(for device: Device, among names: [String]?) -> String?
@@ -144,18 +144,18 @@ public protocol ModuleGate: Sendable {
     /// The names of the configured backends, in the order of the file.
     var backends: [String] { get }
 
-    /// Accepts a notification as `POST /v1/notifications` does; the same key gives the first answer again.
+    /// Accepts a notification like `POST /v1/notifications`; a repeated key returns the first answer.
     func accept(_ notification: JSONObject, idempotencyKey: String) async throws(PushError) -> NotificationID
 
-    /// How the devices of a notification stand, by their ids within the app; empty when it is forgotten.
+    /// Returns the states of a notification's devices, by their ids within the app; empty when it is no longer stored.
     func states(of notification: NotificationID) async throws(PushError) -> [String: DeliveryState]
 }
 
-/// What a plugin exports for a module: how it is made from its section of a configuration file.
+/// The entry point of a plugin with a module: makes it from its section of a configuration file.
 public struct ModuleFactory: Sendable {
     /// The key of its section, such as `release_notes`.
     public let key: String
-    /// Makes a module of its section; nil after reporting at least one issue.
+    /// Makes a module from its section; nil after reporting at least one issue.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any GatewayModule)?
 
     /// Makes a factory.

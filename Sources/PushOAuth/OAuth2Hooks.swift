@@ -29,7 +29,7 @@ public struct OAuth2TokenRequest: Sendable {
 /// | the original's `idMoyaOAuth…` | here |
 /// | --- | --- |
 /// | `Hanlder_RefreshTokenEndpoint` | ``refreshRequest(for:settings:)`` |
-/// | `Handler_AdaptURLRequest` | ``bases(for:)``: which requests carry the token; ``authorization(for:)``: in which fields |
+/// | `Handler_AdaptURLRequest` | ``bases(for:)``: which requests carry it; ``authorization(for:)``: the fields |
 /// | `Handler_DidSuccessfullyRefreshed` | ``didRefresh(_:)`` |
 /// | `Handler_DidFailedToRefresh` | ``didFailToRefresh(_:answer:)`` |
 /// | `Handler_ShouldLogoutCurrentUser` | ``shouldDropCredential(_:)`` |
@@ -125,7 +125,9 @@ public enum OAuth2Event: Sendable, Hashable {
     case adopted(generation: UInt64)
     /// A refresh failed.
     case refreshFailed(OAuth2Error)
-    /// The credential was refused and removed. The original posts this as `IDAM.NN.RefreshTokenFailed`.
+    /// The credential was refused and removed.
+    ///
+    /// The original posts this as `IDAM.NN.RefreshTokenFailed`.
     case credentialDropped
     /// The token endpoint's clock differs from the local one by this many seconds.
     case clockSkew(seconds: Int)

@@ -217,7 +217,9 @@ public actor OAuth2RefreshToken: AuthStrategy {
         throw OAuth2Error.rejectedAfterRefresh(status: second.status)
     }
 
-    /// The credential in force; nil before the first use or after a refusal. It is not refreshed.
+    /// The credential in force; nil before the first use or after a refusal.
+    ///
+    /// It is not refreshed.
     public var credential: OAuthCredential? { held?.credential }
 
     /// Puts a new credential in force, as after a new log-in: stores it first, then clears every earlier error.

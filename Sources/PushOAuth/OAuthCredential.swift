@@ -149,8 +149,9 @@ extension OAuthCredential {
     /// The form in which a credential is stored.
     @nonexhaustive
     public enum KeyStyle: String, Sendable, CaseIterable {
-        /// The keys that IDMoya uses in the user defaults: `IDAM.UDK.AO.AT` and so on. Both tokens and the lifetime
-        /// must be known.
+        /// The keys that IDMoya uses in the user defaults: `IDAM.UDK.AO.AT` and so on.
+        ///
+        /// Both tokens and the lifetime must be known.
         case original
         /// The keys of a token endpoint's answer, with `created_at`.
         case long

@@ -3,24 +3,25 @@ public import PushComposition
 public import PushCore
 internal import Synchronization
 
-/// Counts what a backend is handed through swift-metrics, and traces it through swift-distributed-tracing.
+/// A wrapper that counts a backend's messages through swift-metrics, and traces them through swift-distributed-tracing.
 ///
 /// | name | what | dimensions |
 /// | --- | --- | --- |
-/// | `push_client_messages` | counter: messages, by what became of them | `backend`, `kind`, `outcome`, `reason` |
+/// | `push_client_messages` | counter: messages, by outcome | `backend`, `kind`, `outcome`, `reason` |
 /// | `push_client_send_duration` | timer: from a `send` to its last outcome | `backend`, `kind` |
 ///
-/// `outcome` is `accepted`, `refused` or `unknown`; `reason` is the platform's own and empty for what was accepted. A
-/// span `send NAME` of the kind `client` is made for each `send` while a tracer is active, below the caller's own span;
-/// see [what it holds](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/): `messaging.system` is
-/// the backend's kind, `messaging.destination.name` its name, `messaging.batch.message_count` how many messages,
-/// `chapar.accepted`, `chapar.refused` and `chapar.unknown` what became of them, `error.type` the first reason.
+/// `outcome` is `accepted`, `refused` or `unknown`; `reason` is the platform's own and empty for accepted messages.
+/// While a tracer is active, each `send` has a span `send NAME` of the kind `client`, below the caller's own span; it
+/// holds [these attributes](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/): `messaging.system`
+/// is the backend's kind, `messaging.destination.name` its name, `messaging.batch.message_count` the number of
+/// messages, `chapar.accepted`, `chapar.refused` and `chapar.unknown` the numbers by outcome, `error.type` the first
+/// reason.
 ///
-/// A gateway counts and traces its own deliveries: there a backend needs no such wrapper.
+/// A gateway counts and traces its own deliveries: its backends need no such wrapper.
 public struct ObservedBackend: BackendWrapper {
-    /// The backend that is observed.
+    /// The wrapped backend.
     public let wrapped: any PushBackend
-    /// The name by which it is counted.
+    /// The name in metrics and spans.
     public let name: String
     private let metrics: SendMetrics
 
@@ -28,8 +29,8 @@ public struct ObservedBackend: BackendWrapper {
     ///
     /// - Parameters:
     ///   - wrapped: The backend to observe.
-    ///   - name: The name by which it is counted; one for each backend, such as the one it has in logs.
-    ///   - metrics: Where it is counted; what the program made the backend of swift-metrics unless given.
+    ///   - name: The name in metrics and spans; one for each backend, such as the one it has in logs.
+    ///   - metrics: The factory of the counters; by default the program's own of swift-metrics.
     public init(_ wrapped: any PushBackend, name: String, metrics: any MetricsFactory = MetricsSystem.factory) {
         self.wrapped = wrapped
         self.name = name
@@ -54,25 +55,25 @@ public struct ObservedBackend: BackendWrapper {
 }
 
 extension PushBackend {
-    /// The backend with its sends counted through swift-metrics and traced through swift-distributed-tracing.
+    /// Returns the backend with its sends counted through swift-metrics and traced through swift-distributed-tracing.
     ///
     /// - Parameters:
-    ///   - name: The name by which it is counted, such as ``PushCore/BackendContext/name``.
-    ///   - metrics: Where it is counted; what the program made the backend of swift-metrics unless given.
+    ///   - name: The name in metrics and spans, such as ``PushCore/BackendContext/name``.
+    ///   - metrics: The factory of the counters; by default the program's own of swift-metrics.
     /// - Returns: A backend with the same abilities.
     public func observed(as name: String, metrics: any MetricsFactory = MetricsSystem.factory) -> some PushBackend {
         ObservedBackend(self, name: name, metrics: metrics)
     }
 }
 
-/// The counters of one backend, made as they are needed.
+/// The counters of one backend, made on first use.
 private final class SendMetrics: Sendable {
     private struct Key: Hashable {
         var outcome: String
         var reason: String
     }
 
-    /// The most reasons that are counted apart; a platform's further ones are counted as `other`.
+    /// The most reasons that are counted separately; further ones are counted as `other`.
     private static let maximumReasons = 100
 
     private let backend: [(String, String)]

@@ -2,20 +2,20 @@ package import PushCore
 internal import Synchronization
 internal import Tracing
 
-/// A span of swift-distributed-tracing around messages that a backend is handed, until the last of them is answered.
+/// A span of swift-distributed-tracing around messages that a backend sends, until the last of them is answered.
 ///
 /// Used by ``ObservedBackend`` and by the gateway's delivery workers. While no tracer is active it costs one look-up a
-/// batch. Names and attributes follow OpenTelemetry's conventions for messaging; no recipient and no content is ever
-/// among them.
+/// batch. Names and attributes follow OpenTelemetry's conventions for messaging; they never include a recipient or any
+/// content.
 package enum SendSpan {
     /// Runs `send`, within a span when a tracer is active.
     ///
     /// - Parameters:
     ///   - backend: The backend's name.
     ///   - kind: The backend's kind.
-    ///   - requests: What is sent.
+    ///   - requests: The requests to send.
     ///   - report: Takes the outcomes.
-    ///   - send: Sends, and reports to the closure that it is given.
+    ///   - send: Sends, and reports to the closure that is passed to it.
     package static func run(
         backend: String,
         kind: BackendKind,
@@ -48,7 +48,7 @@ package enum SendSpan {
                 attributes["chapar.unknown"] = counts.unknown
                 if let reason = counts.reason { attributes["error.type"] = reason }
             }
-            // Some refused tokens are every batch's lot; a batch of which nothing went out is a failure.
+            // Some refused tokens are normal in a batch; a batch without an accepted message is a failure.
             if counts.accepted == 0, let reason = counts.reason {
                 span.setStatus(SpanStatus(code: .error, message: reason))
             }
@@ -62,7 +62,7 @@ private final class SendTally: Sendable {
         var accepted = 0
         var refused = 0
         var unknown = 0
-        /// The reason of the first that was not accepted.
+        /// The reason of the first message that was not accepted.
         var reason: String?
     }
 

@@ -1,7 +1,7 @@
 package import PushCore
 
 extension ConfigSection {
-    /// The common keys with a `base_url` that may have a path.
+    /// Reads the common keys, with a `base_url` that may have a path.
     package func connection(
         default fallback: HTTPBaseURL,
         connections: Int,

@@ -4,7 +4,7 @@ package import PushCore
 
 /// The fields of a device that IDPush and OneSignal share, read from a `DeviceRecord`.
 ///
-/// The registrars of both make their requests of it.
+/// The registrars of both build their requests from it.
 package struct DeviceFields {
     /// The kinds of devices that have tokens OneSignal takes.
     package enum Kind: Int {
@@ -26,9 +26,9 @@ package struct DeviceFields {
     package let token: String
     package let record: DeviceRecord
 
-    /// Takes the first of the device's tokens that OneSignal can use.
+    /// Makes fields with the first of the device's tokens that OneSignal can use.
     ///
-    /// An FCM token of an iOS app is none, since `iOSPush` means an APNs token.
+    /// An FCM token of an iOS app cannot be used, since `iOSPush` means an APNs token.
     package init(_ record: DeviceRecord) throws(PushError) {
         let tokens = record.tokens.filter { !$0.value.allSatisfy(\.isWhitespace) }
         guard let first = tokens.first else {
@@ -57,8 +57,8 @@ package struct DeviceFields {
         }
     }
 
-    /// The token as OneSignal's user model wants it: white space gone, and for APNs the brackets of a printed `Data`
-    /// too.
+    /// The token in the form of OneSignal's user model: without white space, and for APNs without the brackets of a
+    /// printed `Data`.
     package var plainToken: String {
         kind == .iOS
             ? token.filter { !$0.isWhitespace && $0 != "<" && $0 != ">" }.lowercased()
@@ -70,22 +70,23 @@ package struct DeviceFields {
     package var osVersion: String? { text("os_version") }
     package var timeZone: String? { text("time_zone") }
 
-    /// The seconds from UTC of the device's time zone, which the player API wants.
+    /// Returns the seconds from UTC of the device's time zone, which the player API requires.
     package func secondsFromUTC(at now: Date) -> Int? {
         timeZone.flatMap { TimeZone(identifier: $0) }?.secondsFromGMT(for: now)
     }
 
-    /// OneSignal's code of its language: two letters, but Chinese by its script.
+    /// OneSignal's code of its language: two letters, except Chinese by its script.
     package var language: String? { record.language.map(OneSignalLanguage.code) }
 
     package func environment(default fallback: OneSignalEnvironment) -> OneSignalEnvironment {
         text("environment").flatMap(OneSignalEnvironment.init) ?? fallback
     }
 
-    /// The hash of the token and of where it is registered (`place`): in another app it has another id.
+    /// Returns the hash of the token and of the place where it is registered (`place`): in another app it has another
+    /// id.
     package func tokenHash(at place: String) -> String { Self.hash("\(place)\n\(kind.rawValue)\n\(token)") }
 
-    /// The hash of whatever else OneSignal is told; other attributes of the device are not sent.
+    /// The hash of all other data sent to OneSignal; other attributes of the device are not sent.
     package var fieldsHash: String {
         var fields = JSONObject()
         for name in Self.attributes { fields[name] = record.attributes[name] }
@@ -96,7 +97,7 @@ package struct DeviceFields {
     private static let attributes =
         ["app_version", "model", "os_version", "time_zone", "environment"] + places
 
-    /// Attributes that keep their names on the way.
+    /// The attributes that are sent under their own names.
     package static let places = ["country", "lat", "long"]
 
     private func text(_ name: String) -> String? { record.attributes[name]?.stringValue }
@@ -108,7 +109,7 @@ package struct DeviceFields {
     }
 }
 
-/// The entitlement that an APNs token was made under.
+/// The entitlement under which an APNs token was made.
 @nonexhaustive
 public enum OneSignalEnvironment: String, Sendable, CaseIterable {
     /// App Store and TestFlight.
@@ -121,7 +122,7 @@ public enum OneSignalEnvironment: String, Sendable, CaseIterable {
 
 /// OneSignal's codes of languages.
 package enum OneSignalLanguage {
-    /// The code of a language tag: two letters, but Chinese by its script.
+    /// Returns the code of a language tag: two letters, except Chinese by its script.
     package static func code(_ tag: String) -> String {
         let parts = tag.lowercased().split { $0 == "-" || $0 == "_" }
         guard parts.first == "zh" else { return String(parts.first ?? "en") }

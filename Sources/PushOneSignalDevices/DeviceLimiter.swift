@@ -3,8 +3,8 @@ package import PushCore
 
 /// Runs the operations of one device one after another, with a minimum span between the ends of two.
 ///
-/// OneSignal takes one write a second for each subscription. At most ``longestLine`` callers wait for one device; a
-/// further one gets `device_busy`. The registrars of OneSignal and IDPush run every write through one.
+/// OneSignal takes one write a second for each subscription. At most ``longestLine`` callers wait for one device;
+/// further ones get `device_busy`. The registrars of OneSignal and IDPush run every write through one.
 package actor DeviceLimiter {
     private struct Line {
         var isBusy = true

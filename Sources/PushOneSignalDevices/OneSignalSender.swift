@@ -8,8 +8,8 @@ public typealias OneSignalSender =
 
 /// Reads the section of a configuration file that describes a sender.
 ///
-/// `PushOneSignal` has one, `.oneSignal`; the program's list of platforms gives it to IDPush. So neither plugin imports
-/// the other, and each can be deleted.
+/// `PushOneSignal` has one, `.oneSignal`; the program's list of platforms passes it to IDPush. So neither plugin
+/// imports the other, and each can be deleted.
 public struct OneSignalSenderFactory: Sendable {
     /// Reads a section; nil after reporting at least one issue.
     public let read: @Sendable (ConfigSection) -> OneSignalSender?

@@ -14,7 +14,7 @@ package enum OneSignalTags {
     /// The longest value, in bytes; OneSignal advises about 1 KB for all.
     package static let longestValue = 1_024
 
-    /// What is wrong with tags, each with its place.
+    /// Returns the findings about tags, each with its place.
     package static func issues(_ tags: JSONObject) -> [Finding] {
         tags.compactMap { name, value in
             fault(name, value).map {
@@ -23,7 +23,7 @@ package enum OneSignalTags {
         }
     }
 
-    /// The requests that set the tags, in the order of their names; throws with the name of a tag that cannot be set.
+    /// Returns the requests that set the tags, sorted by name; throws with the name of a tag that cannot be set.
     package static func requests(_ tags: JSONObject) throws(PushError) -> [JSONObject] {
         var requests: [JSONObject] = []
         for (name, value) in tags.sorted(by: { $0.name < $1.name }) {
@@ -55,7 +55,7 @@ package enum OneSignalTags {
 }
 
 extension DeviceRecord {
-    /// A finite tag value as text; nil for what cannot be one.
+    /// Returns a tag value as text; nil for a value that cannot be one.
     package static func tagText(_ value: JSONValue) -> String? {
         switch value {
         case .null: ""

@@ -2,22 +2,22 @@ public import Foundation
 public import PushCore
 import Synchronization
 
-/// What is known of one device at OneSignal: its id there and how it stands.
+/// The record of one device at OneSignal: its id there and its subscription.
 ///
-/// One for each device and backend.
+/// There is one for each device and backend.
 public struct PlayerRecord: Sendable, Hashable {
-    /// Where the device's subscription stands, as far as we know.
+    /// The last known state of the device's subscription.
     @nonexhaustive
     public enum Subscription: String, Sendable, CaseIterable {
         /// It gets messages.
         case subscribed
-        /// It gets none, since we were asked for that.
+        /// It gets none, since the gateway was asked for that.
         case unsubscribed
-        /// It gets none, as OneSignal said when something was sent: its user turned messages off on the device.
+        /// It gets none, as OneSignal answered to a send: the user turned messages off on the device.
         ///
-        /// It is left out until the app registers it again.
+        /// Messages skip it until the app registers it again.
         case declined
-        /// Nobody has said.
+        /// The state is unknown.
         case unknown
     }
 
@@ -25,19 +25,19 @@ public struct PlayerRecord: Sendable, Hashable {
     public var device: String
     /// OneSignal's id of it: the player or subscription id.
     public var platformID: String
-    /// OneSignal's id of the user that it belongs to, when the platform told.
+    /// OneSignal's id of the device's user, when the platform returned one.
     public var oneSignalID: String?
-    /// The hash of the token it was registered with, so that a new one is noticed.
+    /// The hash of the token it was registered with, to detect a new one.
     public var tokenHash: String
     /// The hash of the fields it was registered with.
     public var fieldsHash: String
-    /// Whether it gets messages.
+    /// The state of the subscription.
     public var subscription: Subscription
-    /// The platform's number for that (`notification_types`).
+    /// The platform's number for that state (`notification_types`).
     public var reason: Int
-    /// Since when.
+    /// The time since when it has this state.
     public var since: Date
-    /// When an edit was last answered by registering the device again.
+    /// The last time when an edit led to a new registration of the device.
     public var renewedAt: Date?
 
     /// Makes a record.
@@ -65,7 +65,7 @@ public struct PlayerRecord: Sendable, Hashable {
 }
 
 extension PlayerRecord? {
-    /// How a device stands once it is registered again, without any consent in the request.
+    /// The state of a device's subscription after it is registered again, without consent in the request.
     ///
     /// A new device is `unknown`: it may have opted out in the app's own SDK before.
     package var standingAfterRegistration: PlayerRecord.Subscription {
@@ -77,24 +77,27 @@ extension PlayerRecord? {
     }
 }
 
-/// Keeps the records of devices.
+/// A store of the records of devices.
 ///
-/// The one thing a plugin needs of a gateway's store; memory serves in code.
+/// It is the only part of a gateway's store that such a plugin needs; a store in memory serves in code.
 public protocol PlayerStore: Sendable {
-    /// The record of a device.
+    /// Returns the record of a device.
     func load(device: String) async throws(PushError) -> PlayerRecord?
-    /// The device that holds a platform's id.
+    /// Returns the device that has a platform's id.
     func device(platformID: String) async throws(PushError) -> String?
-    /// Keeps a record. Another device's record with the same platform id goes: the newer registration wins.
+    /// Stores a record.
+    ///
+    /// Another device's record with the same platform id is removed: the newer registration wins.
     func save(_ record: PlayerRecord) async throws(PushError)
-    /// Forgets the record of a device.
+    /// Removes the record of a device.
     func remove(device: String) async throws(PushError)
-    /// Forgets all records.
+    /// Removes all records.
     func removeAll() async throws(PushError)
 }
 
 extension PlayerStore {
-    /// Lets a device in again that had turned messages off, since its app has registered it; that opts no user in.
+    /// Makes a device that had turned messages off eligible again, since its app has registered it; this opts no user
+    /// in.
     package func readmit(_ record: PlayerRecord) async throws(PushError) -> PlayerRecord {
         guard record.subscription == .declined else { return record }
         var record = record
@@ -103,13 +106,13 @@ extension PlayerStore {
         return record
     }
 
-    /// Forgets one device or all.
+    /// Removes the record of one device, or all.
     package func forget(_ device: String?) async throws(PushError) {
         if let device { try await remove(device: device) } else { try await removeAll() }
     }
 }
 
-/// Keeps records in memory.
+/// A store of records in memory.
 public actor MemoryPlayerStore: PlayerStore {
     private var records: [String: PlayerRecord] = [:]
     private var devices: [String: String] = [:]
@@ -117,13 +120,13 @@ public actor MemoryPlayerStore: PlayerStore {
     /// Makes an empty store.
     public init() {}
 
-    /// The record of a device.
+    /// Returns the record of a device.
     public func load(device: String) -> PlayerRecord? { records[device] }
 
-    /// The device that holds a platform's id.
+    /// Returns the device that has a platform's id.
     public func device(platformID: String) -> String? { devices[platformID] }
 
-    /// Keeps a record.
+    /// Stores a record.
     public func save(_ record: PlayerRecord) {
         if let other = devices[record.platformID], other != record.device { records[other] = nil }
         if let old = records[record.device]?.platformID, old != record.platformID { devices[old] = nil }
@@ -131,20 +134,20 @@ public actor MemoryPlayerStore: PlayerStore {
         devices[record.platformID] = record.device
     }
 
-    /// Forgets a record.
+    /// Removes a record.
     public func remove(device: String) {
         if let record = records.removeValue(forKey: device) { devices[record.platformID] = nil }
     }
 
-    /// Forgets all records.
+    /// Removes all records.
     public func removeAll() { (records, devices) = ([:], [:]) }
 }
 
-/// Keeps records in the gateway's store, as small values of their own.
+/// A store of records in the gateway's store, as small values of their own.
 public final class StatePlayerStore: PlayerStore {
     private let state: any StateStore
     private let prefix: String
-    /// Which generation of records counts; what is forgotten all at once is an older one.
+    /// The generation of the current records; removing all records starts a new one.
     ///
     /// Nil until it has been read.
     private let generation = Mutex<Int?>(nil)
@@ -155,7 +158,7 @@ public final class StatePlayerStore: PlayerStore {
         prefix = "players/\(backend)"
     }
 
-    /// The record of a device; one that cannot be read counts as none.
+    /// Returns the record of a device; a malformed one counts as none.
     public func load(device: String) async throws(PushError) -> PlayerRecord? {
         guard let bytes = try await get("device/\(device)"), let json = try? JSONValue(parsing: bytes) else {
             return nil
@@ -163,12 +166,12 @@ public final class StatePlayerStore: PlayerStore {
         return PlayerRecord(json, device: device)
     }
 
-    /// The device that holds a platform's id.
+    /// Returns the device that has a platform's id.
     public func device(platformID: String) async throws(PushError) -> String? {
         try await get("id/\(platformID)").map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Keeps a record.
+    /// Stores a record.
     public func save(_ record: PlayerRecord) async throws(PushError) {
         if let other = try await device(platformID: record.platformID), other != record.device {
             try await set("device/\(other)", nil)
@@ -180,16 +183,16 @@ public final class StatePlayerStore: PlayerStore {
         try await set("id/\(record.platformID)", Array(record.device.utf8))
     }
 
-    /// Forgets a record.
+    /// Removes a record.
     public func remove(device: String) async throws(PushError) {
         guard let record = try await load(device: device) else { return }
         try await set("device/\(device)", nil)
         try await set("id/\(record.platformID)", nil)
     }
 
-    /// Forgets all records.
+    /// Removes all records.
     ///
-    /// The store cannot list them: they stay where they are, unread, and newer ones have other names.
+    /// The store cannot list them: they stay in it unread, and newer ones have other names.
     public func removeAll() async throws(PushError) {
         let next = try await currentGeneration() + 1
         do throws(StoreError) {
@@ -273,7 +276,7 @@ extension PlayerRecord {
 }
 
 extension PlayerRecord {
-    /// The store that a context gives; memory without one.
+    /// Returns the store that a context provides; one in memory without it.
     package static func store(_ context: BackendContext) -> any PlayerStore {
         context.state.map { StatePlayerStore($0, backend: context.name) } ?? MemoryPlayerStore()
     }

@@ -3,10 +3,10 @@ import Synchronization
 
 /// A store of records with an index in memory of the devices that turned messages off.
 ///
-/// A device enters the index when a record that says so is loaded or saved; after a restart that is the next message.
-/// The registrars ask it whether a device is to be registered at all.
+/// A device enters the index when a record that says so is loaded or saved; after a restart that happens with the next
+/// message. The registrars ask it whether to register a device at all.
 package final class WatchedPlayers: PlayerStore {
-    /// The most devices in the index; a further one replaces any other.
+    /// The most devices in the index; a further one replaces an arbitrary one.
     private static let capacity = 100_000
 
     private let inner: any PlayerStore
@@ -14,7 +14,7 @@ package final class WatchedPlayers: PlayerStore {
 
     package init(_ inner: any PlayerStore) { self.inner = inner }
 
-    /// Whether the device turned messages off, as far as is known.
+    /// Whether the device is known to have turned messages off.
     package func isDeclined(_ device: String) -> Bool { declined.withLock { $0.contains(device) } }
 
     private func updateIndex(_ record: PlayerRecord) {

@@ -8,7 +8,7 @@ import PushStorePostgres
 struct Day {
     /// An idempotency key is kept so long, in seconds: a day's share of how long the work takes.
     private static let keyAge = 30.0
-    /// The number of devices. A thousand deliveries come with changes of 33 of them.
+    /// The number of devices; a thousand deliveries come with changes of 33 of them.
     private static let devices = 200_000
     private static let changesAtOnce = 33
 

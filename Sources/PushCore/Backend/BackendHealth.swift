@@ -13,7 +13,7 @@ public struct BackendHealth: Sendable, Hashable {
         case down
     }
 
-    /// The number of days before a credential ends from which health, `chapar doctor` and the dashboard warn.
+    /// The number of days before a credential expires at which health, `chapar doctor` and the dashboard begin to warn.
     public static let credentialWarningDays = 30
 
     /// The condition.

@@ -1,7 +1,8 @@
 /// When a breaker opens and for how long.
 public struct BreakerSettings: Sendable, Hashable {
-    /// The number of failures within ``window`` that opens it, if they are also ``share`` of the answers. A request of
-    /// several messages counts as one.
+    /// The number of failures within ``window`` that opens it, if they are also ``share`` of the answers.
+    ///
+    /// A request of several messages counts as one.
     public var failures: Int
     /// The part of the answers that must be failures, from 0 to 1.
     ///

@@ -24,7 +24,6 @@ public struct BroadcastRule: Sendable, Hashable {
 
     /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind of backend that can address
     /// every user.
-    ///
     public init(_ section: ConfigSection) {
         let isAllowed = section.bool("allow_broadcast", default: false)
         let named = section.strings("everyone_topics") ?? []

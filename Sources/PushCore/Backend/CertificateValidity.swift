@@ -3,10 +3,10 @@ package import Foundation
 extension Diagnosis {
     /// Checks a certificate's dates: the finding `certificate` of backends and of the gateway's own listener.
     ///
-    /// - name: The beginning of the sentence: `The client certificate`.
+    /// - Parameters:
+    ///   - name: The beginning of the sentence: `The client certificate`.
     ///   - notBefore: The start of its validity; nil when that was not read.
     ///   - notAfter: Its expiry. A warning begins ``BackendHealth/credentialWarningDays`` before.
-    ///   - notAfter: When it ends. A warning begins ``BackendHealth/credentialWarningDays`` before.
     ///   - now: The time.
     ///   - renew: How it is renewed.
     /// - Returns: The finding, with `renew` as its fix when the certificate has expired or is about to.

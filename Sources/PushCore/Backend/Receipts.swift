@@ -82,7 +82,9 @@ public struct DeliveryReceipt: Sendable, Hashable {
 /// The reason why a callback is rejected.
 @nonexhaustive
 public enum ReceiptRefusal: Error, Sendable, Hashable {
-    /// It lacks the platform's signature, or has an old one. The sentence is for the log and names no secret.
+    /// It lacks the platform's signature, or has an old one.
+    ///
+    /// The sentence is for the log and names no secret.
     case notAuthentic(String)
     /// It is signed, but cannot be read.
     case malformed(String)
@@ -100,7 +102,9 @@ public protocol ReceiptReader: Sendable {
     /// not the platform's.
     func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool
 
-    /// Returns the receipts of a callback, or throws why it is rejected. It must not wait for anything.
+    /// Returns the receipts of a callback, or throws why it is rejected.
+    ///
+    /// It must not wait for anything.
     func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt]
 
     /// The body that the platform requires in the answer, as JSON.

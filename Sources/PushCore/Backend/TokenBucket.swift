@@ -33,7 +33,7 @@ public struct TokenBucket: Sendable {
     /// The rise of the ramp at the last call, from 0 to 1.
     public var ramp: Double { level }
 
-    /// The messages a second that are allowed now.
+    /// The rate that is allowed now, in messages a second.
     public var rate: Double { pacing.perSecond * (pacing.startShare + (1 - pacing.startShare) * level) }
 
     /// Reserves up to `wanted` messages that may go now; if none may, `retryAt` is when to try again.

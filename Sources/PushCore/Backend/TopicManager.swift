@@ -38,8 +38,9 @@ public protocol TopicManager: Sendable {
     /// ``TokenOutcome/failed(_:)``; when the very first request fails, a plugin may throw that failure instead.
     func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome]
 
-    /// Removes any number of tokens from a topic; returns an outcome for each, in order. A token that was not in it is
-    /// done.
+    /// Removes any number of tokens from a topic; returns an outcome for each, in order.
+    ///
+    /// A token that was not in it is done.
     ///
     /// Throws as ``subscribe(_:to:)``.
     func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome]

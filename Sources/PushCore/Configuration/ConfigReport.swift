@@ -55,6 +55,6 @@ public final class ConfigReport {
 
 /// Reads a file that a configuration names, relative to the configuration's folder.
 public protocol ConfigFileReader: Sendable {
-    /// The file's bytes; throws a sentence that says why it cannot be read.
+    /// Returns the file's bytes; throws a sentence that says why it cannot be read.
     func contents(of path: String) throws -> [UInt8]
 }

@@ -94,6 +94,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Whether the platform can have acted on the call.
     public enum Stage: String, Sendable {
         /// It was surely not processed: never written, refused by `REFUSED_STREAM`, or above a `GOAWAY`'s last stream.
+        ///
         /// Sending it again is safe.
         case notProcessed
         /// It was written, at least in part, and no answer came: it may have been processed.

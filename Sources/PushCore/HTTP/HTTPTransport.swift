@@ -96,8 +96,10 @@ public struct HTTPPoolConfiguration: Sendable {
     public enum Version: Sendable {
         /// HTTP/1.1, one call at a time on a connection: at most as many at once as connections.
         case http1
-        /// HTTP/2, negotiated by ALPN; any other result is an error. It needs an `https` endpoint. For platforms that
-        /// document it, when more calls must be in flight than there are connections.
+        /// HTTP/2, negotiated by ALPN; any other result is an error.
+        ///
+        /// It needs an `https` endpoint. For platforms that document it, when more calls must be in flight than there
+        /// are connections.
         case http2
     }
 

@@ -1,4 +1,4 @@
-/// How the light of an Android device blinks, as Google's and Huawei's services both write it.
+/// The blinking of an Android device's light, in the form that Google's and Huawei's services share.
 ///
 /// Sources: Firebase, REST resource `projects.messages`, `LightSettings`; Huawei, Push Kit, `LightSettings`; both read
 /// 2026-08.
@@ -11,9 +11,9 @@ public struct AndroidLight: Sendable, Hashable {
     public var blue: Double
     /// The opacity, 0 to 1.
     public var alpha: Double
-    /// How long it is on.
+    /// The time it is on in each blink.
     public var on: Duration
-    /// How long it is off.
+    /// The time it is off in each blink.
     public var off: Duration
 
     /// Makes a light.

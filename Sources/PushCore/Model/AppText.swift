@@ -1,7 +1,7 @@
 /// A text of a platform's payload: written out, or a key into the app's own translations.
 ///
-/// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike
-/// ``LocalizedText`` it is the device that translates.
+/// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike with
+/// ``LocalizedText``, the device translates.
 @nonexhaustive
 public enum AppText: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text itself.

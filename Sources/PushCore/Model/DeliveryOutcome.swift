@@ -62,17 +62,20 @@ public struct Refusal: Sendable, Hashable {
         case message
         /// The account: credentials, topic, quota of the project. An operator must act.
         case account
-        /// The platform or the connection to it: overload, outage or a connection failure. Only waiting helps.
+        /// The platform or the connection to it: overload, outage or a connection failure.
+        ///
+        /// Only waiting helps.
         case platform
     }
 
-    /// What to do next.
+    /// The next action that a refusal allows.
     @nonexhaustive
     public enum Advice: Sendable, Hashable {
         /// Do not retry: the platform will never take this message for this recipient.
         case never
-        /// Retry this delivery only. The span is the shortest pause that the platform asked for; nil when it asked for
-        /// none.
+        /// Retry this delivery only.
+        ///
+        /// The span is the shortest pause that the platform asked for; nil when it asked for none.
         case retry(after: Duration?)
         /// Try again later, and send nothing else to this recipient until then.
         case slowRecipient(after: Duration?)
@@ -82,8 +85,9 @@ public struct Refusal: Sendable, Hashable {
         /// second to a minute apart. A plugin must not make a span up, since one unlucky message would then stop all
         /// others: give nil.
         case slowBackend(after: Duration?)
-        /// An operator must correct the backend. It is parked: single messages probe it, from a second to 15 minutes
-        /// apart, and the message waits.
+        /// An operator must correct the backend.
+        ///
+        /// It is parked: single messages probe it, from a second to 15 minutes apart, and the message waits.
         case parkBackend
     }
 
@@ -135,7 +139,7 @@ public struct Refusal: Sendable, Hashable {
     public var detail: String?
     /// The HTTP status, when there was one.
     public var status: Int?
-    /// What to do next.
+    /// The next action that it allows.
     public var advice: Advice
     /// The invalidation of the device token; nil unless it is dead.
     public var invalidation: Invalidation?
@@ -173,8 +177,7 @@ public struct UnknownOutcome: Sendable, Hashable {
     /// Whether a repeat can do harm (a call that rings twice): then the message is not sent again unless the route says
     /// so.
     public var isRepeatHarmful: Bool
-    /// The platform's id of the message, where the sender chose it, so that it holds if the platform accepted; nil
-    /// otherwise.
+    /// The id that the message has at the platform if it was accepted, where the sender chose that id; nil otherwise.
     ///
     /// ``PushBackend/tracking`` looks the message up by it.
     public var platformID: String?

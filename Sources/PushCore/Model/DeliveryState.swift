@@ -21,7 +21,7 @@ public enum DeliveryState: String, Sendable, CaseIterable {
     case failed
     /// Its time to live ended first.
     case expired
-    /// Cancelled before it went out, by the caller or by a newer one with the same collapse id.
+    /// Cancelled before it was sent, by the caller or by a newer message with the same collapse id.
     case cancelled
     /// Sent, no answer came, and the rule says not to try again.
     case unknown

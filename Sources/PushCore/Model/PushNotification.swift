@@ -64,7 +64,7 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.data = newValue }
     }
 
-    /// The Live Activity that it updates or ends, as the app's server calls it.
+    /// The Live Activity that it updates or ends, by the name that the app's server gives it.
     ///
     /// It goes to the tokens that devices registered for it (``TokenKind/liveActivityUpdate(activity:)``).
     public var activity: String? {
@@ -91,7 +91,7 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.collapseID }
         set { own().parts.collapseID = newValue }
     }
-    /// When to send; nil or a past time is at once.
+    /// The time to send it; nil or a past time means at once.
     public var sendAt: Date? {
         get { storage.parts.sendAt }
         set { own().parts.sendAt = newValue }

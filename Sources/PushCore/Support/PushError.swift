@@ -20,8 +20,9 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let unsupported = Code(rawValue: "unsupported")
         /// The platform's answer could not be parsed.
         public static let badAnswer = Code(rawValue: "bad-answer")
-        /// The call was sent, at least in part, and no answer came. It is not retried automatically, since that could
-        /// do it twice.
+        /// The call was sent, at least in part, and no answer came.
+        ///
+        /// It is not retried automatically, since that could do it twice.
         public static let unknownOutcome = Code(rawValue: "unknown-outcome")
     }
 

@@ -64,17 +64,22 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case shareFull(reason: String, retryAfter: Duration)
     /// The store has been closed, or was never opened.
     case closed
-    /// The store failed; the sentence says how. It is unknown whether anything was stored.
+    /// The store failed; the sentence says how.
+    ///
+    /// It is unknown whether anything was stored.
     case failed(String)
     /// The store can never write these values: nothing was stored, and a repeat fails in the same way.
     case refused(String)
-    /// A value in the store's file is damaged; the sentence names it. Nothing was changed, a repeat fails in the same
-    /// way, and undamaged rows can be read.
+    /// A value in the store's file is damaged; the sentence names it.
+    ///
+    /// Nothing was changed, a repeat fails in the same way, and undamaged rows can be read.
     case damaged(String)
     /// The value is encrypted with a key that is not available; the sentence names it.
     case sealed(String)
     /// A newer version of the program has changed the store in a way that this version would misread; the sentence says
-    /// which. Nothing was changed, and a repeat fails in the same way.
+    /// which.
+    ///
+    /// Nothing was changed, and a repeat fails in the same way.
     case newer(String)
 
     /// A sentence for people.

@@ -5,7 +5,9 @@ public protocol TokenProvider: Sendable {
     /// The service whose tokens it gives.
     var service: TokenService { get }
 
-    /// Returns the current token; nil when there is none for now. It must have a deadline of its own.
+    /// Returns the current token; nil when there is none for now.
+    ///
+    /// It must have a deadline of its own.
     func token() async throws(PushError) -> DeviceToken?
 
     /// Brings a text to the form the platform requires, or throws why it is invalid.

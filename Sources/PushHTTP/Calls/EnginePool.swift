@@ -11,7 +11,9 @@ protocol PoolEngine: Sendable {
     func cancel(_ batch: Batch)
     /// Retires every connection; on the loop.
     func replaceConnections()
-    /// Ends the engine; on the loop. `waiter` is resumed when the last connection is closed.
+    /// Ends the engine; on the loop.
+    ///
+    /// `waiter` is resumed when the last connection is closed.
     func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?)
 }
 

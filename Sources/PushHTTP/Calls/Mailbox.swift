@@ -14,8 +14,9 @@ final class Mailbox: Sendable {
 
     private let contents = Mutex(Contents())
 
-    /// Adds a batch; returns true when the caller must wake the loop. One wake-up serves all batches added before the
-    /// next turn.
+    /// Adds a batch; returns true when the caller must wake the loop.
+    ///
+    /// One wake-up serves all batches added before the next turn.
     func put(_ batch: Batch) -> Bool {
         contents.withLock { contents in
             contents.batches.append(batch)

@@ -174,7 +174,9 @@
             task.futureResult.whenComplete { result in self.ended(exchange, on: bound.value, result) }
         }
 
-        /// Whether a connection may hand its bytes to the socket. AsyncHTTPClient does not tell whose bytes they are.
+        /// Whether a connection may hand its bytes to the socket.
+        ///
+        /// AsyncHTTPClient does not tell whose bytes they are.
         private func mayFlush() -> Bool {
             var mayFlush = true
             unsent.removeAll { exchange in

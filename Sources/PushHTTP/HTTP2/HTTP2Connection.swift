@@ -6,36 +6,37 @@ import Synchronization
 
 /// One HTTP/2 connection of a pool, from TCP's first byte to its end: the last handler in its channel's pipeline.
 ///
-/// It moves bytes between the channel and an `HTTP2Session`, writes once for each turn of the event loop, and tells its
-/// pool when it is ready, when it stops taking calls and when it has ended. Which calls it gets is the pool's business.
+/// It moves bytes between the channel and an `HTTP2Session`, writes once for each turn of the event loop, and notifies
+/// its pool when it is ready, when it stops taking calls and when it has ended. The pool decides which calls it gets.
 /// Event loop only.
 final class HTTP2Connection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Where a connection is in its life.
+    /// The phase of a connection's life.
     enum Phase {
         /// TCP, tunnel and TLS.
         case connecting
-        /// HTTP/2 has begun; the peer's SETTINGS have not come.
+        /// HTTP/2 has begun; the peer's SETTINGS have not arrived.
         case greeting
         /// It takes calls.
         case open
-        /// It takes no new calls; open ones end.
+        /// It takes no new calls; the open ones finish.
         case draining
         case closed
     }
 
     private static let nextID = Atomic<UInt64>(1)
-    /// Bytes that are collected before they are handed to the socket, four full TLS records.
+    /// The bytes collected before they are handed to the socket: four full TLS records.
     private static let writeSize = 64 * 1024
-    /// Calls that are framed together; their fields stay in memory until then.
+    /// The number of calls that are framed together; their fields stay in memory until then.
     private static let fillSize = 64
 
     let id = HTTP2Connection.nextID.wrappingAdd(1, ordering: .relaxed).oldValue
     private let endpoint: HTTPEndpoint
     private let session: HTTP2Session
-    /// Set when this connection is the one its pool waits for; nil for the loser of a race between addresses.
+    /// The pool's engine, set once this is the connection that the pool waits for; nil for the loser of a race between
+    /// addresses.
     private(set) var engine: HTTP2Engine?
     private(set) var phase = Phase.connecting
     private var context: ChannelHandlerContext?
@@ -45,18 +46,18 @@ final class HTTP2Connection: ChannelInboundHandler {
     private var reason: HTTPFailure?
     private var isClosing = false
 
-    /// When the connection was ready for calls.
+    /// The description of the connection, set when it is ready for calls.
     private var info: HTTPConnectionInfo?
     private var fieldsAskedAt: NIODeadline?
     private var credentialsFailure: HTTPFailure?
     private var lastSign = NIODeadline.now()
-    /// The time of the last answer, or since when calls have been open if that is later.
+    /// The time of the last answer, or the time when calls were opened if that is later.
     private var answerDueSince = NIODeadline.now()
     private let stalledAfter: TimeAmount
     private var pingSentAt: NIODeadline?
-    /// Since when no stream has been open.
+    /// The time since when no stream has been open.
     private(set) var idleSince = NIODeadline.now()
-    /// Answers with a status below 300.
+    /// The number of answers with a status below 300.
     private(set) var successes = 0
 
     init?(endpoint: HTTPEndpoint, configuration: HTTPPoolConfiguration, tuning: HTTP2Tuning, budget: AnswerBudget) {
@@ -76,7 +77,7 @@ final class HTTP2Connection: ChannelInboundHandler {
 
     var openStreams: Int { session.openStreams }
     var streamLimit: Int { session.streamLimit }
-    /// Why the connection ended or must end.
+    /// The reason why the connection ended or must end.
     var ending: HTTPFailure? { reason }
 
     /// Whether a call can go out now.
@@ -85,7 +86,7 @@ final class HTTP2Connection: ChannelInboundHandler {
             && (context?.channel.isWritable ?? false)
     }
 
-    /// Makes the pool hear of this connection, also of what has already happened.
+    /// Makes the pool the owner of this connection, and reports to it what has already happened.
     func adopt(by engine: HTTP2Engine) {
         self.engine = engine
         switch phase {
@@ -95,7 +96,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         }
     }
 
-    /// Sends waiting calls for as long as there are some and there is room.
+    /// Sends waiting calls until there are none or no more fit.
     func fill(_ now: NIODeadline) {
         guard let engine else { return }
         while hasRoom, !engine.waiting.isEmpty {
@@ -131,21 +132,21 @@ final class HTTP2Connection: ChannelInboundHandler {
         if !session.wantsWrite, output.readableBytes == 0 { unwritten.removeAll(keepingCapacity: true) }
     }
 
-    /// Whether the calls that are framed may still be written; when one may not, the connection ends with an error that
-    /// says so.
+    /// Whether the framed calls may still be written; if one may not, the connection ends with that error.
     func mayWrite() -> Bool {
         if unwritten.allSatisfy(\.mayWrite) { return true }
         reason = reason ?? Batch.withdrawn
         return false
     }
 
-    /// Gives up what is too late, asks for a sign of life after silence, and ends a connection that gave none; one that
-    /// is alive and answers nothing gets no more calls.
+    /// Ends calls past their deadlines, pings a silent peer, and ends a connection that gave no reply to a ping.
+    ///
+    /// A connection that is alive but answers no calls gets no more of them.
     func check(_ now: NIODeadline, _ configuration: HTTPPoolConfiguration) {
         guard phase == .open || phase == .draining else { return }
         session.expire(now)
         collect()
-        // One stalled connection must not keep the calls of the whole pool: the next ones go over another.
+        // One stalled connection must not hold all calls of the pool: the next ones use another.
         if session.openStreams > 0, now - answerDueSince >= stalledAfter { retire() }
         if let pingSentAt {
             if now - pingSentAt >= TimeAmount(configuration.pingTimeout) {
@@ -157,16 +158,17 @@ final class HTTP2Connection: ChannelInboundHandler {
         }
     }
 
-    /// Takes the connection out of use; open streams end in peace.
+    /// Retires the connection; open streams end normally.
     ///
-    /// `asFailure` when the peer or an answer made it necessary: without a success before, the pool then backs off.
+    /// `asFailure` is true when the peer or an answer caused it: the pool then backs off unless there was a success
+    /// before.
     func retire(asFailure: Bool = false) {
         guard phase == .open else { return }
         phase = .draining
         engine?.connectionStopped(self, asFailure: asFailure)
     }
 
-    /// Closes the connection when it is out of use and nothing is open on it any more.
+    /// Closes the connection when it is retired and has no open streams.
     func closeIfDone() {
         guard phase == .draining, session.openStreams == 0, !isClosing, let context else { return }
         isClosing = true
@@ -176,7 +178,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    /// Ends the connection at once; calls on it end with `failure`.
+    /// Ends the connection at once; its calls end with `failure`.
     func abort(_ failure: HTTPFailure) {
         guard phase != .closed else { return }
         reason = reason ?? failure
@@ -222,7 +224,7 @@ final class HTTP2Connection: ChannelInboundHandler {
             if phase == .greeting { return abort(HTTPFailure(.notProcessed, .goAway, goAway.text)) }
             retire(asFailure: true)
         } else if !session.acceptsRequests, !session.isExhausted, reason == nil {
-            // The peer broke a rule. Calls that wait must not be tried here, each try would be lost.
+            // The peer broke a rule. Waiting calls must not be tried here, since each would be lost.
             let failure = HTTPFailure(.unknown, .connectionLost, "\(endpoint): \(session.complaint ?? "a broken rule")")
             if phase == .greeting { return abort(failure) }
             reason = failure
@@ -243,7 +245,7 @@ final class HTTP2Connection: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A close without TLS's close_notify is an ordinary close; the peer's error comes first.
+        // A close without TLS's close_notify is an ordinary close; the peer's own error takes precedence.
         if reason == nil, error as? NIOSSLError != .uncleanShutdown { reason = failure(of: error) }
         context.close(promise: nil)
     }
@@ -275,7 +277,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         engine?.connectionIsReady(self)
     }
 
-    /// Asks the policy for the connection's fields, at most once a second; false when it has none to give.
+    /// Requests the connection's fields from the policy, at most once a second; returns false when the policy has none.
     private func refreshFields(_ now: NIODeadline) -> Bool {
         guard let engine, let policy = engine.configuration.policy, let info else { return true }
         if fieldsAskedAt.map({ now - $0 >= .seconds(1) }) ?? true {
@@ -292,7 +294,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         return false
     }
 
-    /// Hands ended calls to the pool.
+    /// Passes ended calls to the pool.
     private func collect() {
         guard let engine, !session.ended.isEmpty else { return }
         for ended in session.ended {
@@ -326,7 +328,7 @@ final class HTTP2Connection: ChannelInboundHandler {
 
     /// Hands the output to the socket.
     ///
-    /// The buffer is swapped out first, because writing can come back here.
+    /// The buffer is swapped out first, because a write can re-enter this function.
     private func writeOutput() {
         guard output.readableBytes > 0, let context else { return }
         var full = ByteBuffer()
@@ -348,7 +350,8 @@ final class HTTP2Connection: ChannelInboundHandler {
                 "\(endpoint) closed the connection"
             )
         reason = failure
-        // What TLS refused has reached no server's HTTP; of any other end the calls know nothing.
+        // A TLS failure means that no HTTP server was reached; after any other end it is unknown what the server has
+        // done.
         session.failAll(failure.cause == .tls ? failure : HTTPFailure(.unknown, failure.cause, failure.detail))
         collect()
         engine?.connectionDidClose(self)

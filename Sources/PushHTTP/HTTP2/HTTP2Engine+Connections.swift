@@ -2,15 +2,15 @@ import Logging
 import NIOCore
 import PushCore
 
-/// How a pool gets, replaces and loses connections.
+/// The opening, replacement and loss of a pool's connections.
 ///
-/// At most one attempt is under way at a time, and after a failure the next one waits for the backoff that all callers
-/// share (``Backoff``). A connection that ended without one success counts as a failure too, so that a peer that
-/// accepts and then throws out cannot cause a storm.
+/// There is at most one attempt at a time, and after a failure the next one waits for the backoff that all callers
+/// share (``Backoff``). A connection that ended without a success counts as a failure too, so that a peer that accepts
+/// connections and then drops them cannot cause a storm.
 ///
-/// What a failed attempt means for the calls that wait: after a TLS, protocol, proxy or credential failure all of them
-/// fail at once with that cause, since waiting mends nothing. After any other failure those fail whose deadline comes
-/// before the next attempt; the others wait for it.
+/// After a TLS, protocol, proxy or credential failure all waiting calls fail at once with that cause, since waiting
+/// does not help. After any other failure those calls fail whose deadline comes before the next attempt; the others
+/// wait for it.
 extension HTTP2Engine {
     // MARK: Opening
 
@@ -43,7 +43,7 @@ extension HTTP2Engine {
         let handler = try? channel.pipeline.syncOperations.handler(type: HTTP2Connection.self)
         guard attempt?.id == id, let connection = handler else {
             channel.close(promise: nil)
-            // The handler is gone when the channel failed before this callback.
+            // The handler is gone if the channel failed before this callback.
             guard attempt?.id == id else { return }
             attemptFailed(
                 HTTPFailure(.notProcessed, .connect, "\(configuration.endpoint) closed the connection at once")
@@ -55,7 +55,7 @@ extension HTTP2Engine {
         connection.adopt(by: self)
     }
 
-    /// Ends an attempt that takes too long, whether it hangs in name resolution, TCP, TLS or before SETTINGS.
+    /// Ends an attempt that takes too long, in name resolution, TCP or TLS, or before SETTINGS.
     func checkAttempt(_ now: NIODeadline) {
         guard let attempt, attempt.giveUpAt <= now else { return }
         let step =
@@ -73,7 +73,7 @@ extension HTTP2Engine {
         }
     }
 
-    /// An attempt failed; `isReached` when TCP was there.
+    /// Records a failed attempt; `isReached` means that TCP was connected.
     func attemptFailed(_ failure: HTTPFailure, isReached: Bool = true) {
         attempt = nil
         lastConnectFailure = failure
@@ -91,8 +91,7 @@ extension HTTP2Engine {
         if failure.isLasting, connections.isEmpty { failWaiting(failure) }
     }
 
-    /// The server can be reached again: whoever waits for that sees it in the status, and what waits here tries at
-    /// once.
+    /// Makes the server's return visible in the status, and lets waiting calls try at once.
     private func serverIsBack() {
         guard connections.isEmpty, !isEnding else { return }
         lastConnectFailure = nil
@@ -100,7 +99,7 @@ extension HTTP2Engine {
         advance(.now())
     }
 
-    /// The peer's SETTINGS have come.
+    /// Takes a connection into use after the peer's SETTINGS have arrived.
     func connectionIsReady(_ connection: HTTP2Connection) {
         attempt = nil
         opened += 1
@@ -117,14 +116,14 @@ extension HTTP2Engine {
 
     // MARK: Losing
 
-    /// The connection takes no more calls; from this turn on none is given to it.
+    /// Stops giving calls to a connection that takes no more of them.
     func connectionStopped(_ connection: HTTP2Connection, asFailure: Bool) {
         connections.removeAll { $0 === connection }
         draining.append(connection)
         if asFailure { recordEnd(of: connection, HTTPFailure(.notProcessed, .goAway, "the connection was retired")) }
     }
 
-    /// The connection has ended, before or after it was ready.
+    /// Removes a connection that has ended, before or after it was ready.
     func connectionDidClose(_ connection: HTTP2Connection) {
         let failure = connection.ending ?? HTTPFailure(.notProcessed, .connect, "the connection ended")
         if attempt?.connection === connection {
@@ -161,7 +160,7 @@ extension HTTP2Engine {
         connect(now)
     }
 
-    /// Closes connections that have been without calls for long; the last one stays.
+    /// Closes connections that have been without calls for long; the last one stays open.
     func closeIdle(_ now: NIODeadline) {
         let limit = TimeAmount(configuration.idleTimeout)
         for connection in connections.reversed() where connections.count > 1 {
@@ -169,7 +168,7 @@ extension HTTP2Engine {
         }
     }
 
-    /// Takes every connection out of use; what is being opened is thrown away as well.
+    /// Retires every connection, and discards the one that is being opened.
     func replaceConnections() {
         for connection in connections { connection.retire() }
         backoff.succeed()
@@ -182,7 +181,7 @@ extension HTTP2Engine {
 
     // MARK: The end
 
-    /// Ends the pool; `waiter` is resumed when its last connection is closed.
+    /// Ends the pool; `waiter` is resumed when the last connection is closed.
     func end(grace: Duration, _ waiter: CheckedContinuation<Void, Never>?) {
         if let waiter { endWaiters.append(waiter) }
         isEnding = true

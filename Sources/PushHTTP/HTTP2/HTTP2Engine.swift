@@ -2,15 +2,15 @@ import Logging
 import NIOCore
 import PushCore
 
-/// The event-loop side of an HTTP/2 pool: what waits, which connections there are, and who gets what.
+/// The event-loop side of an HTTP/2 pool: waiting calls, connections, and the assignment of one to the other.
 ///
 /// Every event (calls handed over, bytes read, a connection opened or lost, the clock's tick) changes some state and
-/// then ends in `settle`, which brings calls to connections, opens connections, reports and publishes the status.
+/// then ends in `advance`, which gives calls to connections, opens connections, reports and publishes the status.
 ///
-/// Sendable without the compiler's proof: `mailbox` is made for it, the `let`s are immutable, and everything else is
-/// touched on `loop` only, which the entry points from other threads reach through `loop.execute`.
+/// It is `@unchecked Sendable`: `mailbox` may be used on any thread, the `let`s are immutable, and everything else is
+/// used on `loop` only, which the entry points from other threads reach through `loop.execute`.
 final class HTTP2Engine: @unchecked Sendable {
-    /// A connection attempt under way.
+    /// A connection attempt in progress.
     struct Attempt {
         let id: Int
         let giveUpAt: NIODeadline
@@ -28,9 +28,9 @@ final class HTTP2Engine: @unchecked Sendable {
     private let replies = ReplyCollector()
 
     var waiting = WaitingQueue()
-    /// Connections that take calls.
+    /// The connections that take calls.
     var connections: [HTTP2Connection] = []
-    /// Connections whose open calls are ending.
+    /// The connections whose open calls are ending.
     var draining: [HTTP2Connection] = []
     var attempt: Attempt?
     var attempts = 0
@@ -38,7 +38,7 @@ final class HTTP2Engine: @unchecked Sendable {
     var backoff: Backoff
     let reach: ReachWatch
     var lastConnectFailure: HTTPFailure?
-    /// Since when calls wait although connections are open.
+    /// The time since when calls wait although connections are open.
     var fullSince: NIODeadline?
     var isEnding = false
     var graceEnds: NIODeadline?
@@ -67,12 +67,12 @@ final class HTTP2Engine: @unchecked Sendable {
 
     // MARK: From other threads
 
-    /// Takes a batch over; one wake-up serves all that come before the loop turns.
+    /// Takes a batch; one wake-up serves all batches that arrive before the loop's next turn.
     func submit(_ batch: Batch) {
         if mailbox.put(batch) { loop.execute { self.drainSubmissions() } }
     }
 
-    /// Fails what of the batch still waits.
+    /// Fails the waiting calls of a batch.
     func cancel(_ batch: Batch) {
         batch.cancel()
         loop.execute {
@@ -102,7 +102,7 @@ final class HTTP2Engine: @unchecked Sendable {
         advance(.now())
     }
 
-    /// The next call that is not too late and may be written.
+    /// Returns the next call that is not too late and may be written.
     func nextCall(_ now: NIODeadline) -> QueuedCall? {
         while let call = waiting.popFirst() {
             if deadline(of: call) <= now {
@@ -120,7 +120,7 @@ final class HTTP2Engine: @unchecked Sendable {
         call.batch.deadline(of: call.index, default: requestTimeout)
     }
 
-    /// A call on the wire failed: it is sent again when that is safe and there is time, otherwise reported.
+    /// Sends a failed call again when that is safe and there is time; otherwise reports it.
     func callFailed(_ call: QueuedCall, _ failure: HTTPFailure, connection: UInt64) {
         let canRepeat = failure.cause == .refusedStream || failure.cause == .goAway
         guard failure.stage == .notProcessed, canRepeat, call.tries + 1 < tuning.maximumTries, !isEnding,
@@ -131,19 +131,19 @@ final class HTTP2Engine: @unchecked Sendable {
         waiting.putBack(again)
     }
 
-    /// Fails everything that waits.
+    /// Fails every waiting call.
     func failWaiting(_ failure: HTTPFailure) { fail(waiting.removeAll(), failure) }
 
     func fail(_ calls: [QueuedCall], _ failure: HTTPFailure) {
         for call in calls { report(call, .failure(failure), connection: 0) }
     }
 
-    /// Notes a reply; the batch's owner gets it at the end of this turn, together with others.
+    /// Adds a reply, which the batch's owner gets at the end of this turn, together with others.
     func report(_ call: QueuedCall, _ result: Result<HTTPAnswer, HTTPFailure>, connection: UInt64) {
         replies.add(call, result, connection: connection)
     }
 
-    /// The error of a call whose deadline passed while it waited: why there was no connection, when that is the reason.
+    /// The error of a call whose deadline passed while it waited: the failure to connect, if that was the reason.
     var lateFailure: HTTPFailure {
         guard let lastConnectFailure, connections.isEmpty else {
             return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a stream")
@@ -157,9 +157,9 @@ final class HTTP2Engine: @unchecked Sendable {
 
     // MARK: The end of every event
 
-    /// Brings everything into order after an event.
+    /// Brings calls, connections and the status up to date after an event.
     ///
-    /// May be entered again from a write; then it runs once more.
+    /// A write may re-enter it; it then runs once more.
     func advance(_ now: NIODeadline, reading: HTTP2Connection? = nil) {
         guard !isAdvancing else {
             mustAdvanceAgain = true
@@ -210,7 +210,7 @@ final class HTTP2Engine: @unchecked Sendable {
 
     // MARK: The clock
 
-    /// Looks at the clock again soon while anything can become late, and not at all in a pool at rest.
+    /// Schedules the next tick while a deadline may pass; none in an idle pool.
     private func scheduleTick() {
         guard tick == nil else { return }
         let isBusy =

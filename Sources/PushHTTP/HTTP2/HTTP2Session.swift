@@ -2,7 +2,7 @@ import CNghttp2
 import NIOCore
 import PushCore
 
-/// What a stream came to.
+/// The result of a stream's call.
 struct EndedCall {
     let call: QueuedCall
     let result: Result<HTTPAnswer, HTTPFailure>
@@ -14,7 +14,7 @@ struct GoAway {
     let code: UInt32
     let debug: String
 
-    /// The announcement for people: `GOAWAY NO_ERROR {"reason":"Shutdown"}`.
+    /// The announcement as text: `GOAWAY NO_ERROR {"reason":"Shutdown"}`.
     var text: String {
         "GOAWAY \(HTTP2Session.name(ofCode: code))" + (debug.isEmpty ? "" : " \(debug)")
     }
@@ -22,13 +22,14 @@ struct GoAway {
 
 /// The HTTP/2 state of one client connection: bytes in, bytes out, no socket and no clock.
 ///
-/// A thin owner of a libnghttp2 session. `HTTP2Connection` feeds it and takes `ended` after each read. It never holds a
-/// call that the peer's limits do not allow yet; those stay in the pool, where another connection can take them.
+/// It is a thin owner of a libnghttp2 session. `HTTP2Connection` feeds it and takes `ended` after each read. It never
+/// holds a call that the peer's limits do not allow yet; those stay in the pool, where another connection can take
+/// them.
 final class HTTP2Session {
-    /// The most streams that are used on a connection, whatever the peer allows: what is lost with a connection has
-    /// an unknown outcome, so "no limit" is not taken literally.
+    /// The most streams on a connection, whatever the peer allows: the calls of a lost connection have an unknown
+    /// outcome, so even a peer's "no limit" is limited.
     static let maximumStreams = 4096
-    /// The most bytes of fields that an answer may have.
+    /// The most bytes of fields in an answer.
     static let maximumHeaderBytes = 64 * 1024
 
     private let codec: OpaquePointer
@@ -39,20 +40,20 @@ final class HTTP2Session {
     /// The slot whose header block is being read.
     private var headerSlot: Int?
 
-    /// Calls that ended since the last time this was emptied.
+    /// The calls that ended since this was last emptied.
     var ended: [EndedCall] = []
     /// The peer's current limit; 0 until its first SETTINGS, before which no call may be sent.
     private(set) var streamLimit = 0
-    /// Whether the peer's first SETTINGS has come.
+    /// Whether the peer's first SETTINGS has arrived.
     private(set) var hasSettings = false
     /// The peer's latest GOAWAY.
     private(set) var goAway: GoAway?
-    /// Stream IDs are used up.
+    /// Whether the stream IDs are used up.
     private(set) var isExhausted = false
-    /// What the codec said last about a broken rule.
+    /// The codec's last message about a broken rule.
     private(set) var complaint: String?
 
-    /// Makes the client side and its first frames; nil without memory.
+    /// Makes the client side and its first frames; nil when out of memory.
     init?(endpoint: HTTPEndpoint, maximumAnswerBytes: Int, budget: AnswerBudget, firstStreamID: Int32? = nil) {
         var made: OpaquePointer?
         guard nghttp2_session_client_new(&made, SessionCallbacks.table, nil) == 0, let codec = made else { return nil }
@@ -62,7 +63,7 @@ final class HTTP2Session {
         fields = RequestFields(scheme: endpoint.scheme.rawValue, authority: endpoint.authority)
         nghttp2_session_set_user_data(codec, Unmanaged.passUnretained(self).toOpaque())
         if let firstStreamID { nghttp2_session_set_next_stream_id(codec, firstStreamID) }
-        // One answer always fits its stream's window, so only the connection's window ever needs an update.
+        // One answer always fits its stream's window, so that only the connection's window ever needs an update.
         let window = UInt32(clamping: max(65_535, min(maximumAnswerBytes, 1 << 24)))
         let settings = [
             nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
@@ -80,21 +81,21 @@ final class HTTP2Session {
 
     deinit { nghttp2_session_del(codec) }
 
-    /// Streams that are open as the peer counts them.
+    /// The number of open streams, as the peer counts them.
     var openStreams: Int { streams.count }
-    /// Whether the connection's flow-control window lets a body out.
+    /// Whether the connection's flow-control window allows a body to be sent.
     var hasWindow: Bool { nghttp2_session_get_remote_window_size(codec) > 0 }
     /// Whether there are frames to write.
     var wantsWrite: Bool { nghttp2_session_want_write(codec) != 0 }
-    /// Whether the codec would still send a request: no longer after a GOAWAY, which it sends itself to a peer that
-    /// broke a rule.
+    /// Whether the codec still sends requests: not after a GOAWAY, which it also sends itself to a peer that broke a
+    /// rule.
     var acceptsRequests: Bool { nghttp2_session_check_request_allowed(codec) != 0 }
-    /// Whether nothing more can come of this connection.
+    /// Whether the connection can neither read nor write any more.
     var isFinished: Bool { nghttp2_session_want_read(codec) == 0 && nghttp2_session_want_write(codec) == 0 }
 
     // MARK: Bytes
 
-    /// Takes bytes from the peer; false when the connection is beyond repair.
+    /// Reads bytes from the peer; returns false when the connection is unusable.
     func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let base = bytes.assumingMemoryBound(to: UInt8.self).baseAddress
         let taken = nghttp2_session_mem_recv(codec, base, bytes.count)
@@ -102,17 +103,17 @@ final class HTTP2Session {
         return taken >= 0
     }
 
-    /// What the next frame step produced.
+    /// The result of making frames.
     enum Output { case more, done, failed }
 
-    /// Appends frames to `buffer` until it holds `limit` bytes or there are none left.
+    /// Appends frames to `buffer` until it holds `limit` bytes or no frames are left.
     func makeFrames(into buffer: inout ByteBuffer, limit: Int) -> Output {
         while buffer.readableBytes < limit {
             var bytes: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(codec, &bytes)
             if count < 0 { return .failed }
             if count == 0 {
-                // Requests that the codec still holds point into the fields' memory.
+                // Requests that the codec still queues point into the fields' memory.
                 if nghttp2_session_get_outbound_queue_size(codec) == 0 { fields.reset() }
                 return .done
             }
@@ -123,10 +124,10 @@ final class HTTP2Session {
 
     // MARK: Calls
 
-    /// Sets the fields that every further call carries.
+    /// Sets the fields of every further call.
     func setFields(_ headers: [HTTPHeader]) { fields.setExtra(headers) }
 
-    /// Opens a stream for a call; a failure means that nothing of it was sent.
+    /// Opens a stream for a call; a failure means that nothing was sent.
     func open(_ queued: QueuedCall, deadline: NIODeadline) -> HTTPFailure? {
         let call = queued.batch.calls[queued.index]
         guard let pointer = fields.make(call) else {
@@ -152,12 +153,12 @@ final class HTTP2Session {
             return HTTPFailure(.notProcessed, .connectionLost, String(cString: nghttp2_strerror(id)))
         }
         streams.at(slot).pointee.id = id
-        // Two IDs early, so that the connection is replaced before a call has to be turned away.
+        // Two IDs early, so that the connection is replaced before a call must be refused.
         if nghttp2_session_get_next_stream_id(codec) > UInt32(truncatingIfNeeded: Int32.max - 2) { isExhausted = true }
         return nil
     }
 
-    /// Gives up every call whose deadline is at or before `now`: they end as unknown, their streams are cancelled.
+    /// Gives up every call whose deadline is at or before `now`: it ends as unknown, and its stream is cancelled.
     func expire(_ now: NIODeadline) {
         streams.forEachUnreported { slot, stream in
             guard stream.pointee.deadline <= now else { return }
@@ -165,15 +166,15 @@ final class HTTP2Session {
         }
     }
 
-    /// Ends every call with `failure`; for a connection that is gone.
+    /// Ends every call with `failure`, for a lost connection.
     func failAll(_ failure: HTTPFailure) {
         streams.forEachUnreported { slot, _ in finish(slot, .failure(failure)) }
     }
 
-    /// Asks the peer for a sign of life.
+    /// Sends a ping to the peer.
     func ping() { nghttp2_submit_ping(codec, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil) }
 
-    /// Says goodbye; no stream may be open.
+    /// Sends a GOAWAY; no stream may be open.
     func terminate() { nghttp2_session_terminate_session(codec, UInt32(NGHTTP2_NO_ERROR.rawValue)) }
 
     /// The name of an HTTP/2 error code, such as `REFUSED_STREAM`.
@@ -183,7 +184,7 @@ final class HTTP2Session {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return }
         stream.pointee.batch = nil
-        // The codec may hold the stream for long; what there is of an answer goes at once.
+        // The codec may hold the stream for long; the partial answer is released at once.
         budget.release(stream.pointee.held)
         (stream.pointee.held, stream.pointee.body, stream.pointee.headers) = (0, [], [])
         let call = QueuedCall(batch: batch, index: stream.pointee.index, tries: stream.pointee.tries)
@@ -250,7 +251,7 @@ extension HTTP2Session {
         stream.pointee.body.append(contentsOf: bytes)
     }
 
-    /// Takes memory for an answer; without any left the answer is given up.
+    /// Reserves memory for an answer; gives the answer up when none is left.
     private func hold(_ bytes: Int, _ slot: Int) -> Bool {
         guard budget.reserve(bytes) else {
             let text = "the unfinished answers of this service have more than \(budget.limit) bytes"
@@ -288,9 +289,9 @@ extension HTTP2Session {
         }
     }
 
-    /// The peer ended its side.
+    /// Completes a call after the peer has ended its side.
     ///
-    /// When ours is not written yet, the rest is not needed (RFC 9113, section 8.1).
+    /// If our side is not written yet, the rest is not needed (RFC 9113, section 8.1).
     private func complete(_ slot: Int) {
         let stream = streams.at(slot)
         guard let batch = stream.pointee.batch else { return }
@@ -310,7 +311,7 @@ extension HTTP2Session {
         streams.at(slot).pointee.isMalformed = true
     }
 
-    /// The codec could not send a request; nothing of it left.
+    /// Fails a request that the codec could not send; nothing of it left.
     func notSent(_ id: Int32, _ code: Int32) {
         guard let slot = slot(of: id) else { return }
         let isGone = code == NGHTTP2_ERR_START_STREAM_NOT_ALLOWED.rawValue
@@ -342,7 +343,7 @@ extension HTTP2Session {
                 HTTPAnswer(status: status, headers: stream.pointee.headers, body: stream.pointee.body)
             )
         }
-        // A peer that had begun to answer has processed the call, whatever it says afterwards.
+        // A peer that has begun to answer has processed the call, whatever it says afterwards.
         let isAnswerBegun = stream.pointee.status != 0
         if !isAnswerBegun, let goAway, stream.pointee.id > goAway.lastStreamID {
             return .failure(HTTPFailure(.notProcessed, .goAway, goAway.text))

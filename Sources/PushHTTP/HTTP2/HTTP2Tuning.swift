@@ -1,18 +1,18 @@
 import NIOCore
 
-/// What the HTTP/2 pool decides by itself.
+/// The HTTP/2 pool's own settings.
 ///
-/// Tests change it to reach in milliseconds what takes hours.
+/// Tests change them to reach within milliseconds what takes hours.
 struct HTTP2Tuning: Sendable {
-    /// How often deadlines, silence and idleness are looked at: so much later than its deadline a call may end.
+    /// The interval of checks for deadlines, silence and idleness; a call may end later than its deadline by this much.
     var tick = TimeAmount.milliseconds(50)
-    /// How long the window must have been full, with calls waiting, before another connection is opened.
+    /// The time that all connections must have been full, with calls waiting, before another one is opened.
     var growAfter = TimeAmount.seconds(1)
-    /// How long a connection may give no answer, with calls open, before it gets no more of them.
+    /// The time without an answer, with calls open, after which a connection gets no more calls.
     var stalledAfter = TimeAmount.seconds(5)
-    /// How often a call that was surely not processed is sent before that is reported.
+    /// The most times that a call is sent that was surely not processed, before that is reported.
     var maximumTries = 3
-    /// Where between 0 and 1 the next wait for a reconnect falls: full jitter.
+    /// The random factor, from 0 to 1, of the next wait for a reconnect: full jitter.
     var jitter: @Sendable () -> Double = { .random(in: 0...1) }
     /// The most bytes of the unfinished answers of all connections together, unless one answer may be larger.
     var answerBudget = 64 << 20

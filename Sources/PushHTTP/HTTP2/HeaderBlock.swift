@@ -1,18 +1,18 @@
 import CNghttp2
 import PushCore
 
-/// Flags for fields whose bytes stay where they are until the frame has been made.
+/// The flags of fields whose bytes stay in place until the frame has been made.
 private let inPlace = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue | NGHTTP2_NV_FLAG_NO_COPY_VALUE.rawValue)
 private let inPlaceLiteral = inPlace | UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
 
-/// Memory for the bytes of header fields that stays put until `reset`.
+/// Memory for the bytes of header fields, at fixed addresses until `reset`.
 ///
-/// A class, whose plain numbers need no check for exclusive access on the way through a call's fields.
+/// It is a class, so that its counters need no exclusivity checks on the path of a call's fields.
 final class FieldArena {
     private static let blockSize = 32 * 1024
 
     private var blocks: [UnsafeMutableRawBufferPointer] = []
-    /// The number of blocks that are in use; the last of them has room from `next` to `end`.
+    /// The number of blocks in use; the last of them has `left` bytes free from `next` on.
     private var used = 0
     private var next: UnsafeMutablePointer<UInt8>?
     private var left = 0
@@ -21,7 +21,7 @@ final class FieldArena {
         for block in blocks { block.deallocate() }
     }
 
-    /// Room for `count` bytes.
+    /// Allocates `count` bytes.
     func allocate(_ count: Int) -> UnsafeMutablePointer<UInt8> {
         if let start = next, left >= count {
             next = start + count
@@ -58,7 +58,7 @@ final class FieldArena {
         return UnsafeMutableBufferPointer(start: target, count: count)
     }
 
-    /// Makes the memory free for use again; larger growth is given back.
+    /// Frees the memory for reuse; blocks beyond the eighth are deallocated.
     func reset() {
         while blocks.count > 8 { blocks.removeLast().deallocate() }
         (used, next, left) = (0, nil, 0)
@@ -66,7 +66,7 @@ final class FieldArena {
 }
 
 extension HTTPHeader {
-    /// The field for the codec, nil when HTTP forbids its name or value.
+    /// Returns the field for the codec; nil when HTTP forbids its name or value.
     func field(in arena: FieldArena) -> nghttp2_nv? {
         let name = arena.copy(name)
         let value = arena.copy(value)
@@ -83,15 +83,15 @@ extension HTTPHeader {
     }
 }
 
-/// The fields that all calls of one template have on one connection, in the form the codec takes.
+/// The fields that all calls of one template have on one connection, in the codec's form.
 final class HeaderBlock {
-    /// Where `:path` is; its value is each call's own.
+    /// The index of `:path`, whose value each call sets.
     static let pathIndex = 3
 
     let fields: [nghttp2_nv]
     private let arena = FieldArena()
 
-    /// Nil when a name or value is one that HTTP forbids.
+    /// Makes the block; nil when HTTP forbids a name or value.
     init?(_ template: HTTPCallTemplate, scheme: String, authority: String, extra: [HTTPHeader]) {
         var fields: [nghttp2_nv] = []
         let pseudo = [(":method", template.method), (":scheme", scheme), (":authority", authority), (":path", "/")]

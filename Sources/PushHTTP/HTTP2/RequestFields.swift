@@ -5,7 +5,7 @@ import PushCore
 ///
 /// The memory behind the fields stays until `reset`, which the session calls when the codec has framed them.
 final class RequestFields {
-    /// Templates whose fields are kept ready; past that the oldest work is thrown away as a whole.
+    /// The most templates whose fields are cached; beyond that the whole cache is discarded.
     private static let maximumBlocks = 64
 
     private let scheme: String
@@ -13,7 +13,7 @@ final class RequestFields {
     private var extra: [HTTPHeader] = []
     private var blocks: [ObjectIdentifier: (template: HTTPCallTemplate, block: HeaderBlock?)] = [:]
     private var latest: (template: HTTPCallTemplate, block: HeaderBlock?)?
-    /// Blocks that were replaced while the codec may still point into them.
+    /// The blocks that were replaced while the codec may still point into them.
     private var retired: [HeaderBlock] = []
     private let arena = FieldArena()
     private var fields: UnsafeMutablePointer<nghttp2_nv>
@@ -35,7 +35,7 @@ final class RequestFields {
         forgetBlocks()
     }
 
-    /// The fields of a call, valid until `reset`, as many as `count` says; nil when HTTP forbids one of them.
+    /// Returns the fields of a call, as many as `count`, valid until `reset`; nil when HTTP forbids one of them.
     func make(_ call: HTTPCall) -> UnsafePointer<nghttp2_nv>? {
         guard let block = block(for: call.template) else { return nil }
         let path = arena.copy(call.path)
@@ -56,7 +56,7 @@ final class RequestFields {
         return UnsafePointer(fields)
     }
 
-    /// The codec has framed every request made so far.
+    /// Frees the memory of the fields, after the codec has framed every request made so far.
     func reset() {
         arena.reset()
         if !retired.isEmpty { retired.removeAll() }

@@ -1,8 +1,8 @@
 import CNghttp2
 
-/// The C side of a session: libnghttp2 calls these while it reads or makes frames.
+/// The C side of a session: the functions that libnghttp2 calls while it reads or makes frames.
 ///
-/// Each looks up the session behind the user-data pointer, which lives as long as the codec does, and passes on.
+/// Each finds the session through the user-data pointer, which lives as long as the codec, and calls it.
 enum SessionCallbacks {
     /// The table, made once and never freed.
     ///
@@ -57,7 +57,7 @@ enum SessionCallbacks {
         return table
     }
 
-    /// Gives the codec the next part of a call's body; the source holds the stream's slot.
+    /// Copies the next part of a call's body to the codec; the source holds the stream's slot.
     static let readBody: nghttp2_data_source_read_callback = { _, _, target, room, flags, source, user in
         guard let source, let target, let flags, let session = SessionCallbacks.session(user) else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)

@@ -1,42 +1,41 @@
 import NIOCore
 import PushCore
 
-/// What is known of one open stream.
+/// The state of one open stream.
 struct Stream {
     var id: Int32 = 0
     /// The call, until it is reported.
     ///
-    /// A stream that was given up keeps its place until the codec has closed it,
-    /// because the peer counts it too.
+    /// A stream that was given up keeps its slot until the codec has closed it, because the peer counts it too.
     var batch: Batch?
     var index = 0
     var tries = 0
     var deadline = NIODeadline.distantFuture
-    /// Bytes of the body that were framed.
+    /// The number of bytes of the body that were framed.
     var sent = 0
-    /// 0 before the first header block.
+    /// The status of the answer; 0 before the first header block.
     var status = 0
     var headers: [HTTPHeader] = []
     var headerBytes = 0
     var body: [UInt8] = []
-    /// Bytes that were taken from the budget of answers.
+    /// The number of bytes reserved from the budget of answers.
     var held = 0
-    /// The peer has ended its side: the answer is whole.
+    /// Whether the peer has ended its side, so that the answer is complete.
     var isComplete = false
-    /// The answer broke the protocol.
+    /// Whether the answer broke the protocol.
     var isMalformed = false
 }
 
-/// The open streams of a connection, addressed by a small number that goes through C as "user data".
+/// The open streams of a connection, by a small number that is passed through C as "user data".
 ///
-/// Raw memory instead of an array, since C callbacks reach it once per field and nothing here needs bounds or
-/// exclusivity checks: every slot that is handed out was made by `insert` and not yet removed.
+/// It uses raw memory instead of an array, since C callbacks access it once per field. It needs no bounds or
+/// exclusivity checks: every slot in use was made by `insert` and not yet removed.
 final class StreamTable {
     private var storage: UnsafeMutablePointer<Stream>
     private var capacity: Int
     private var free: [Int] = []
     private var used = 0
-    /// Streams that are open on the wire.
+    /// The number of streams that are open on the wire.
     private(set) var count = 0
 
     init() {
@@ -49,7 +48,7 @@ final class StreamTable {
         storage.deallocate()
     }
 
-    /// Places a stream and gives its slot.
+    /// Stores a stream and returns its slot.
     func insert(_ stream: Stream) -> Int {
         count += 1
         if let slot = free.popLast() {
@@ -62,7 +61,7 @@ final class StreamTable {
         return used - 1
     }
 
-    /// The stream in a slot that is in use; the pointer is good until the next `insert`.
+    /// Returns the stream in a slot that is in use; the pointer is valid until the next `insert`.
     func at(_ slot: Int) -> UnsafeMutablePointer<Stream> { storage + slot }
 
     /// Frees a slot.

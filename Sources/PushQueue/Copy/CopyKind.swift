@@ -104,7 +104,9 @@ package enum CopyKind: String, CaseIterable, Sendable {
         }
     }
 
-    /// The number of leading fields that form the key. Pages continue after a key.
+    /// The number of leading fields that form the key.
+    ///
+    /// Pages continue after a key.
     package var keyCount: Int {
         switch self {
         case .receipts: 3

@@ -42,9 +42,9 @@ public struct Device: Sendable, Hashable {
     /// Other attributes that the app reported, such as `os_version`, `model` or `notifications_allowed`: texts, numbers
     /// and Booleans.
     public var attributes: JSONObject
-    /// When it was registered first.
+    /// The time of its first registration.
     public var createdAt: Date
-    /// When its record changed last.
+    /// The time of its last change.
     public var updatedAt: Date
     /// The time when the app was last seen, as reported by the caller.
     public var lastSeen: Date?

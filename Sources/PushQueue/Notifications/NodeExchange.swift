@@ -56,7 +56,9 @@ public protocol NodeExchange: Sendable {
     /// Returns the gateways that use the store now, in the order of their numbers.
     func nodes() async throws(StoreError) -> [StoreNode]
 
-    /// Whether a node of ``nodes()`` whose lease is over may be considered dead now. Cheap.
+    /// Whether a node of ``nodes()`` whose lease is over may be considered dead now.
+    ///
+    /// It is cheap.
     ///
     /// It is false until this gateway has renewed its own lease without a gap for the length of a lease: whatever
     /// prevented that may have affected others as well.

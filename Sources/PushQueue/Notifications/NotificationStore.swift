@@ -27,7 +27,9 @@ public protocol NotificationStore: StateStore {
     /// Adds an observer, which is called after each commit, on any thread, and must be quick.
     func observe(_ observer: @escaping @Sendable (StoreChange) -> Void)
 
-    /// Allocates the numbers for a notification with this many recipients. Cheap; numbers may be left unused.
+    /// Allocates the numbers for a notification with this many recipients.
+    ///
+    /// It is cheap; numbers may be left unused.
     func makeID(recipients: Int) -> NotificationID
 
     /// Accepts notifications: all of them, or none when the idempotency key was used before or the store refuses work.
@@ -48,7 +50,9 @@ public protocol NotificationStore: StateStore {
     func claim(backend: String, limit: Int, normal: Int, wait: Duration) async throws(StoreError)
         -> [ClaimedDelivery]
 
-    /// Whether claims made at or after a time surely still belong to this gateway. Cheap; called before each send.
+    /// Whether claims made at or after a time surely still belong to this gateway.
+    ///
+    /// It is cheap; called before each send.
     ///
     /// A store that gateways share gives the claims of a gateway that was suspended to another; what the first one sent
     /// after that would be a second copy.
@@ -152,7 +156,9 @@ public protocol NotificationStore: StateStore {
     /// Appends events that belong to no delivery, such as a backend that was parked.
     func publish(_ events: [[UInt8]]) async throws(StoreError)
 
-    /// Returns the depth of each backend's queue. Cheap: kept in memory or read from a small index.
+    /// Returns the depth of each backend's queue.
+    ///
+    /// It is cheap: kept in memory or read from a small index.
     func depths() async throws(StoreError) -> [String: QueueDepth]
 
     /// Removes expired notifications, events and idempotency keys, the most that one short commit allows, and frees

@@ -75,8 +75,9 @@ public struct ClaimedEntry: Sendable, Hashable {
     ///
     /// An attempt whose owner died counts.
     public var attempt: Int
-    /// The number of the claim, which only grows. A result counts only under the claim in force; an end counts also
-    /// when no owner has the entry.
+    /// The number of the claim, which only grows.
+    ///
+    /// A result counts only under the claim in force; an end counts also when no owner has the entry.
     ///
     /// It is 0 in a store that distinguishes the claims of one entry by their attempts.
     public var lease: Int64 = 0

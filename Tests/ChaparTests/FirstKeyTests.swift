@@ -229,19 +229,22 @@ struct FirstKeyTests {
         #expect(Listeners.owners(in: table, port: 8080) == [4242, 0])
         #expect(Listeners.owners(in: table, port: 8081) == [65534])
         #expect(Listeners.owners(in: table, port: 9).isEmpty)
-        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(socket) }
-        // The kernel gives a socket that listens without an address one of its free ports.
-        #expect(listen(socket, 1) == 0)
-        var address = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let named = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
+        // More than the kernel gives in one read.
+        let sockets = (0..<64).map { _ in socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
+        defer { for socket in sockets { close(socket) } }
+        for socket in sockets {
+            // The kernel gives a socket that listens without an address one of its free ports.
+            #expect(listen(socket, 1) == 0)
+            var address = sockaddr_in()
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let named = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
+            }
+            #expect(named == 0)
+            let port = Int(UInt16(bigEndian: address.sin_port))
+            #expect(Listeners.areAll(ownedBy: geteuid(), onPort: port))
+            #expect(!Listeners.areAll(ownedBy: geteuid() + 1, onPort: port))
         }
-        #expect(named == 0)
-        let port = Int(UInt16(bigEndian: address.sin_port))
-        #expect(Listeners.areAll(ownedBy: geteuid(), onPort: port))
-        #expect(!Listeners.areAll(ownedBy: geteuid() + 1, onPort: port))
         #expect(!Listeners.areAll(ownedBy: geteuid(), onPort: 0))
     }
 

@@ -29,7 +29,7 @@ let commit: [CSetting] =
 func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [], exclude: [String] = []) -> Target {
     .target(
         name: name,
-        dependencies: ["PushCore"] + more,
+        dependencies: ["ChaparCore"] + more,
         path: "Plugins/\(folder)",
         exclude: exclude,
         swiftSettings: strict
@@ -40,7 +40,7 @@ func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [],
 func pluginTests(_ name: String, _ more: [Target.Dependency]) -> Target {
     .testTarget(
         name: name,
-        dependencies: ["PushHTTP", "PushCore", "PushOAuth", "PushTesting", "PushSandbox", logging] + more,
+        dependencies: ["ChaparHTTP", "ChaparCore", "ChaparOAuth", "ChaparTesting", "ChaparSandbox", logging] + more,
         swiftSettings: strict
     )
 }
@@ -51,39 +51,39 @@ let package = Package(
     platforms: [.macOS(.v15)],
     products: [
         .executable(name: "chapar", targets: ["chapar"]),
-        .library(name: "PushCore", targets: ["PushCore"]),
-        .library(name: "PushJSON", targets: ["PushJSON"]),
-        .library(name: "PushComposition", targets: ["PushComposition"]),
-        .library(name: "PushObservability", targets: ["PushObservability"]),
-        .library(name: "PushOAuth", targets: ["PushOAuth"]),
-        .library(name: "PushQueue", targets: ["PushQueue"]),
-        .library(name: "PushModules", targets: ["PushModules"]),
-        .library(name: "PushHTTP", targets: ["PushHTTP"]),
-        .library(name: "PushAPNs", targets: ["PushAPNs"]),
-        .library(name: "PushFCM", targets: ["PushFCM"]),
-        .library(name: "PushHMS", targets: ["PushHMS"]),
-        .library(name: "PushOneSignal", targets: ["PushOneSignal"]),
-        .library(name: "PushOneSignalDevices", targets: ["PushOneSignalDevices"]),
-        .library(name: "PushIDPush", targets: ["PushIDPush"]),
-        .library(name: "PushIDPushSDK", targets: ["PushIDPushSDK"]),
-        .library(name: "PushAltcraft", targets: ["PushAltcraft"]),
-        .library(name: "PushAltcraftSDK", targets: ["PushAltcraftSDK"]),
-        .library(name: "PushChabok", targets: ["PushChabok"]),
-        .library(name: "PushChabokSDK", targets: ["PushChabokSDK"]),
-        .library(name: "PushReleaseNotes", targets: ["PushReleaseNotes"]),
-        .library(name: "PushReleaseNotesCommand", targets: ["PushReleaseNotesCommand"]),
-        .library(name: "PushService", targets: ["PushService"]),
-        .library(name: "PushGateway", targets: ["PushGateway"]),
-        .library(name: "PushCommands", targets: ["PushCommands"]),
-        .library(name: "PushStoreSQLite", targets: ["PushStoreSQLite"]),
-        .library(name: "PushStorePostgres", targets: ["PushStorePostgres"]),
-        .library(name: "PushSandbox", targets: ["PushSandbox"]),
-        .library(name: "PushTesting", targets: ["PushTesting"]),
+        .library(name: "ChaparCore", targets: ["ChaparCore"]),
+        .library(name: "ChaparJSON", targets: ["ChaparJSON"]),
+        .library(name: "ChaparComposition", targets: ["ChaparComposition"]),
+        .library(name: "ChaparObservability", targets: ["ChaparObservability"]),
+        .library(name: "ChaparOAuth", targets: ["ChaparOAuth"]),
+        .library(name: "ChaparQueue", targets: ["ChaparQueue"]),
+        .library(name: "ChaparModules", targets: ["ChaparModules"]),
+        .library(name: "ChaparHTTP", targets: ["ChaparHTTP"]),
+        .library(name: "ChaparAPNs", targets: ["ChaparAPNs"]),
+        .library(name: "ChaparFCM", targets: ["ChaparFCM"]),
+        .library(name: "ChaparHMS", targets: ["ChaparHMS"]),
+        .library(name: "ChaparOneSignal", targets: ["ChaparOneSignal"]),
+        .library(name: "ChaparOneSignalDevices", targets: ["ChaparOneSignalDevices"]),
+        .library(name: "ChaparIDPush", targets: ["ChaparIDPush"]),
+        .library(name: "ChaparIDPushSDK", targets: ["ChaparIDPushSDK"]),
+        .library(name: "ChaparAltcraft", targets: ["ChaparAltcraft"]),
+        .library(name: "ChaparAltcraftSDK", targets: ["ChaparAltcraftSDK"]),
+        .library(name: "ChaparChabok", targets: ["ChaparChabok"]),
+        .library(name: "ChaparChabokSDK", targets: ["ChaparChabokSDK"]),
+        .library(name: "ChaparReleaseNotes", targets: ["ChaparReleaseNotes"]),
+        .library(name: "ChaparReleaseNotesCommand", targets: ["ChaparReleaseNotesCommand"]),
+        .library(name: "ChaparService", targets: ["ChaparService"]),
+        .library(name: "ChaparGateway", targets: ["ChaparGateway"]),
+        .library(name: "ChaparCommands", targets: ["ChaparCommands"]),
+        .library(name: "ChaparStoreSQLite", targets: ["ChaparStoreSQLite"]),
+        .library(name: "ChaparStorePostgres", targets: ["ChaparStorePostgres"]),
+        .library(name: "ChaparSandbox", targets: ["ChaparSandbox"]),
+        .library(name: "ChaparTesting", targets: ["ChaparTesting"]),
     ],
     traits: [
         // Levels: each has the ones before it, but Services is without HTTP1. Without any there are plugins and HTTP/2.
         .default(enabledTraits: ["Postgres"]),
-        .trait(name: "HTTP1", description: "PushHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
+        .trait(name: "HTTP1", description: "ChaparHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
         .trait(
             name: "Services",
             description: "PushClient is a service of swift-service-lifecycle; metrics and spans of what is sent."
@@ -120,13 +120,13 @@ let package = Package(
     ],
     targets: [
         // JSON and RFC 3339, of which everything that passes through consists.
-        .target(name: "PushJSON", swiftSettings: strict),
+        .target(name: "ChaparJSON", swiftSettings: strict),
 
         // What the author of a plugin knows: the model, PushBackend and its abilities, the registry, configuration, transport.
         .target(
-            name: "PushCore",
+            name: "ChaparCore",
             dependencies: [
-                "PushJSON",
+                "ChaparJSON",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -134,13 +134,13 @@ let package = Package(
         ),
 
         // Several backends as one: the plan and its rules, in code and in the gateway.
-        .target(name: "PushComposition", dependencies: ["PushCore"], swiftSettings: strict),
+        .target(name: "ChaparComposition", dependencies: ["ChaparCore"], swiftSettings: strict),
 
         // Metrics and spans of what backends are handed.
         .target(
-            name: "PushObservability",
+            name: "ChaparObservability",
             dependencies: [
-                "PushCore", "PushComposition",
+                "ChaparCore", "ChaparComposition",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: services),
             ],
@@ -149,9 +149,9 @@ let package = Package(
 
         // OAuth 2 with rotating refresh tokens.
         .target(
-            name: "PushOAuth",
+            name: "ChaparOAuth",
             dependencies: [
-                "PushCore",
+                "ChaparCore",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -159,21 +159,21 @@ let package = Package(
         ),
 
         // The contract of durable work: notifications, devices, outbox.
-        .target(name: "PushQueue", dependencies: ["PushComposition", "PushCore"], swiftSettings: strict),
+        .target(name: "ChaparQueue", dependencies: ["ChaparComposition", "ChaparCore"], swiftSettings: strict),
 
         // What adds routes to the gateway.
-        .target(name: "PushModules", dependencies: ["PushCore", "PushQueue"], swiftSettings: strict),
+        .target(name: "ChaparModules", dependencies: ["ChaparCore", "ChaparQueue"], swiftSettings: strict),
 
         // What every plugin sends through.
         .systemLibrary(
-            name: "CNghttp2",
+            name: "CChaparNghttp2",
             pkgConfig: "libnghttp2",
             providers: [.apt(["libnghttp2-dev"]), .brew(["libnghttp2"])]
         ),
         .target(
-            name: "PushHTTP",
+            name: "ChaparHTTP",
             dependencies: [
-                "PushCore", "CNghttp2",
+                "ChaparCore", "CChaparNghttp2",
                 .product(name: "AsyncHTTPClient", package: "async-http-client", condition: http1),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -188,37 +188,42 @@ let package = Package(
 
         // The platforms, one folder each (Plugins/README.md); SDK folders are the faces of vendors' client libraries.
         plugin(
-            "PushAPNs",
+            "ChaparAPNs",
             at: "APNs",
             [
-                "PushOAuth", crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
+                "ChaparOAuth", crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]
         ),
-        plugin("PushFCM", at: "FCM", ["PushOAuth", cryptoExtras, logging]),
-        plugin("PushHMS", at: "HMS", ["PushOAuth", crypto, cryptoExtras, logging]),
-        plugin("PushOneSignal", at: "OneSignal", ["PushOneSignalDevices", "PushOAuth", crypto, logging]),
-        plugin("PushIDPush", at: "IDPush", ["PushOneSignalDevices", "PushOAuth", logging], exclude: ["SDK"]),
-        plugin("PushIDPushSDK", at: "IDPush/SDK", ["PushIDPush"]),
+        plugin("ChaparFCM", at: "FCM", ["ChaparOAuth", cryptoExtras, logging]),
+        plugin("ChaparHMS", at: "HMS", ["ChaparOAuth", crypto, cryptoExtras, logging]),
+        plugin("ChaparOneSignal", at: "OneSignal", ["ChaparOneSignalDevices", "ChaparOAuth", crypto, logging]),
+        plugin("ChaparIDPush", at: "IDPush", ["ChaparOneSignalDevices", "ChaparOAuth", logging], exclude: ["SDK"]),
+        plugin("ChaparIDPushSDK", at: "IDPush/SDK", ["ChaparIDPush"]),
         plugin(
-            "PushAltcraft",
+            "ChaparAltcraft",
             at: "Altcraft",
-            ["PushComposition", "PushOAuth", crypto, cryptoExtras, logging],
+            ["ChaparComposition", "ChaparOAuth", crypto, cryptoExtras, logging],
             exclude: ["SDK"]
         ),
-        plugin("PushAltcraftSDK", at: "Altcraft/SDK", ["PushAltcraft", "PushComposition", logging]),
-        plugin("PushChabok", at: "Chabok", ["PushOAuth"], exclude: ["SDK"]),
-        plugin("PushChabokSDK", at: "Chabok/SDK", ["PushChabok"]),
-        plugin("PushReleaseNotes", at: "ReleaseNotes", ["PushQueue", "PushModules", logging], exclude: ["Command"]),
-        plugin("PushService", at: "Service", ["PushOAuth", crypto]),
+        plugin("ChaparAltcraftSDK", at: "Altcraft/SDK", ["ChaparAltcraft", "ChaparComposition", logging]),
+        plugin("ChaparChabok", at: "Chabok", ["ChaparOAuth"], exclude: ["SDK"]),
+        plugin("ChaparChabokSDK", at: "Chabok/SDK", ["ChaparChabok"]),
+        plugin(
+            "ChaparReleaseNotes",
+            at: "ReleaseNotes",
+            ["ChaparQueue", "ChaparModules", logging],
+            exclude: ["Command"]
+        ),
+        plugin("ChaparService", at: "Service", ["ChaparOAuth", crypto]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
-        .target(name: "PushOneSignalDevices", dependencies: ["PushCore", crypto], swiftSettings: strict),
+        .target(name: "ChaparOneSignalDevices", dependencies: ["ChaparCore", crypto], swiftSettings: strict),
 
         // The stores.
         .target(
-            name: "PushStoreSQLite",
+            name: "ChaparStoreSQLite",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue",
+                "ChaparCore", "ChaparComposition", "ChaparQueue",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
                 .product(name: "GRDBSQLite", package: "GRDB.swift", condition: gateway),
@@ -227,11 +232,15 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
+        .systemLibrary(
+            name: "CChaparPostgres",
+            pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .brew(["libpq"])]
+        ),
         .target(
-            name: "PushStorePostgres",
+            name: "ChaparStorePostgres",
             dependencies: [
-                "CPostgres", "PushCore", "PushComposition", "PushQueue",
+                "CChaparPostgres", "ChaparCore", "ChaparComposition", "ChaparQueue",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -239,9 +248,9 @@ let package = Package(
 
         // The gateway as a library.
         .target(
-            name: "PushGateway",
+            name: "ChaparGateway",
             dependencies: [
-                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushQueue", "PushModules",
+                "ChaparCore", "ChaparComposition", "ChaparObservability", "ChaparOAuth", "ChaparQueue", "ChaparModules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -266,9 +275,9 @@ let package = Package(
 
         // Simulators, and what tests of plugins and stores share.
         .target(
-            name: "PushSandbox",
+            name: "ChaparSandbox",
             dependencies: [
-                "PushCore", "PushOAuth", "CNghttp2",
+                "ChaparCore", "ChaparOAuth", "CChaparNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -283,28 +292,28 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "PushTesting",
+            name: "ChaparTesting",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue", .product(name: "Logging", package: "swift-log"),
+                "ChaparCore", "ChaparComposition", "ChaparQueue", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
 
         // The allocator, and what Swift's Glibc module leaves out: prctl.
         .systemLibrary(
-            name: "CJemalloc",
+            name: "CChaparJemalloc",
             pkgConfig: "jemalloc",
             providers: [.apt(["libjemalloc-dev"]), .brew(["jemalloc"])]
         ),
-        .systemLibrary(name: "CProcess"),
+        .systemLibrary(name: "CChaparProcess"),
 
         // The command line as a library: all commands, for the platforms that a program gives it.
         .target(
-            name: "PushCommands",
+            name: "ChaparCommands",
             dependencies: [
-                "CJemalloc", "CProcess", "PushCore", "PushComposition", "PushQueue", "PushModules",
-                "PushHTTP", "PushGateway", "PushStoreSQLite", "PushSandbox",
-                .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
+                "CChaparJemalloc", "CChaparProcess", "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparModules",
+                "ChaparHTTP", "ChaparGateway", "ChaparStoreSQLite", "ChaparSandbox",
+                .target(name: "ChaparStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -315,23 +324,24 @@ let package = Package(
             swiftSettings: strict
         ),
         plugin(
-            "PushReleaseNotesCommand",
+            "ChaparReleaseNotesCommand",
             at: "ReleaseNotes/Command",
             [
-                "PushReleaseNotes", "PushCommands",
+                "ChaparReleaseNotes", "ChaparCommands",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
             ]
         ),
 
         // The program: the one place that lists the platforms; and the commit that it was built from.
-        .target(name: "CBuild", cSettings: commit),
+        .target(name: "CChaparBuild", cSettings: commit),
         .executableTarget(
             name: "chapar",
             dependencies: [
-                "CBuild", "PushCommands", "PushAPNs", "PushFCM", "PushHMS", "PushOneSignal", "PushIDPush",
-                "PushAltcraft",
-                "PushChabok",
-                "PushReleaseNotes", "PushReleaseNotesCommand", "PushService",
+                "CChaparBuild", "ChaparCommands", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparOneSignal",
+                "ChaparIDPush",
+                "ChaparAltcraft",
+                "ChaparChabok",
+                "ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService",
             ],
             swiftSettings: strict
         ),
@@ -340,10 +350,12 @@ let package = Package(
         .executableTarget(
             name: "ComposeInCode",
             dependencies: [
-                "PushCore", "PushComposition", "PushObservability", "PushOAuth", "PushHTTP", "PushAPNs", "PushFCM",
-                "PushHMS",
-                "PushOneSignal", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK", "PushChabok",
-                "PushReleaseNotes", "PushSandbox",
+                "ChaparCore", "ChaparComposition", "ChaparObservability", "ChaparOAuth", "ChaparHTTP", "ChaparAPNs",
+                "ChaparFCM",
+                "ChaparHMS",
+                "ChaparOneSignal", "ChaparIDPush", "ChaparIDPushSDK", "ChaparAltcraft", "ChaparAltcraftSDK",
+                "ChaparChabok",
+                "ChaparReleaseNotes", "ChaparSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/ComposeInCode",
@@ -353,7 +365,8 @@ let package = Package(
         .executableTarget(
             name: "Embedded",
             dependencies: [
-                "PushCore", "PushHTTP", "PushAPNs", "PushGateway", "PushQueue", "PushStoreSQLite", "PushSandbox",
+                "ChaparCore", "ChaparHTTP", "ChaparAPNs", "ChaparGateway", "ChaparQueue", "ChaparStoreSQLite",
+                "ChaparSandbox",
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -364,7 +377,7 @@ let package = Package(
         .executableTarget(
             name: "BatchPlugin",
             dependencies: [
-                "PushCore", "PushHTTP", "PushSandbox", "PushTesting",
+                "ChaparCore", "ChaparHTTP", "ChaparSandbox", "ChaparTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             path: "Examples/BatchPlugin",
@@ -374,8 +387,9 @@ let package = Package(
         .executableTarget(
             name: "SeedsExample",
             dependencies: [
-                "PushCore", "PushOAuth", "PushHTTP", "PushIDPush", "PushIDPushSDK", "PushAltcraft", "PushAltcraftSDK",
-                "PushChabok", "PushChabokSDK", "PushReleaseNotes", "PushSandbox",
+                "ChaparCore", "ChaparOAuth", "ChaparHTTP", "ChaparIDPush", "ChaparIDPushSDK", "ChaparAltcraft",
+                "ChaparAltcraftSDK",
+                "ChaparChabok", "ChaparChabokSDK", "ChaparReleaseNotes", "ChaparSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
@@ -383,30 +397,30 @@ let package = Package(
         ),
 
         .testTarget(
-            name: "PushJSONTests",
-            dependencies: ["PushCore", "PushJSON", "PushTesting"],
+            name: "ChaparJSONTests",
+            dependencies: ["ChaparCore", "ChaparJSON", "ChaparTesting"],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushCoreTests",
+            name: "ChaparCoreTests",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushTesting", "PushSandbox",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparTesting", "ChaparSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushCompositionTests",
+            name: "ChaparCompositionTests",
             dependencies: [
-                "PushComposition", "PushCore", "PushQueue", "PushTesting",
+                "ChaparComposition", "ChaparCore", "ChaparQueue", "ChaparTesting",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushObservabilityTests",
+            name: "ChaparObservabilityTests",
             dependencies: [
-                "PushObservability", "PushHTTP", "PushCore", "PushTesting",
+                "ChaparObservability", "ChaparHTTP", "ChaparCore", "ChaparTesting",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: services),
                 .product(name: "Logging", package: "swift-log"),
@@ -418,17 +432,17 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushOAuthTests",
+            name: "ChaparOAuthTests",
             dependencies: [
-                "PushCore", "PushOAuth", "PushHTTP", "PushTesting", "PushSandbox",
+                "ChaparCore", "ChaparOAuth", "ChaparHTTP", "ChaparTesting", "ChaparSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushHTTPTests",
+            name: "ChaparHTTPTests",
             dependencies: [
-                "PushHTTP", "PushCore", "PushTesting", "CNghttp2",
+                "ChaparHTTP", "ChaparCore", "ChaparTesting", "CChaparNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -442,49 +456,50 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        pluginTests("PushAPNsTests", ["PushAPNs", "PushComposition", crypto]),
-        pluginTests("PushFCMTests", ["PushFCM", cryptoExtras]),
-        pluginTests("PushHMSTests", ["PushHMS", crypto]),
-        pluginTests("PushOneSignalTests", ["PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]),
+        pluginTests("ChaparAPNsTests", ["ChaparAPNs", "ChaparComposition", crypto]),
+        pluginTests("ChaparFCMTests", ["ChaparFCM", cryptoExtras]),
+        pluginTests("ChaparHMSTests", ["ChaparHMS", crypto]),
+        pluginTests("ChaparOneSignalTests", ["ChaparOneSignal", "ChaparOneSignalDevices", "OneSignalBench"]),
         pluginTests(
-            "PushIDPushTests",
-            ["PushIDPush", "PushIDPushSDK", "PushOneSignal", "PushOneSignalDevices", "OneSignalBench"]
+            "ChaparIDPushTests",
+            ["ChaparIDPush", "ChaparIDPushSDK", "ChaparOneSignal", "ChaparOneSignalDevices", "OneSignalBench"]
         ),
         // The simulator that the tests of OneSignal and IDPush share.
         .target(
             name: "OneSignalBench",
-            dependencies: ["PushHTTP", "PushCore", "PushTesting", "PushSandbox", logging],
+            dependencies: ["ChaparHTTP", "ChaparCore", "ChaparTesting", "ChaparSandbox", logging],
             path: "Tests/OneSignalBench",
             swiftSettings: strict
         ),
         pluginTests(
-            "PushAltcraftTests",
-            ["PushAltcraft", "PushAltcraftSDK", "PushAPNs", "PushFCM", "PushHMS", crypto, cryptoExtras]
+            "ChaparAltcraftTests",
+            ["ChaparAltcraft", "ChaparAltcraftSDK", "ChaparAPNs", "ChaparFCM", "ChaparHMS", crypto, cryptoExtras]
         ),
-        pluginTests("PushServiceTests", ["PushService"]),
-        pluginTests("PushChabokTests", ["PushChabok", "PushChabokSDK"]),
-        pluginTests("PushReleaseNotesTests", ["PushReleaseNotes", "PushModules", "PushQueue"]),
+        pluginTests("ChaparServiceTests", ["ChaparService"]),
+        pluginTests("ChaparChabokTests", ["ChaparChabok", "ChaparChabokSDK"]),
+        pluginTests("ChaparReleaseNotesTests", ["ChaparReleaseNotes", "ChaparModules", "ChaparQueue"]),
         .testTarget(
-            name: "PushStoreSQLiteTests",
+            name: "ChaparStoreSQLiteTests",
             dependencies: [
-                "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparTesting",
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushStorePostgresTests",
+            name: "ChaparStorePostgresTests",
             dependencies: [
-                "PushStorePostgres", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
-                "PushSandbox", "CPostgres", .product(name: "Logging", package: "swift-log"),
+                "ChaparStorePostgres", "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue",
+                "ChaparTesting",
+                "ChaparSandbox", "CChaparPostgres", .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Schemas"],
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushSandboxTests",
+            name: "ChaparSandboxTests",
             dependencies: [
-                "PushSandbox", "PushHTTP", "PushCore", "PushTesting", "CNghttp2",
+                "ChaparSandbox", "ChaparHTTP", "ChaparCore", "ChaparTesting", "CChaparNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -495,10 +510,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "PushGatewayTests",
+            name: "ChaparGatewayTests",
             dependencies: [
-                "PushGateway", "PushCore", "PushComposition", "PushOAuth", "PushQueue", "PushModules", "PushTesting",
-                "PushStoreSQLite", "PushSandbox",
+                "ChaparGateway", "ChaparCore", "ChaparComposition", "ChaparOAuth", "ChaparQueue", "ChaparModules",
+                "ChaparTesting",
+                "ChaparStoreSQLite", "ChaparSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
@@ -523,7 +539,7 @@ let package = Package(
         .executableTarget(
             name: "ChaparSimulation",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue", "PushGateway", "PushStoreSQLite", "PushTesting",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparGateway", "ChaparStoreSQLite", "ChaparTesting",
                 "SimulationDisk",
                 "SimulationHooks",
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
@@ -544,10 +560,11 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "PushCore", "PushComposition", "PushQueue", "PushHTTP", "PushGateway", "PushTesting", "PushAPNs",
-                "PushFCM",
-                "PushHMS", "PushOneSignal", "PushIDPush", "PushChabok", "PushAltcraft", "PushService",
-                "PushStoreSQLite",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparGateway", "ChaparTesting",
+                "ChaparAPNs",
+                "ChaparFCM",
+                "ChaparHMS", "ChaparOneSignal", "ChaparIDPush", "ChaparChabok", "ChaparAltcraft", "ChaparService",
+                "ChaparStoreSQLite",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
@@ -569,14 +586,15 @@ let package = Package(
         // A disk in memory under SQLite that fails and crashes by a seed: for the simulation.
         .target(
             name: "SimulationDisk",
-            dependencies: ["PushCore", .product(name: "GRDBSQLite", package: "GRDB.swift", condition: gateway)],
+            dependencies: ["ChaparCore", .product(name: "GRDBSQLite", package: "GRDB.swift", condition: gateway)],
             path: "Tests/Simulation/Disk",
             swiftSettings: strict
         ),
         .testTarget(
             name: "SimulationDiskTests",
             dependencies: [
-                "SimulationDisk", "PushStoreSQLite", "PushCore", "PushComposition", "PushQueue", "PushTesting",
+                "SimulationDisk", "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue",
+                "ChaparTesting",
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             swiftSettings: strict
@@ -584,9 +602,9 @@ let package = Package(
         .testTarget(
             name: "ChaparTests",
             dependencies: [
-                "chapar", "PushCommands", "PushGateway", "PushAPNs", "PushFCM", "PushHMS", "PushSandbox", "PushCore",
-                "PushComposition",
-                "PushTesting", .target(name: "PushStorePostgres", condition: .when(traits: ["Postgres"])),
+                "chapar", "ChaparCommands", "ChaparGateway", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparSandbox",
+                "ChaparCore", "ChaparComposition", "ChaparTesting",
+                .target(name: "ChaparStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Logging", package: "swift-log"),
             ],

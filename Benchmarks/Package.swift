@@ -11,13 +11,13 @@ let package = Package(
     ],
     targets: [
         // What the programs share: what a process used, and sending through a backend.
-        .target(name: "BenchSupport", dependencies: [.product(name: "PushCore", package: "chapar")]),
+        .target(name: "BenchSupport", dependencies: [.product(name: "ChaparCore", package: "chapar")]),
         .executableTarget(
             name: "transport-bench",
             dependencies: [
                 "BenchSupport",
-                .product(name: "PushCore", package: "chapar"),
-                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
@@ -27,9 +27,9 @@ let package = Package(
             name: "apns-bench",
             dependencies: [
                 "BenchSupport",
-                .product(name: "PushAPNs", package: "chapar"),
-                .product(name: "PushCore", package: "chapar"),
-                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "ChaparAPNs", package: "chapar"),
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
@@ -39,9 +39,9 @@ let package = Package(
             name: "fcm-bench",
             dependencies: [
                 "BenchSupport",
-                .product(name: "PushCore", package: "chapar"),
-                .product(name: "PushFCM", package: "chapar"),
-                .product(name: "PushHTTP", package: "chapar"),
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparFCM", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
@@ -51,28 +51,28 @@ let package = Package(
             name: "hms-bench",
             dependencies: [
                 "BenchSupport",
-                .product(name: "PushCore", package: "chapar"),
-                .product(name: "PushHMS", package: "chapar"),
-                .product(name: "PushHTTP", package: "chapar"),
-                .product(name: "PushSandbox", package: "chapar"),
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparHMS", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
+                .product(name: "ChaparSandbox", package: "chapar"),
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
         // What a byte of JSON costs in small and in large documents.
         .executableTarget(
             name: "json-bench",
-            dependencies: ["BenchSupport", .product(name: "PushCore", package: "chapar")]
+            dependencies: ["BenchSupport", .product(name: "ChaparCore", package: "chapar")]
         ),
         // What a store costs: rows per second and CPU for each row.
         .executableTarget(
             name: "store-bench",
             dependencies: [
                 "BenchSupport",
-                .product(name: "PushComposition", package: "chapar"),
-                .product(name: "PushCore", package: "chapar"),
-                .product(name: "PushQueue", package: "chapar"),
-                .product(name: "PushStorePostgres", package: "chapar"),
-                .product(name: "PushStoreSQLite", package: "chapar"),
+                .product(name: "ChaparComposition", package: "chapar"),
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparQueue", package: "chapar"),
+                .product(name: "ChaparStorePostgres", package: "chapar"),
+                .product(name: "ChaparStoreSQLite", package: "chapar"),
             ]
         ),
     ],

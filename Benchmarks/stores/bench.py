@@ -34,7 +34,7 @@ PARTS = {"single": (1, 60_000, 64), "hundred": (100, 3_000, 16)}  # Notification
 GOALS = {"single": 0.4, "hundred": 0.3}  # Of the embedded store.
 RAW_GOALS = {"hundred": 0.6}  # Of raw.c, judged with --apart: else raw.c and the server have both cores for themselves.
 
-QUEUE = Path(__file__).resolve().parents[2] / "Sources/PushStorePostgres/Queue"
+QUEUE = Path(__file__).resolve().parents[2] / "Sources/ChaparStorePostgres/Queue"
 
 
 def statement(file, name):

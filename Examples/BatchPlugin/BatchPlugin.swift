@@ -2,10 +2,10 @@
 // The program holds it to the promises of a backend, over the platform's simulator.
 import Crypto
 import Foundation
-import PushCore
-import PushHTTP
-import PushSandbox
-import PushTesting
+import ChaparCore
+import ChaparHTTP
+import ChaparSandbox
+import ChaparTesting
 
 @main
 enum BatchPlugin {

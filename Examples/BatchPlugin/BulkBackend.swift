@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import PushCore
+import ChaparCore
 
 extension TokenService {
     /// The addresses of the platform Bulk.

@@ -1,5 +1,5 @@
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Synchronization
 
 /// The platform Bulk on this machine: addresses that begin with `gone-` are unknown.

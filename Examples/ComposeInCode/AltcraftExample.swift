@@ -1,11 +1,11 @@
 // Altcraft from code, in two ways: in the words of its mobile SDK, for one device, and through the plugin, for any number.
 import Foundation
 import Logging
-import PushAltcraft
-import PushAltcraftSDK
-import PushCore
-import PushHTTP
-import PushSandbox
+import ChaparAltcraft
+import ChaparAltcraftSDK
+import ChaparCore
+import ChaparHTTP
+import ChaparSandbox
 import Synchronization
 
 enum AltcraftExample {

@@ -1,11 +1,11 @@
 // Chabok from code: a message to a user, and what the app's server does with the click that comes back. Beside it the
 // release notes of an app, as the client library NoskheKit has them.
 import Foundation
-import PushChabok
-import PushCore
-import PushHTTP
-import PushReleaseNotes
-import PushSandbox
+import ChaparChabok
+import ChaparCore
+import ChaparHTTP
+import ChaparReleaseNotes
+import ChaparSandbox
 
 enum ChabokExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

@@ -1,10 +1,10 @@
 // Sends through Apple's push service from code, with no server, no database and no configuration file. To run it without
 // an account a simulator takes Apple's place: `swift run ComposeInCode`.
 import Logging
-import PushAPNs
-import PushCore
-import PushHTTP
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparHTTP
+import ChaparSandbox
 
 @main
 enum ComposeInCode {

@@ -1,11 +1,11 @@
 // Three platforms as one: what Apple cannot reach any more goes through Firebase, what Google cannot reach through Huawei.
-import PushAPNs
-import PushCore
-import PushComposition
-import PushFCM
-import PushHMS
-import PushHTTP
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparComposition
+import ChaparFCM
+import ChaparHMS
+import ChaparHTTP
+import ChaparSandbox
 
 enum FallbackExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

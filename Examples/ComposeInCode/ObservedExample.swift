@@ -1,9 +1,9 @@
 // Metrics and spans of what is sent: what a program of its own shows wherever it shows its other figures.
-import PushAPNs
-import PushCore
-import PushHTTP
-import PushObservability
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparHTTP
+import ChaparObservability
+import ChaparSandbox
 
 enum ObservedExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

@@ -1,12 +1,12 @@
 // OneSignal and IDPush from code: a phone registers itself through IDPush, and gets what is sent through OneSignal, whose API
 // stands behind a relay that takes access tokens.
-import PushCore
-import PushOAuth
-import PushHTTP
-import PushIDPush
-import PushIDPushSDK
-import PushOneSignal
-import PushSandbox
+import ChaparCore
+import ChaparOAuth
+import ChaparHTTP
+import ChaparIDPush
+import ChaparIDPushSDK
+import ChaparOneSignal
+import ChaparSandbox
 
 enum OneSignalExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

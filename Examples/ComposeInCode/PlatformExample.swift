@@ -1,11 +1,11 @@
 // What only one platform knows, as Swift values: a Live Activity on an iPhone, and how an Android phone shows an order.
 import Foundation
-import PushAPNs
-import PushCore
-import PushFCM
-import PushHMS
-import PushHTTP
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparFCM
+import ChaparHMS
+import ChaparHTTP
+import ChaparSandbox
 
 enum PlatformExample {
     /// What the app's Live Activity shows: the same type as in the app.

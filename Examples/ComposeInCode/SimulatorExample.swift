@@ -1,10 +1,10 @@
 // What goes wrong, made to happen: a token that says what comes back, a platform that stumbles, one that is down.
-import PushAPNs
-import PushCore
-import PushComposition
-import PushFCM
-import PushHTTP
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparComposition
+import ChaparFCM
+import ChaparHTTP
+import ChaparSandbox
 
 enum SimulatorExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

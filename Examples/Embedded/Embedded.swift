@@ -2,13 +2,13 @@
 // whatever happens to the process. To run it without an account a simulator takes Apple's place: `swift run Embedded`.
 import Hummingbird
 import Logging
-import PushAPNs
-import PushCore
-import PushGateway
-import PushHTTP
-import PushQueue
-import PushSandbox
-import PushStoreSQLite
+import ChaparAPNs
+import ChaparCore
+import ChaparGateway
+import ChaparHTTP
+import ChaparQueue
+import ChaparSandbox
+import ChaparStoreSQLite
 
 @main
 enum Embedded {

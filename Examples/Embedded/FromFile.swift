@@ -1,12 +1,12 @@
 // The same gateway from a configuration file, of which every mistake is said at once.
 import Foundation
 import Logging
-import PushAPNs
-import PushCore
-import PushGateway
-import PushHTTP
-import PushSandbox
-import PushStoreSQLite
+import ChaparAPNs
+import ChaparCore
+import ChaparGateway
+import ChaparHTTP
+import ChaparSandbox
+import ChaparStoreSQLite
 
 enum FromFile {
     static func gateway(

@@ -1,6 +1,6 @@
-import PushAPNs
-import PushCore
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparSandbox
 
 /// What an account at Apple and its address would be.
 enum SimulatedApple {

@@ -2,11 +2,11 @@
 // `await`; what Apple alone has (screen, delegate, notification center) is named where it is left out.
 import Foundation
 import Logging
-import PushAltcraft
-import PushAltcraftSDK
-import PushCore
-import PushHTTP
-import PushSandbox
+import ChaparAltcraft
+import ChaparAltcraftSDK
+import ChaparCore
+import ChaparHTTP
+import ChaparSandbox
 import Synchronization
 
 enum AltcraftSeed {

@@ -1,11 +1,11 @@
 // Chabok's page on notifications on iOS, sample by sample: what an app does with what arrives, as the app's server does it. What
 // Apple alone draws is named where it is left out.
 import Foundation
-import PushChabok
-import PushChabokSDK
-import PushCore
-import PushHTTP
-import PushSandbox
+import ChaparChabok
+import ChaparChabokSDK
+import ChaparCore
+import ChaparHTTP
+import ChaparSandbox
 
 enum ChabokSeed {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

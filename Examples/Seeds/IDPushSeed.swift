@@ -1,10 +1,10 @@
 // The page on how IDPush's library is made, as a program has it. The page's own spellings are kept; what a phone knows of itself
 // is said, since a program runs anywhere.
-import PushCore
-import PushHTTP
-import PushIDPush
-import PushIDPushSDK
-import PushSandbox
+import ChaparCore
+import ChaparHTTP
+import ChaparIDPush
+import ChaparIDPushSDK
+import ChaparSandbox
 
 enum IDPushSeed {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

@@ -1,10 +1,10 @@
 // The page on IDMoya's OAuth handler, sample by sample. The original hangs an adapter and a retrier into Alamofire's session;
 // here a strategy is hung over any pool of connections.
 import Foundation
-import PushCore
-import PushOAuth
-import PushHTTP
-import PushSandbox
+import ChaparCore
+import ChaparOAuth
+import ChaparHTTP
+import ChaparSandbox
 
 enum OAuth2Seed {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {

@@ -1,8 +1,8 @@
 // The samples of the documents that Chapar comes from, as they read here: one file for each document. Comments name what
 // differs from the original and why. Simulators take the platforms' places: `swift run SeedsExample`.
 import Logging
-import PushHTTP
-import PushSandbox
+import ChaparHTTP
+import ChaparSandbox
 
 @main
 enum SeedsExample {

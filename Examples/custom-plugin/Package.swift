@@ -4,27 +4,27 @@ import PackageDescription
 // A gateway with a platform of one's own, as a package that uses Chapar and changes nothing in it.
 let package = Package(
     name: "push-sms",
-    products: [.library(name: "PushSMS", targets: ["PushSMS"])],
+    products: [.library(name: "ChaparSMS", targets: ["ChaparSMS"])],
     dependencies: [.package(name: "chapar", path: "../..")],
     targets: [
         // The plugin: all it needs is the core.
-        .target(name: "PushSMS", dependencies: [.product(name: "PushCore", package: "chapar")]),
+        .target(name: "ChaparSMS", dependencies: [.product(name: "ChaparCore", package: "chapar")]),
         // The platform's rules on this machine, for tests, `sandbox` and `demo`.
         .target(
-            name: "PushSMSSimulator",
-            dependencies: [.product(name: "PushSandbox", package: "chapar")]
+            name: "ChaparSMSSimulator",
+            dependencies: [.product(name: "ChaparSandbox", package: "chapar")]
         ),
         // The program: the commands of a gateway, for the platforms it lists.
         .executableTarget(
             name: "gate",
-            dependencies: ["PushSMS", "PushSMSSimulator", .product(name: "PushCommands", package: "chapar")]
+            dependencies: ["ChaparSMS", "ChaparSMSSimulator", .product(name: "ChaparCommands", package: "chapar")]
         ),
         .testTarget(
-            name: "PushSMSTests",
+            name: "ChaparSMSTests",
             dependencies: [
-                "PushSMS", "PushSMSSimulator", "gate",
-                .product(name: "PushHTTP", package: "chapar"),
-                .product(name: "PushTesting", package: "chapar"),
+                "ChaparSMS", "ChaparSMSSimulator", "gate",
+                .product(name: "ChaparHTTP", package: "chapar"),
+                .product(name: "ChaparTesting", package: "chapar"),
             ]
         ),
     ],

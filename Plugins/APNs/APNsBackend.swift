@@ -1,6 +1,6 @@
 public import Foundation
 internal import Logging
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// Apple Push Notification service: one (team, key or certificate, environment), over HTTP/2.

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension APNsBackend {
     /// Looks at key or certificate and topic, then asks Apple with one push to a token that cannot exist.

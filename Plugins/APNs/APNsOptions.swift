@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Everything an ``APNsBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct APNsOptions: Sendable {

@@ -1,5 +1,5 @@
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 extension BackendFactory {
     /// Apple Push Notification service over HTTP/2.

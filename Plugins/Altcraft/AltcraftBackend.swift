@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Logging
-public import PushCore
+public import ChaparCore
 
 /// Altcraft: keeps a resource's push subscriptions, tells it what became of messages, and starts trigger campaigns.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension AltcraftBackend {
     /// Looks at what can be seen without a profile: Altcraft has no call that names none.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// How an Altcraft resource is used.
 ///

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Logging
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 extension BackendFactory {
     /// Altcraft: push subscriptions and their events, and trigger campaigns.

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Chabok: one app, by its REST API.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension ChabokBackend {
     /// Asks for the app's tags: a cheap call that proves address and access token.

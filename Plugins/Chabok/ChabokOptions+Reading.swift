@@ -1,5 +1,5 @@
-import PushCore
-import PushOAuth
+import ChaparCore
+import ChaparOAuth
 
 extension ChabokOptions {
     /// Reads a section; nil after reporting everything that is wrong with it.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// How a Chabok app is reached and used.
 ///

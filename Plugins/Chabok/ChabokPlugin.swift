@@ -1,5 +1,5 @@
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 extension BackendFactory {
     /// Chabok over its REST API.

@@ -1,6 +1,6 @@
 import Foundation
 internal import Logging
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// Firebase Cloud Messaging: one project, over the HTTP v1 API and HTTP/2.

@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 extension FCMBackend {
     /// Looks at credential and clock, fetches an access token, then asks Google with one dry run to a token that cannot

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Everything an ``FCMBackend`` needs to know, read from its section of a configuration file or set in code.
 public struct FCMOptions: Sendable {

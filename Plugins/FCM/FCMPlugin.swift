@@ -1,5 +1,5 @@
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 extension BackendFactory {
     /// Firebase Cloud Messaging over its HTTP v1 API.

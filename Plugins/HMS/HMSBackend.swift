@@ -1,6 +1,6 @@
 import Foundation
 internal import Logging
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// Huawei Push Kit: one app or project, over HTTPS.

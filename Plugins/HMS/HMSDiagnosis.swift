@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension HMSBackend {
     /// Fetches an access token, then asks Huawei with a message to a token that cannot exist, checked and not sent.

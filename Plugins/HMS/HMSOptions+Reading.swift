@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension HMSOptions {
     private enum Generation: String, CaseIterable { case v1, v2, v3 }

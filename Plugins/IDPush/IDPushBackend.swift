@@ -1,6 +1,6 @@
 import Foundation
-public import PushCore
-public import PushOneSignalDevices
+public import ChaparCore
+public import ChaparOneSignalDevices
 
 /// IDPush: registers devices with OneSignal over a host that is reachable where OneSignal is not, and sends through
 /// OneSignal.

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension IDPushBackend {
     /// Looks at OneSignal; IDPush has no route that does not write.

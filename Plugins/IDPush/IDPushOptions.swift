@@ -1,6 +1,6 @@
 import Foundation
-public import PushCore
-public import PushOneSignalDevices
+public import ChaparCore
+public import ChaparOneSignalDevices
 
 /// How an IDPush project is reached.
 public struct IDPushOptions: Sendable {

@@ -1,7 +1,7 @@
 internal import Logging
-public import PushCore
-import PushOAuth
-public import PushOneSignalDevices
+public import ChaparCore
+import ChaparOAuth
+public import ChaparOneSignalDevices
 
 extension BackendFactory {
     /// IDPush: registers devices with OneSignal from networks that OneSignal refuses.
@@ -12,7 +12,7 @@ extension BackendFactory {
     /// - `onesignal` (map): the keys of `sender` for the app that the project stands for; without it nothing is sent.
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path.
     ///
-    /// - Parameter sender: Reads `onesignal` and sends: `.oneSignal` of `PushOneSignal`. Without it the key is not
+    /// - Parameter sender: Reads `onesignal` and sends: `.oneSignal` of `ChaparOneSignal`. Without it the key is not
     ///   known, and backends only register.
     /// - Returns: The factory.
     public static func idPush(sender: OneSignalSenderFactory? = nil) -> BackendFactory {

@@ -1,7 +1,7 @@
 import Foundation
 internal import Logging
-public import PushCore
-public import PushOneSignalDevices
+public import ChaparCore
+public import ChaparOneSignalDevices
 import Synchronization
 
 /// OneSignal: one app, by its REST API.

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension OneSignalBackend {
     /// Looks at the newest message: one view call that proves key and app.

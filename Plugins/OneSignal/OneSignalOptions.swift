@@ -1,6 +1,6 @@
 import Foundation
-public import PushCore
-public import PushOneSignalDevices
+public import ChaparCore
+public import ChaparOneSignalDevices
 
 /// How a OneSignal app is reached and used.
 ///

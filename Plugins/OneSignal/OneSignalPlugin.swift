@@ -1,6 +1,6 @@
-public import PushCore
-import PushOAuth
-public import PushOneSignalDevices
+public import ChaparCore
+import ChaparOAuth
+public import ChaparOneSignalDevices
 
 extension BackendFactory {
     /// OneSignal over its REST API.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// An app whose release notes are kept: where they come from, how they look, what is current.
 public struct NotesApp: Sendable {

@@ -1,6 +1,6 @@
 import Logging
-public import PushCore
-public import PushModules
+public import ChaparCore
+public import ChaparModules
 
 /// Serves the release notes of apps: JSON for clients, a page for people, a text for terminals; takes versions and
 /// announces them to the devices that run older ones.

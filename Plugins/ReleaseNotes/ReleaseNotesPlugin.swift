@@ -1,5 +1,5 @@
-internal import PushCore
-public import PushModules
+internal import ChaparCore
+public import ChaparModules
 
 extension ModuleFactory {
     /// Release notes under `/v1/apps/`.

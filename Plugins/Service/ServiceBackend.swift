@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Hands notifications to a service of one's own over HTTP: how a platform is added in any language, with no build of
 /// the gateway.

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension ServiceBackend {
     /// Posts a batch without messages: a service that takes it can be reached and knows the secret.

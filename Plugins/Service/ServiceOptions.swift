@@ -1,5 +1,5 @@
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 /// Where a service listens, how requests to it are signed, and whom it can reach.
 public struct ServiceOptions: Sendable {

@@ -1,5 +1,5 @@
-public import PushCore
-import PushOAuth
+public import ChaparCore
+import ChaparOAuth
 
 extension BackendFactory {
     /// A service of one's own, in any language, that speaks the contract of `ServiceBackend`.

@@ -1,4 +1,4 @@
-import PushCommands
+import ChaparCommands
 
 /// The program `chapar`: the commands of a gateway, for the platforms of ``Plugins``.
 @main

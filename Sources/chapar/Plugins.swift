@@ -1,15 +1,15 @@
-import CBuild
-import PushAPNs
-import PushAltcraft
-import PushChabok
-import PushCommands
-import PushFCM
-import PushHMS
-import PushIDPush
-import PushOneSignal
-import PushReleaseNotes
-import PushReleaseNotesCommand
-import PushService
+import CChaparBuild
+import ChaparAPNs
+import ChaparAltcraft
+import ChaparChabok
+import ChaparCommands
+import ChaparFCM
+import ChaparHMS
+import ChaparIDPush
+import ChaparOneSignal
+import ChaparReleaseNotes
+import ChaparReleaseNotesCommand
+import ChaparService
 
 /// The one list of platforms that this program has.
 ///

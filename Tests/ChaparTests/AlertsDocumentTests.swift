@@ -1,8 +1,8 @@
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 import Testing
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// The metrics that the pages name, and the queries of the table of alerts, are those of the code.
 @Suite("The alerts of the documents", .timeLimit(.minutes(1)))

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The whole way of a device whose subscription Altcraft keeps: from an app's server over the gateway to the platform.
 @Suite("Devices at Altcraft through the gateway", .serialized, .timeLimit(.minutes(5)), .about("altcraft"))

@@ -1,8 +1,8 @@
 import ArgumentParser
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Who gets a message, by flags")
 struct AudienceOptionsTests {

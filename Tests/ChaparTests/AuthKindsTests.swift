@@ -1,10 +1,10 @@
 import Foundation
 import Logging
-import PushCore
-import PushTesting
+import ChaparCore
+import ChaparTesting
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 @testable import chapar
 
 /// `auth: { kind: oauth2_refresh }` in the section of each kind of backend.

@@ -1,10 +1,10 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Synchronization
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Backup and restoration", .timeLimit(.minutes(3)), .about("apns"))
 struct BackupTests {

@@ -1,11 +1,11 @@
 import Foundation
 import Logging
-import PushCore
-import PushTesting
+import ChaparCore
+import ChaparTesting
 import Testing
 
-@testable import PushCommands
-@testable import PushGateway
+@testable import ChaparCommands
+@testable import ChaparGateway
 @testable import chapar
 
 /// `allow_broadcast` in the section of each kind of backend that can address every user.

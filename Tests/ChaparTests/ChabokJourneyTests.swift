@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The whole way through a gateway and back: specs/chabok.md sections 17, 20, 21.
 @Suite("Chabok through a gateway", .timeLimit(.minutes(2)), .about("chabok"))

@@ -1,11 +1,11 @@
 import ArgumentParser
 import Foundation
 import Logging
-import PushCore
-import PushGateway
+import ChaparCore
+import ChaparGateway
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("The command line", .timeLimit(.minutes(2)))
 struct CommandLineTests {

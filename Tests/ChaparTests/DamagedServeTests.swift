@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// A whole gateway on files that are damaged in many ways: what `DamageTests` asks of the store alone.
 ///

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("A gateway whose store is damaged, and one that was killed", .timeLimit(.minutes(3)), .about("apns"))
 struct DamagedStoreTests {

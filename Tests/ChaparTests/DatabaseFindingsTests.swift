@@ -1,9 +1,9 @@
 #if Postgres
-    import PushCore
+    import ChaparCore
     import Testing
 
-    @testable import PushCommands
-    @testable import PushStorePostgres
+    @testable import ChaparCommands
+    @testable import ChaparStorePostgres
 
     @Suite("What chapar doctor says of a database")
     struct DatabaseFindingsTests {

@@ -1,5 +1,5 @@
 #if Postgres
-    import PushCore
+    import ChaparCore
     import Testing
 
     @Suite("A database's URL that is not to be used", .timeLimit(.minutes(2)))

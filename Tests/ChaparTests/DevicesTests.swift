@@ -1,10 +1,10 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Synchronization
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("The devices of a gateway, by the command line", .serialized, .timeLimit(.minutes(5)))
 struct DevicesTests {

@@ -77,7 +77,7 @@ struct DocumentLinksTests {
         ("serve several apps", ["apps:", "?app="]),
         ("send from a Swift program", ["PushClient", "import"]),
         ("send durably from my own server", ["gateway.accept", "servesAPI: false", "crash"]),
-        ("add a platform", ["PushBackend", "PushTesting"]),
+        ("add a platform", ["PushBackend", "ChaparTesting"]),
         ("add a platform in another language", ["kind: http", "webhook-signature"]),
         ("start a Live Activity", ["live_activity_start", "liveactivity"]),
     ]

@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
 /// Holds the README and the pages under docs/ to what the program does: commands are run, configurations checked, code
@@ -155,7 +155,7 @@ struct DocumentsTests {
 
     @Test("Every request goes to a route of the API, and every piece of JSON is JSON")
     func requests() throws {
-        let file = Self.root.appending(path: "Sources/PushGateway/OpenAPI/openapi.json")
+        let file = Self.root.appending(path: "Sources/ChaparGateway/OpenAPI/openapi.json")
         let description = try JSONValue(parsing: [UInt8](Data(contentsOf: file)))
         let paths = (description["paths"]?.objectValue ?? [:]).members
         for page in try Page.all() {

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushGateway
+import ChaparCore
+import ChaparGateway
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("API keys that end", .timeLimit(.minutes(2)))
 struct EndedKeysTests {

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The dates of a certificate are no mistake of the file: they stop the one backend, not the gateway and not a reload.
 @Suite("A client certificate that has expired", .timeLimit(.minutes(2)), .about("apns"))

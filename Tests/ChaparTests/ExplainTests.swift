@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("chapar explain", .timeLimit(.minutes(1)))
 struct ExplainTests {
@@ -58,7 +58,9 @@ struct ExplainTests {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Sources")
             .standardizedFileURL
         var reasons: Set<String> = []
-        for folder in ["PushGateway/Deliver", "PushGateway/Devices/Erasure", "PushGateway/Accept", "PushComposition"] {
+        for folder in [
+            "ChaparGateway/Deliver", "ChaparGateway/Devices/Erasure", "ChaparGateway/Accept", "ChaparComposition",
+        ] {
             let walk = FileManager.default.enumerator(atPath: root.appending(path: folder).path)
             for case let file as String in walk?.allObjects ?? [] where file.hasSuffix(".swift") {
                 let text = try String(contentsOf: root.appending(path: "\(folder)/\(file)"), encoding: .utf8)

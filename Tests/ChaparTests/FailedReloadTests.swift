@@ -1,10 +1,10 @@
 import Foundation
 import Logging
-import PushCore
+import ChaparCore
 import Synchronization
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// A reload reads the file and builds backends before it knows whether the file is right.
 @Suite("A reload that fails", .timeLimit(.minutes(1)))

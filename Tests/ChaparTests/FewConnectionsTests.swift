@@ -1,6 +1,6 @@
 #if Postgres
     import Foundation
-    import PushSandbox
+    import ChaparSandbox
     import Testing
 
     /// A real server that takes 20 connections, and gateways that need twelve each.

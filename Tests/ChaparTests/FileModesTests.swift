@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Who else may use a file")
 struct FileModesTests {

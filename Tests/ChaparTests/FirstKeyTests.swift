@@ -1,10 +1,10 @@
 import Foundation
 import Logging
-import PushCore
-import PushGateway
+import ChaparCore
+import ChaparGateway
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The key of a gateway whose configuration says nothing of keys.
 @Suite("The first API key", .about("apns"), .timeLimit(.minutes(2)))

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Synchronization
 import Testing
 
-@testable import PushSandbox
+@testable import ChaparSandbox
 
 /// Commands against a server that answers as a gateway, with the highest numbers that JSON can hold.
 @Suite("Commands and the numbers of answers", .timeLimit(.minutes(2)))

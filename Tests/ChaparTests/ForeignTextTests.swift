@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
 /// Text that is not UTF-8, through pipes and files, into every command that reads text.

@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("The gateway that commands talk to", .timeLimit(.minutes(2)), .about("apns"))
 struct GatewayAddressTests {

@@ -1,8 +1,8 @@
-import PushCore
-import PushTesting
+import ChaparCore
+import ChaparTesting
 import Testing
 
-/// What a plugin's tests use of a gateway that runs: `GatewayProcess` of `PushTesting`.
+/// What a plugin's tests use of a gateway that runs: `GatewayProcess` of `ChaparTesting`.
 @Suite("A gateway for the tests of a plugin", .timeLimit(.minutes(2)))
 struct GatewayProcessTests {
     @Test("It takes every method of the API")

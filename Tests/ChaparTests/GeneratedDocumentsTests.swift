@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
-@testable import PushGateway
+@testable import ChaparCommands
+@testable import ChaparGateway
 @testable import chapar
 
 /// What stands in the pages between `<!-- generated: WHAT -->` and `<!-- end -->` is made from the code's own tables.
@@ -35,7 +35,7 @@ struct GeneratedDocumentsTests {
 
     @Test("The table of the API's routes is that of its description")
     func routes() throws {
-        let file = Page.root.appending(path: "Sources/PushGateway/OpenAPI/openapi.json")
+        let file = Page.root.appending(path: "Sources/ChaparGateway/OpenAPI/openapi.json")
         let description = try JSONValue(parsing: [UInt8](Data(contentsOf: file)))
         try Self.hold("docs/APIReference.md", "routes", APIReference(description).lines)
     }

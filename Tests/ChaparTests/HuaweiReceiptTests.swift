@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Huawei's receipts reach the deliveries they are about", .timeLimit(.minutes(2)), .about("hms"))
 struct HuaweiReceiptTests {

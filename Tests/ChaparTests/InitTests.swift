@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("chapar init", .timeLimit(.minutes(2)), .about("apns", "chabok"))
 struct InitTests {

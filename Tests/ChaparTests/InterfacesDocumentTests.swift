@@ -6,8 +6,8 @@ extension GeneratedDocumentsTests {
     func interfaces() throws {
         let page = "docs/Interfaces.md"
         let declarations = try Declarations.read([
-            "Sources/PushCore", "Sources/PushJSON", "Sources/PushModules", "Sources/PushComposition/Tokens",
-            "Sources/PushHTTP", "Sources/PushSandbox/Own", "Sources/PushTesting",
+            "Sources/ChaparCore", "Sources/ChaparJSON", "Sources/ChaparModules", "Sources/ChaparComposition/Tokens",
+            "Sources/ChaparHTTP", "Sources/ChaparSandbox/Own", "Sources/ChaparTesting",
         ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)
         let parts = text.matches(of: #/(?m)^<!-- generated: (protocol|type) (\w+) -->$/#)
@@ -21,7 +21,7 @@ extension GeneratedDocumentsTests {
         }
         let named = Set(parts.map { String($0.output.2) })
         let protocols = declarations.types.values.filter {
-            $0.isProtocol && ($0.file.hasPrefix("Sources/PushCore") || $0.file.hasPrefix("Sources/PushModules"))
+            $0.isProtocol && ($0.file.hasPrefix("Sources/ChaparCore") || $0.file.hasPrefix("Sources/ChaparModules"))
         }
         #expect(Set(protocols.map(\.name)).subtracting(named).sorted() == [], "protocols that the page leaves out")
     }

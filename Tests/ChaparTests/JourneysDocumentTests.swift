@@ -63,9 +63,9 @@ struct JourneysDocumentTests {
 
     @Test("The folders of the gateway have a heading each, as they are listed")
     func folders() throws {
-        let headings = try Self.section("The folders of PushGateway").matches(of: #/(?m)^### (\w+)$/#)
+        let headings = try Self.section("The folders of ChaparGateway").matches(of: #/(?m)^### (\w+)$/#)
             .map { String($0.output.1) }
-        let folder = Self.root.appending(path: "Sources/PushGateway")
+        let folder = Self.root.appending(path: "Sources/ChaparGateway")
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
             .filter { !$0.contains(".") }
         #expect(headings == names.sorted())

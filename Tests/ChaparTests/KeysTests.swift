@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The life of an API key at the command line and at a running gateway.
 @Suite("An API key of a running gateway", .about("apns"), .timeLimit(.minutes(2)))

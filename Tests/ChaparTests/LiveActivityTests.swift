@@ -1,10 +1,10 @@
 import Foundation
-import PushAPNs
-import PushCore
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// Tokens of Live Activities and of calls beside a device's own, over real sockets.
 @Suite("Tokens of several kinds", .timeLimit(.minutes(2)), .about("apns"))

@@ -1,9 +1,9 @@
 import ArgumentParser
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 @testable import chapar
 
 @Suite("What the program says of itself", .timeLimit(.minutes(2)))

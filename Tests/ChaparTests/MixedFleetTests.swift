@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// Two apps whose devices are of both environments, some of which have moved to another service, over real sockets.
 @Suite("A mixed fleet of two apps", .timeLimit(.minutes(2)), .about("apns", "fcm"))

@@ -36,7 +36,7 @@ struct ModulesDocumentTests {
         var found: Set<String> = []
         for case let file as URL in files where file.pathExtension == "swift" {
             let source = try String(contentsOf: file, encoding: .utf8)
-            for match in source.matches(of: /(?m)^[@a-z_ ]*import ((?:Push|chapar)\w*)$/) {
+            for match in source.matches(of: /(?m)^[@a-z_ ]*import ((?:Chapar|chapar)\w*)$/) {
                 found.insert(String(match.output.1))
             }
         }
@@ -47,7 +47,7 @@ struct ModulesDocumentTests {
     private static func modules() throws -> Set<String> {
         Set(
             try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
-                .filter { try imports(of: "Sources/\($0)") != [] || $0 == "PushJSON" }
+                .filter { try imports(of: "Sources/\($0)") != [] || $0 == "ChaparJSON" }
         )
     }
 
@@ -80,10 +80,10 @@ struct ModulesDocumentTests {
         for folder in folders where !folder.hasSuffix(".md") {
             var imports = try Self.imports(of: "Plugins/\(folder)")
             let command = Self.root.appending(path: "Plugins/\(folder)/Command")
-            if FileManager.default.fileExists(atPath: command.path) { imports.remove("PushCommands") }
+            if FileManager.default.fileExists(atPath: command.path) { imports.remove("ChaparCommands") }
             #expect(imports.intersection(own).isSubset(of: row.uses), "\(folder)")
             for other in folders where other != folder {
-                #expect(!imports.contains("Push\(other)"), "\(folder) imports \(other)")
+                #expect(!imports.contains("Chapar\(other)"), "\(folder) imports \(other)")
             }
         }
     }

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The whole way of a device that OneSignal keeps: from an app's server over the gateway and IDPush to OneSignal.
 @Suite("Devices at OneSignal through the gateway", .serialized, .timeLimit(.minutes(5)), .about("onesignal", "idpush"))

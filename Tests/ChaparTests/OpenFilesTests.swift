@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("The limit of open files")
 struct OpenFilesTests {

@@ -106,7 +106,7 @@ struct PackagingTests {
         for (path, text) in try Self.sources() {
             for type in Self.enums(in: text) where type.hasCases {
                 found.insert(type.name)
-                let isClosed = closed.contains(type.name) || path.hasPrefix("Sources/PushQueue/")
+                let isClosed = closed.contains(type.name) || path.hasPrefix("Sources/ChaparQueue/")
                 #expect(type.mayGrow != isClosed, "\(path): \(type.name)")
             }
         }
@@ -136,7 +136,7 @@ struct PackagingTests {
 
     @Test("One file tells C libraries and systems apart")
     func cLibrary() throws {
-        let own = "Sources/PushCore/Support/CLibrary.swift"
+        let own = "Sources/ChaparCore/Support/CLibrary.swift"
         let words = [
             "import Glibc", "import Musl", "import Darwin", "Glibc.", "canImport(", "#if os(", "__rlimit_resource_t",
             "SOCK_STREAM", "SOCK_DGRAM", "MSG_NOSIGNAL", "fdatasync",
@@ -157,10 +157,11 @@ struct PackagingTests {
         // A longer file is passed over without a word.
         #expect(text.utf8.count <= 1_000)
         let manifest = try String(contentsOf: Page.root.appending(path: "Package.swift"), encoding: .utf8)
-        let named = text.matches(of: #/(?m)^ +- (Push\w+)$/#).map { String($0.output.1) }
+        let named = text.matches(of: #/(?m)^ +- (Chapar\w+)$/#).map { String($0.output.1) }
         #expect(named.count > 5)
         let linking = [
-            "PushHTTP", "PushGateway", "PushCommands", "PushSandbox", "PushStoreSQLite", "PushStorePostgres",
+            "ChaparHTTP", "ChaparGateway", "ChaparCommands", "ChaparSandbox", "ChaparStoreSQLite",
+            "ChaparStorePostgres",
         ]
         for name in named where Platforms.missing.isEmpty {
             #expect(manifest.contains(".library(name: \"\(name)\""), "\(name)")

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// What platforms keep, from the command line over a gateway to simulators on sockets.
 @Suite("What platforms keep, by the command line", .serialized, .timeLimit(.minutes(3)))

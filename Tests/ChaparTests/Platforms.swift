@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushModules
+import ChaparCore
+import ChaparModules
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 @testable import chapar
 
 /// The platforms of the program under test, by their kinds, and its modules, by their sections.

@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The package that `plugin new` writes is `Examples/custom-plugin`, which `.ci/custom-plugin` builds and tests.
 @Suite("chapar plugin new", .timeLimit(.minutes(2)))
@@ -90,28 +90,28 @@ struct PluginNewTests {
         for file in [
             "Plugins/MyChat/MyChatPlugin.swift", "Plugins/MyChat/MyChatOptions.swift",
             "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Send/MyChatWire.swift",
-            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/PushSandbox/Own/MyChatService.swift",
-            "Tests/PushMyChatTests/MyChatBackendTests.swift",
+            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/ChaparSandbox/Own/MyChatService.swift",
+            "Tests/ChaparMyChatTests/MyChatBackendTests.swift",
         ] {
             let text = try #require(files[file], "\(file)")
-            #expect(!text.contains("import PushMyChatSimulator"), "\(file)")
-            #expect(text.contains("import PushSandbox") == file.hasPrefix("Tests/"), "\(file)")
+            #expect(!text.contains("import ChaparMyChatSimulator"), "\(file)")
+            #expect(text.contains("import ChaparSandbox") == file.hasPrefix("Tests/"), "\(file)")
         }
         let manifest = try #require(files["Package.swift"])
         for line in [
-            #".library(name: "PushMyChat", targets: ["PushMyChat"]),"#, #"plugin("PushMyChat", at: "MyChat"),"#,
-            #"pluginTests("PushMyChatTests", ["PushMyChat"]),"#, #""PushMyChat", "PushSandbox","#,
+            #".library(name: "ChaparMyChat", targets: ["ChaparMyChat"]),"#, #"plugin("ChaparMyChat", at: "MyChat"),"#,
+            #"pluginTests("ChaparMyChatTests", ["ChaparMyChat"]),"#, #""ChaparMyChat", "ChaparSandbox","#,
         ] {
             #expect(manifest.contains("        " + line + "\n"), "\(line)")
         }
         let registration = try #require(files["Sources/chapar/Plugins.swift"])
         for line in [
-            "import PushMyChat", "import PushSandbox", "            .myChat,",
+            "import ChaparMyChat", "import ChaparSandbox", "            .myChat,",
             "        simulators: [{ MyChatService() }],",
         ] {
             #expect(registration.contains(line + "\n"), "\(line)")
         }
-        #expect(files["docs/Architecture.md"]?.contains("| `PushCommands` `PushSandbox` `Plugins/` |") == true)
+        #expect(files["docs/Architecture.md"]?.contains("| `ChaparCommands` `ChaparSandbox` `Plugins/` |") == true)
         #expect(
             files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  |  | Wire Rejections |")
                 == true
@@ -130,10 +130,10 @@ struct PluginNewTests {
         let registration = try #require(files["Sources/chapar/Plugins.swift"])
         #expect(registration.contains("        simulators: [{ MyMailService() }, { MyChatService() }],\n"))
         #expect(registration.components(separatedBy: "simulators:").count == 2)
-        #expect(registration.components(separatedBy: "import PushSandbox\n").count == 2)
+        #expect(registration.components(separatedBy: "import ChaparSandbox\n").count == 2)
         let manifest = try #require(files["Package.swift"])
         let indent = String(repeating: " ", count: 16)
-        let entries = [#""PushMyMail","#, #""PushMyChat", "PushSandbox","#].map { indent + $0 + "\n" }
+        let entries = [#""ChaparMyMail","#, #""ChaparMyChat", "ChaparSandbox","#].map { indent + $0 + "\n" }
         #expect(manifest.contains(entries.joined()))
 
         let list = folder.url.appending(path: "Sources/chapar/Plugins.swift")

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// Release notes through a whole gateway and the command line: specs/noskhekit.md sections 10, 13, 14.
 @Suite("Release notes through a gateway", .timeLimit(.minutes(2)), .about("release_notes"))

@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 
-@testable import PushCommands
+@testable import ChaparCommands
 @testable import chapar
 
 /// Simulators in the test's own process, files for a gateway, and a gateway as a child process.

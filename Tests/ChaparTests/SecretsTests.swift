@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
 @Suite("Planted secrets", .timeLimit(.minutes(2)), .about("apns"))

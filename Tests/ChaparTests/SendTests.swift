@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
 @Suite("Sending without a server", .timeLimit(.minutes(2)), .about("apns"))

@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// The gateway's own TLS and its socket in the file system, with a client that is not ours.
 @Suite("The gateway's listener", .about("apns"), .timeLimit(.minutes(2)))

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("What systemd is told", .timeLimit(.minutes(1)), .about("apns"))
 struct ServiceManagerTests {

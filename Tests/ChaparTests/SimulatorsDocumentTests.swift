@@ -12,7 +12,7 @@ struct SimulatorsDocumentTests {
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardizedFileURL
-    private static let simulators = "Sources/PushSandbox"
+    private static let simulators = "Sources/ChaparSandbox"
 
     /// A row of a table that says of rules where they stand.
     private struct Row {

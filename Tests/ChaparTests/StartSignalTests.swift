@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// A signal that comes while a gateway starts, and a start that fails: neither is a death, nor hides one.
 @Suite("A start that is ended", .serialized, .timeLimit(.minutes(2)), .about("apns"))

@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("The commands for whole stores", .timeLimit(.minutes(3)), .about("apns"))
 struct StoreCommandTests {

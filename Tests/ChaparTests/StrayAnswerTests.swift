@@ -1,12 +1,12 @@
 import Foundation
-import PushComposition
-import PushCore
-import PushSandbox
-import PushTesting
+import ChaparComposition
+import ChaparCore
+import ChaparSandbox
+import ChaparTesting
 import Testing
 
-@testable import PushCommands
-@testable import PushGateway
+@testable import ChaparCommands
+@testable import ChaparGateway
 @testable import chapar
 
 /// One odd answer among a thousand good ones stops the other 999 for no longer than 2 s, unless it names a time

@@ -1,12 +1,12 @@
 import Foundation
 import Logging
-import PushCore
-import PushSandbox
-import PushTesting
+import ChaparCore
+import ChaparSandbox
+import ChaparTesting
 import Testing
 
-@testable import PushCommands
-@testable import PushGateway
+@testable import ChaparCommands
+@testable import ChaparGateway
 @testable import chapar
 
 /// What `StrayStatusTests` asks of verdicts, asked of whole backends, which keep something of an answer until the next

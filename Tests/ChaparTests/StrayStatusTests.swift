@@ -1,10 +1,10 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushAPNs
-@testable import PushFCM
-@testable import PushHMS
+@testable import ChaparAPNs
+@testable import ChaparFCM
+@testable import ChaparHMS
 
 /// What `StrayAnswerTests` asks of the rows of rejections, asked of answers that have no row: a status alone, as of
 /// something on the way, and an access token that cannot be had.

@@ -1,10 +1,10 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Synchronization
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite(
     "A gateway that is killed, reloaded or stopped loses nothing",

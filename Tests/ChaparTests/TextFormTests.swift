@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Forms of text", .timeLimit(.minutes(1)))
 struct TextFormTests {
@@ -236,9 +236,9 @@ struct TextFormTests {
             ([], .success), ([.sent], .success), ([.accepted, .preview], .success), ([.refused], .failure),
             ([.sent, .refused], .partial), ([.later], .tryLater), ([.unknown, .refused], .tryLater),
             ([.sent, .unknown], .partial),
-        ] as [([SendResult.Verdict], PushCommands.ExitStatus)]
+        ] as [([SendResult.Verdict], ChaparCommands.ExitStatus)]
     )
-    func tally(verdicts: [SendResult.Verdict], expected: PushCommands.ExitStatus) {
+    func tally(verdicts: [SendResult.Verdict], expected: ChaparCommands.ExitStatus) {
         let tally = SendTally()
         tally.add(verdicts.map { SendResult(line: 1, recipient: "", verdict: $0) })
         #expect(tally.status == expected)

@@ -1,7 +1,7 @@
 import Foundation
-package import PushCore
-import PushSandbox
-package import PushTesting
+package import ChaparCore
+import ChaparSandbox
+package import ChaparTesting
 
 extension OneSignalBench {
     /// What the conformance kit needs to know of OneSignal, for a backend that sends through it.

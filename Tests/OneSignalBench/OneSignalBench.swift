@@ -1,9 +1,9 @@
 package import Foundation
 package import Logging
-package import PushCore
-package import PushHTTP
-package import PushSandbox
-package import PushTesting
+package import ChaparCore
+package import ChaparHTTP
+package import ChaparSandbox
+package import ChaparTesting
 package import Synchronization
 
 /// A logger that keeps nothing.

@@ -1,10 +1,10 @@
 import Foundation
 import GRDB
 import Logging
-import PushCore
-import PushQueue
-import PushStoreSQLite
-import PushTesting
+import ChaparCore
+import ChaparQueue
+import ChaparStoreSQLite
+import ChaparTesting
 import SimulationDisk
 import Synchronization
 import Testing

@@ -1,10 +1,10 @@
 import Foundation
 import Logging
-import PushCore
-import PushComposition
-import PushQueue
-import PushStoreSQLite
-import PushTesting
+import ChaparCore
+import ChaparComposition
+import ChaparQueue
+import ChaparStoreSQLite
+import ChaparTesting
 import SimulationDisk
 
 /// A store that works, fails and crashes on a simulated disk, and what callers were told until then.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// A number as lower-case hexadecimal digits after zeros.

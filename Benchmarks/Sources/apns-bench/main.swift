@@ -7,9 +7,9 @@ import BenchSupport
 import Foundation
 import Logging
 import NIOPosix
-import PushAPNs
-import PushCore
-import PushHTTP
+import ChaparAPNs
+import ChaparCore
+import ChaparHTTP
 
 struct Usage: Error, CustomStringConvertible {
     let description = "usage: apns-bench HOST PORT CA-FILE KEY-FILE TOTAL [SENDERS] [BATCH]"

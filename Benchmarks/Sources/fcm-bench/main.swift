@@ -7,9 +7,9 @@ import BenchSupport
 import Foundation
 import Logging
 import NIOPosix
-import PushCore
-import PushFCM
-import PushHTTP
+import ChaparCore
+import ChaparFCM
+import ChaparHTTP
 
 struct Usage: Error, CustomStringConvertible {
     let description = "usage: fcm-bench HOST PORT CA-FILE TOTAL [SENDERS] [BATCH]"

@@ -8,10 +8,10 @@
 import BenchSupport
 import Foundation
 import Logging
-import PushCore
-import PushHMS
-import PushHTTP
-import PushSandbox
+import ChaparCore
+import ChaparHMS
+import ChaparHTTP
+import ChaparSandbox
 import Synchronization
 
 struct Usage: Error, CustomStringConvertible {

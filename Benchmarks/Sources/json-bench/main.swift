@@ -5,7 +5,7 @@
 
 import BenchSupport
 import Foundation
-import PushCore
+import ChaparCore
 
 /// An object with `count` short members, of which each has a name of its own.
 func document(members count: Int) -> [UInt8] {

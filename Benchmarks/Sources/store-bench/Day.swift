@@ -1,7 +1,7 @@
 import Foundation
-import PushCore
-import PushQueue
-import PushStorePostgres
+import ChaparCore
+import ChaparQueue
+import ChaparStorePostgres
 
 /// What comes and goes in a day, at two nodes at once: deliveries, idempotency keys, changes of devices with what platforms are told of
 /// them, notes of the nodes to each other, quotas and state.

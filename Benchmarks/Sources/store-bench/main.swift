@@ -1,10 +1,10 @@
 import BenchSupport
 import Foundation
-import PushComposition
-import PushCore
-import PushQueue
-import PushStorePostgres
-import PushStoreSQLite
+import ChaparComposition
+import ChaparCore
+import ChaparQueue
+import ChaparStorePostgres
+import ChaparStoreSQLite
 import Synchronization
 
 // What a store costs. Prints rows per second and CPU of this process for each row; give a folder to put the file somewhere else.

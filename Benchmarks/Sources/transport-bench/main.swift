@@ -7,8 +7,8 @@ import BenchSupport
 import Foundation
 import Logging
 import NIOPosix
-import PushCore
-import PushHTTP
+import ChaparCore
+import ChaparHTTP
 import Synchronization
 
 struct Usage: Error, CustomStringConvertible {

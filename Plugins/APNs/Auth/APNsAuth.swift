@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// The connection policy of APNs: one provider token for each connection, and the answers that retire one.

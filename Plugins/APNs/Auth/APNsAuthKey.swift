@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
 ///

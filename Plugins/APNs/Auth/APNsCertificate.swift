@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 import SwiftASN1
 import X509
 

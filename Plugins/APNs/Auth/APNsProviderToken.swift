@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// A provider token: the signed statement "this request comes from team X, by key Y", good for an hour.
 ///

@@ -1,6 +1,6 @@
 import Foundation
 public import Logging
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// The provider tokens of one (team, key): mints them, hands one to each connection, and keeps both of Apple's time

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// The broadcast channels of an app, through which one push updates the Live Activities of many.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Gives and checks the device tokens of `ios-apns`, for code that gets them from an app.
 ///

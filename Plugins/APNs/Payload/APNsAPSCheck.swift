@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The rules for the keys of `aps`, whether code sets them with ``APNsPush`` or a caller of the API sends them as JSON.
 ///

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// A push that shows, sounds or badges, in Apple's own words.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The checks of a notification that need no request to Apple: made before acceptance and, for faults only, again
 /// before sending.

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// A push that starts, updates or ends a Live Activity.
 ///

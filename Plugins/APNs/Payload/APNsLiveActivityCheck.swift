@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The rules for the payload of a Live Activity push: the keys that it must and must not hold.
 enum APNsLiveActivityCheck {

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// A caller's `overrides.apns`: `payload` is laid over the payload, `headers` replace the backend's.
 ///

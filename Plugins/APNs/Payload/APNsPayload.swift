@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// Turns the neutral notification into Apple's JSON: straight into bytes, once for each text variant of a request.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The purpose of a push: the values of `apns-push-type`, with the rules that Apple ties to each.
 ///

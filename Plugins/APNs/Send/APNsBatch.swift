@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Builds the calls of one `send`: encodes each request once, and adds to each recipient's call what is its own.
 ///

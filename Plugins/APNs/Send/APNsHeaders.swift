@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The header fields of one request that all its recipients share, after every rule of Apple's was checked.

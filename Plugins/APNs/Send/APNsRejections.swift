@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The mapping table: what each of Apple's reasons means for the message, the token and the backend.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// An answer of APNs, read as defensively as a network with middleboxes asks for.
 ///

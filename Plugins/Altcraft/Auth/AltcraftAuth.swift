@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 internal import Synchronization
 
 /// Gives each identity its credential: one role token for all, or a JWT for each, since a JWT names one profile.

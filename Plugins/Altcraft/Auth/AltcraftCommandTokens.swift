@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 internal import Synchronization
 
 /// JWTs from a program: it is started with the user and the device among its arguments, and prints a JWT.

@@ -1,6 +1,6 @@
 internal import Crypto
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Whose credentials a request carries: a user on a device; without a user the device's own profile.
 public struct AltcraftIdentity: Sendable, Hashable {

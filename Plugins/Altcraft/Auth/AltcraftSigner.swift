@@ -1,7 +1,7 @@
 internal import Crypto
 internal import CryptoExtras
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Signs JWTs for identities with a key of the customer's, whose public half is registered at the resource.
 ///

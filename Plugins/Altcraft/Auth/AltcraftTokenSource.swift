@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Gives JWTs for identities: what the SDK has `JWTInterface` for, with the identity as a parameter.
 public protocol AltcraftTokenSource: Sendable {

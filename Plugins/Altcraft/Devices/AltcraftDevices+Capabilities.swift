@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 extension AltcraftDevices: DeviceRegistrar {
     /// A device with a token of a service in the order.

@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
 ///

@@ -1,6 +1,6 @@
 internal import Foundation
-internal import PushComposition
-package import PushCore
+internal import ChaparComposition
+package import ChaparCore
 internal import Synchronization
 
 /// The stored state of a device: the token that Altcraft confirmed, and one that was set by hand.

@@ -1,4 +1,4 @@
-package import PushCore
+package import ChaparCore
 
 /// The parameters of a subscription's change, read from the options that a caller gave.
 package struct AltcraftChange: Hashable {

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Finds what a campaign's template cannot show, and overrides that its call does not take.
 ///

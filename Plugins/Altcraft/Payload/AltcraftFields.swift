@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// One change of a profile field: what Altcraft calls a functional field.
 ///

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// A push token with the service that gave it, as Altcraft's SDK names them.
 public struct TokenData: Sendable, Hashable, Codable {

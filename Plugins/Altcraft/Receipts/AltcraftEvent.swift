@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Something that happened at Altcraft: what the SDK tells the app, as one value.
 ///

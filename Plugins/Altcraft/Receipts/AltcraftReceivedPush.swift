@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// The payload of a push that an app received, when it is one of Altcraft's.
 ///

@@ -1,5 +1,5 @@
-public import PushCore
-public import PushAltcraft
+public import ChaparCore
+public import ChaparAltcraft
 
 /// How Altcraft's SDK is set up: only a ``Builder`` makes one, and it never changes.
 public struct AltcraftConfiguration: Sendable, Hashable {

@@ -1,7 +1,7 @@
 public import Foundation
-internal import PushComposition
-public import PushCore
-public import PushAltcraft
+internal import ChaparComposition
+public import ChaparCore
+public import ChaparAltcraft
 
 /// Subscriptions, in the SDK's words.
 ///

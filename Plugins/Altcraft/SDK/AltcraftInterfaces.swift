@@ -1,6 +1,6 @@
 internal import Foundation
-import PushCore
-import PushAltcraft
+import ChaparCore
+import ChaparAltcraft
 internal import Synchronization
 
 /// Gives the present JWT; asked for each request, so it should answer from a cache.

@@ -1,6 +1,6 @@
 public import Foundation
-public import PushCore
-public import PushAltcraft
+public import ChaparCore
+public import ChaparAltcraft
 
 /// The SDK's public constants.
 public enum Constants {
@@ -27,7 +27,7 @@ public typealias PublicPushEventFunctions = AltcraftEventFunctions
 public typealias BackgroundTasks = AltcraftBackgroundTasks
 /// The SDK's name for ``AltcraftNotifications``.
 public typealias NotificationManager = AltcraftNotifications
-/// The SDK's name for ``PushAltcraft/ActionField``.
+/// The SDK's name for ``ChaparAltcraft/ActionField``.
 public typealias ActionFieldBuilder = ActionField
 
 extension ActionField {
@@ -58,9 +58,9 @@ public class Event: Hashable, @unchecked Sendable {
     public let function: String
     /// A sentence for people.
     public let message: String?
-    /// The number; see ``PushAltcraft/AltcraftEventCodes``.
+    /// The number; see ``ChaparAltcraft/AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest: ``PushAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`;
+    /// The rest: ``ChaparAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`;
     /// nil without any.
     public let value: [String: (any Sendable)?]?
     /// When it happened.

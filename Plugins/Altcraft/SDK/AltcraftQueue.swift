@@ -1,5 +1,5 @@
 internal import Foundation
-import PushCore
+import ChaparCore
 
 /// Changes and events that wait to be sent, in order, kept in a store before anything is sent.
 ///

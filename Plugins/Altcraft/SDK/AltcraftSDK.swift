@@ -1,13 +1,13 @@
 internal import Foundation
 public import Logging
-public import PushCore
-import PushAltcraft
+public import ChaparCore
+import ChaparAltcraft
 internal import Synchronization
 
 /// Altcraft's mobile SDK in its own words, for one device: for people and code that come from there.
 ///
-/// A thin layer over ``PushAltcraft/AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated in
-/// the background, ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend
+/// A thin layer over ``ChaparAltcraft/AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated
+/// in the background, ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend
 /// itself. Set the JWT and token providers before ``initialization(configuration:)``, as with the SDK.
 public final class AltcraftSDK: Sendable {
     /// The event stream.

@@ -1,8 +1,8 @@
 internal import Foundation
 import Logging
-internal import PushComposition
-import PushCore
-import PushAltcraft
+internal import ChaparComposition
+import ChaparCore
+import ChaparAltcraft
 import Synchronization
 
 /// The SDK's state: configuration, backend, providers, what waits.

@@ -1,5 +1,5 @@
 internal import Foundation
-import PushCore
+import ChaparCore
 
 /// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
 ///

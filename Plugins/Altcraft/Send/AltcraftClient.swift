@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Logging
-import PushCore
+import ChaparCore
 internal import Synchronization
 
 /// The parts that a device's request and its events have in common: the action, the device, the attempt.

@@ -1,5 +1,5 @@
 internal import Foundation
-import PushCore
+import ChaparCore
 
 /// The table of Altcraft's answers and failures: the number of the event, and what a gateway does next.
 ///

@@ -1,5 +1,5 @@
 internal import Foundation
-package import PushCore
+package import ChaparCore
 
 /// One request of the mobile endpoints: the one place that knows their paths, parameters and bodies.
 ///

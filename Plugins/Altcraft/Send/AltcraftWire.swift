@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// An answer of Altcraft: the HTTP status and the body, when that could be read.
 public struct ResponseWithHttp: Sendable, Hashable, Codable {

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// One opaque access token, stamped into a header field, the query, or both; nothing refreshes it.
 ///

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Installations: one device of one user each, where push tokens live.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The state of a gateway's device that Chabok was last told.

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Tags and attributes, by user: what is set counts on all devices of the user.
 public struct ChabokUsers: TagEditor {

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The checks of a notification that need no request to Chabok; they report all problems at once.
 ///

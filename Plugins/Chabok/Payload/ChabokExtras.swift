@@ -1,9 +1,9 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a notification that only Chabok has.
 ///
 /// A property that is nil leaves the notification's value, or the backend's configured one. Lay the options over a
-/// notification with ``PushCore/PushNotification/with(_:)``. Source: Chabok, "REST API", pages on sending, read
+/// notification with ``ChaparCore/PushNotification/with(_:)``. Source: Chabok, "REST API", pages on sending, read
 /// 2026-08.
 public struct ChabokExtras: PlatformPayload, Hashable {
     /// `chabok`.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// A notification in Chabok's words: the body of a send but for its audience.
 ///

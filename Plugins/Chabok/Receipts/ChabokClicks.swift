@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Clicks as a gateway takes them from apps and their servers.
 extension ChabokTracker: ClickReader {

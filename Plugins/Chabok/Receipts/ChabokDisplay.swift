@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// The form in which a device would show a Chabok message, for previews and for payloads of other plugins.
 public struct ChabokDisplayPlan: Sendable, Hashable {

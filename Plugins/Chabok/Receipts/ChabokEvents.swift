@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 import Synchronization
 
 /// Something that happened at Chabok, to its link, or on a device: what the vendor's clients post as notifications.

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Messages to any audience, what became of them, and the panel's reports.
 ///

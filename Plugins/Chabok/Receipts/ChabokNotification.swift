@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// A notification as an app received it: which of the two kinds it is, what it carries, and what the user did with it.
 public struct ChabokNotification: Sendable, Hashable {

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Reads the payload of a clicked notification.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Reads the webhooks that a Chabok panel can be set up to send.
 ///

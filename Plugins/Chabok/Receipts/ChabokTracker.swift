@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Behaviour of users, and what devices did with messages.
 ///

@@ -1,16 +1,16 @@
 public import Foundation
-public import PushChabok
-internal import PushCore
+public import ChaparChabok
+internal import ChaparCore
 
 // The names under which the vendor's client library posts what happens, as an app's observers know them.
 
 /// Registering the app or its user failed; `error` holds why.
 public let kPushClientDidFailRegisterUserNotification = Notification.Name("PushClientDidFailRegisterUserNotification")
-/// A message arrived; `message` holds it, as a ``PushChabok/ChabokNotification``.
+/// A message arrived; `message` holds it, as a ``ChaparChabok/ChabokNotification``.
 public let kPushClientDidReceivedMessageNotification = Notification.Name("PushClientDidReceivedMessageNotification")
 /// A device is registered; `isRegistered` is true, `userId` is its user.
 public let kPushClientDidRegisterUserNotification = Notification.Name("PushClientDidRegisterUserNotification")
-/// The link changed; the backend tells where it stands (``PushChabok/ChabokBackend/connectionState``).
+/// The link changed; the backend tells where it stands (``ChaparChabok/ChabokBackend/connectionState``).
 public let kPushClientDidChangeServerConnectionStateNotification = Notification.Name(
     "PushClientDidChangeServerConnectionStateNotification"
 )

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Whom one message goes to, in Chabok's own words: what a `Recipient` cannot say (queries, stored segments).
 @nonexhaustive

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// One recipient's place in the requests of a send.
 struct ChabokSlot: Hashable, Sendable {

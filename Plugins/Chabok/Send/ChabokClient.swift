@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// Calls to Chabok's API: paths, access token, pace, link state, and repeats of what may be repeated.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// Where the link to Chabok stands, in the words of the vendor's clients.

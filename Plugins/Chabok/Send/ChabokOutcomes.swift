@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The outcomes of a send for each of its recipients, read from the answer.

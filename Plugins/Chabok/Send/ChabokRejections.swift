@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The mapping table: what Chabok's errors mean for the caller.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// An answer of Chabok: one of the four shapes of a success, or the error of the LoopBack server behind it.
 ///

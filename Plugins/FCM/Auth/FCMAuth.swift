@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 import Foundation
 internal import Logging
 import Synchronization

@@ -1,6 +1,6 @@
 internal import CryptoExtras
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Why a Google credential cannot be used: which member of the file, what is wrong, how to mend it.
 public struct GoogleCredentialMistake: Error, Sendable, Hashable, CustomStringConvertible {

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 internal import Synchronization
 
 /// Asks Google's token endpoint for access tokens, and says what its refusals mean.

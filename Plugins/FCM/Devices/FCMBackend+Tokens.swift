@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 extension FCMBackend {
     /// The token as ``FCMTokenProvider/validate(_:)`` gives it: without blanks around it.

@@ -1,5 +1,5 @@
 internal import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Google's Instance ID service: looks tokens up, joins them to topics and takes them off, makes FCM tokens of APNs
 /// tokens.

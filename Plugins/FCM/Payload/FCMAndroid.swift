@@ -1,9 +1,9 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a message through Google that only Android devices get.
 ///
 /// A property that is nil leaves the notification's value. Lay the options over a notification with
-/// ``PushCore/PushNotification/with(_:)``; backends of other kinds ignore them, and Apple's devices do not get them.
+/// ``ChaparCore/PushNotification/with(_:)``; backends of other kinds ignore them, and Apple's devices do not get them.
 /// Source: Firebase, REST resource `projects.messages`, `AndroidConfig`, read 2026-08.
 public struct FCMAndroid: PlatformPayload, Hashable {
     /// `fcm`.

@@ -1,8 +1,8 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a message through Google that only Apple's devices get.
 ///
-/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of PushAPNs makes:
+/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of ChaparAPNs makes:
 /// ``init(_:liveActivityToken:)`` takes those.
 /// Source: Firebase, REST resource `projects.messages`, `ApnsConfig`, and "Get started with Live Activity",
 /// read 2026-08.

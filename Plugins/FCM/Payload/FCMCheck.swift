@@ -1,4 +1,4 @@
-internal import PushCore
+internal import ChaparCore
 
 /// The checks of a notification that need no request to Google: made before acceptance and, for faults only, again
 /// before sending.

@@ -1,4 +1,4 @@
-internal import PushCore
+internal import ChaparCore
 
 /// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///

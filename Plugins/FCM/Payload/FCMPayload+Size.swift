@@ -1,4 +1,4 @@
-internal import PushCore
+internal import ChaparCore
 
 extension FCMPayload {
     /// Returns how many bytes of an encoded message count against FCM's limit.

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// A message without its target, encoded once for all recipients of a kind and language; only a recipient's own values
 /// are inserted for each.

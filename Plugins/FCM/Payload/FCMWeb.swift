@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a message through Google that only browsers get: tokens of `web-firebase`, and members of topics.
 ///

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its
 /// own.

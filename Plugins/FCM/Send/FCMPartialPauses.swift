@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 internal import Synchronization
 
 /// The parts of a project that must pause while the rest goes on.

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// The mapping table: what each of Google's errors means for the message, the token and the backend.
 ///

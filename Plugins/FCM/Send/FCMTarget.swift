@@ -1,4 +1,4 @@
-internal import PushCore
+internal import ChaparCore
 
 /// The target of one message, as the field of FCM's `message` that holds it.
 ///

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// The words of Google's `FcmError` that the mapping table knows.
 enum FCMErrorCode {

@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Signs requests to Huawei: one access token for all of them, made or fetched once and replaced when it is refused.
 ///

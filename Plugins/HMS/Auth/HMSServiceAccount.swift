@@ -1,7 +1,7 @@
 import Crypto
 import CryptoExtras
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// A service account's key file: who it is, and the RSA key that signs its JWTs.
 ///

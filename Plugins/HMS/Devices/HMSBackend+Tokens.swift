@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 extension HMSBackend {
     /// The token as ``HMSTokenProvider/validate(_:)`` gives it: without blanks around it.

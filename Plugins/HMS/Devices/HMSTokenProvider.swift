@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Gives and checks the device tokens of `android-huawei` or `ios-huawei`, for code that gets them from an app.
 public struct HMSTokenProvider: TokenDeleting {

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// The topics of an app: which devices are in them.
 ///

@@ -1,9 +1,9 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a message that only Huawei's Android phones get.
 ///
 /// A property that is nil leaves the notification's value. Lay the options over a notification with
-/// ``PushCore/PushNotification/with(_:)``; backends of other kinds ignore them. Source: Huawei, Push Kit, "Message
+/// ``ChaparCore/PushNotification/with(_:)``; backends of other kinds ignore them. Source: Huawei, Push Kit, "Message
 /// sending", `AndroidConfig`, read 2026-08.
 public struct HMSAndroid: PlatformPayload, Hashable {
     /// `hms`.

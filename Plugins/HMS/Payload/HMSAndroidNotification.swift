@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// A notification with the options that a Huawei phone has for showing it.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The `apns` block of a message: what Huawei hands on to Apple's devices.
 enum HMSAppleBlock {

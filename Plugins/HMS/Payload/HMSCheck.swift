@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The checks of a notification that need no request to Huawei: made before acceptance and, for faults only, again
 /// before sending.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// The action of a tap on a notification on a Huawei phone.
 ///

@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import PushCore
+import ChaparCore
 
 /// A message as Huawei wants it, encoded once for all who get it: everything but the list of recipients.
 struct HMSPayload: Sendable {

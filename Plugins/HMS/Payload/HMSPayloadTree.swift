@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Turns the neutral notification into Huawei's JSON.
 ///

@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Messages of v3, Huawei's API for HarmonyOS 5 and later: a payload for one scene, which the header `push-type` names.
 ///

@@ -1,6 +1,6 @@
 internal import Crypto
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Checks and reads Huawei's delivery receipts.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Gathers the recipients of one `send` into as few requests as Huawei's rules allow.
 ///

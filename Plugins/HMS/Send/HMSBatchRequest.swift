@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// One request to Huawei: a message, to whom it goes, and whose outcomes hang on the answer.
 struct HMSBatchRequest: Sendable {

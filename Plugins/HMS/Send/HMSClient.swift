@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Sends single signed calls to the push API: topics, tokens, probes.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The share of the window that may be under way: halved when Huawei limits the flow, raised by steps while messages

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Turns answers and failures into outcomes, one for each recipient.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The mapping table: what each of Huawei's codes means for the message, the tokens and the backend.
 ///

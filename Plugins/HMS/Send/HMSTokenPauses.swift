@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The device tokens that Huawei has asked to leave alone, each until a date: then one message tries again.

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// An answer of the push API, read as defensively as Huawei's own variety asks for.
 ///

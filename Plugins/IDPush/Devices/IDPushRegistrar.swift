@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushOneSignalDevices
+import ChaparCore
+import ChaparOneSignalDevices
 
 /// Devices at IDPush: many, each with a record of its own.
 ///

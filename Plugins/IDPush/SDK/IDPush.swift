@@ -1,5 +1,5 @@
-public import PushCore
-public import PushIDPush
+public import ChaparCore
+public import ChaparIDPush
 import Synchronization
 
 /// IDPush as the seed's page has it: one device, a project id, a player id that is kept, five actions.

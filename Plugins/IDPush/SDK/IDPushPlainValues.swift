@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-public import PushIDPush
+import ChaparCore
+public import ChaparIDPush
 
 extension IDPushAction {
     /// ``setTags(tags:)`` for a dictionary of anything, as the seed has it.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// The actions on a device at IDPush: the seed's five.
 @nonexhaustive

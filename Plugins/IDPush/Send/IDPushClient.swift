@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Exchanges with IDPush over HTTP: no state, one request for each call.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// One request to IDPush, made without any I/O: path and form of an action, or why it cannot be done.
 public struct IDPushRequest: Sendable, Hashable {

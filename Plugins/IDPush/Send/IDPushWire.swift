@@ -1,5 +1,5 @@
 import Foundation
-public import PushCore
+public import ChaparCore
 
 /// The meaning of an answer of IDPush for the action that was asked for.
 public struct IDPushReply: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// The app's API key as a strategy: one header field that nothing refreshes, unless its file has changed.

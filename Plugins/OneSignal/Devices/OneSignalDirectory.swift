@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// OneSignal's users with their aliases and subscriptions: what the capabilities that all platforms share do not say.
 ///

@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushOneSignalDevices
+import ChaparCore
+import ChaparOneSignalDevices
 
 /// Devices by OneSignal's legacy player API: a device is a record of its own, with its own tags.
 struct OneSignalPlayers: OneSignalDevices {

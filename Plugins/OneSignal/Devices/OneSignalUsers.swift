@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushOneSignalDevices
+import ChaparCore
+import ChaparOneSignalDevices
 
 /// Devices by OneSignal's user model: a user owns subscriptions, and tags belong to the user.
 struct OneSignalUsers: OneSignalDevices {

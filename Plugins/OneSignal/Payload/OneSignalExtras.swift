@@ -1,9 +1,9 @@
-public import PushCore
+public import ChaparCore
 
 /// The options of a notification that only OneSignal has.
 ///
 /// A property that is nil leaves the notification's value, or the app's settings at OneSignal. Lay the options over a
-/// notification with ``PushCore/PushNotification/with(_:)``; they also apply to messages that IDPush sends through
+/// notification with ``ChaparCore/PushNotification/with(_:)``; they also apply to messages that IDPush sends through
 /// OneSignal. Source: OneSignal, "Create message", read 2026-08.
 public struct OneSignalExtras: PlatformPayload, Hashable {
     /// `onesignal`.

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
-import PushCore
-import PushOneSignalDevices
+import ChaparCore
+import ChaparOneSignalDevices
 
 /// A notification in OneSignal's words: the members of a create but for app, audience and key.
 struct OneSignalPayload {

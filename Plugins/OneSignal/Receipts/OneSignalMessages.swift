@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Messages that OneSignal has taken: how they fare, and taking them back.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Checks, some time after a send to named ids, whether OneSignal counts as many as were named.
 ///

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// Whom one OneSignal message goes to: exactly one kind in each request.
 @nonexhaustive

@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushOneSignalDevices
+import ChaparCore
+import ChaparOneSignalDevices
 
 /// How one request's recipients are addressed: who is refused at once, and which chunks the others go in.
 struct OneSignalBatch: Sendable {

@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// One request's worth of recipients, with the key that lets OneSignal know it again.

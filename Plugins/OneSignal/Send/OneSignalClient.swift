@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Calls to OneSignal's API: paths, headers, budgets, deadlines.
 ///

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// Counts the messages of the last 15 minutes against OneSignal's limit, beyond which it disables the app until a
 /// person acts.

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// An answer of OneSignal: its errors in one shape, whichever of the three it wrote them in.
 ///

@@ -1,5 +1,5 @@
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 
 /// Remembers which devices an announcement went to, over restarts: the same one goes to a device once.
 ///

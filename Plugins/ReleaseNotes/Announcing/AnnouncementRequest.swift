@@ -1,5 +1,5 @@
-import PushCore
-import PushModules
+import ChaparCore
+import ChaparModules
 
 /// A request to announce a version.
 struct AnnouncementRequest: Sendable {

@@ -1,6 +1,6 @@
-import PushCore
-import PushModules
-import PushQueue
+import ChaparCore
+import ChaparModules
+import ChaparQueue
 
 /// Announces versions to the devices that run older ones, through the gateway's normal path: one announcement at a
 /// time.

@@ -1,8 +1,8 @@
 public import ArgumentParser
 internal import Foundation
-internal import PushCommands
-internal import PushCore
-internal import PushReleaseNotes
+internal import ChaparCommands
+internal import ChaparCore
+internal import ChaparReleaseNotes
 
 /// `chapar release-notes`: the release notes of apps.
 ///

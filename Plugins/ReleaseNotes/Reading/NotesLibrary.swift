@@ -1,6 +1,6 @@
 import Foundation
 import Logging
-import PushCore
+import ChaparCore
 import Synchronization
 
 /// Holds the lists of all apps: reads the documents, reads them again when they change, adds what was posted.

@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 extension NotesStyle {
     /// Everything that is wrong with a style.

@@ -1,5 +1,5 @@
 public import Foundation
-import PushCore
+import ChaparCore
 
 /// Which property list holds the versions: the client library's way to name it.
 public struct PlistFileConfiguration: Sendable, Hashable {

@@ -1,5 +1,5 @@
 public import Foundation
-public import PushCore
+public import ChaparCore
 
 /// Reads release notes from property lists, XML or binary, and from JSON of either shape; the content decides which.
 public enum ReleaseNotesReader {

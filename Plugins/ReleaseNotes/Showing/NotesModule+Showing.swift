@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushModules
+import ChaparCore
+import ChaparModules
 
 /// The lists that every client may read: as JSON, as a page, as text.
 extension NotesModule {

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// A list of versions as one HTML document: no script, nothing from elsewhere, one style for both directions.
 ///

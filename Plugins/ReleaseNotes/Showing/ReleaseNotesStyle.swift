@@ -1,4 +1,4 @@
-public import PushCore
+public import ChaparCore
 
 /// A colour with a light and a dark value, each `#RRGGBB` or `#RRGGBBAA`.
 public struct NotesColor: Sendable, Hashable {

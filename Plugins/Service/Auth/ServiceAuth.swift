@@ -1,6 +1,6 @@
 internal import Crypto
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// Signs requests as the specification Standard Webhooks 1.0 describes (`webhook-id`, `webhook-timestamp`,
 /// `webhook-signature`), so that a service can check them with a library that exists in most languages.

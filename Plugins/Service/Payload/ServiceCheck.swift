@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// Finds a message that is larger than the service takes, in the longest of its languages' texts.
 ///

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// A notification as the contract has it: the words of the gateway's own API, texts in the recipient's language.
 ///

@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// The requests of one `send`: their bodies, and which recipient each part of them is about.
 struct ServiceBatch {

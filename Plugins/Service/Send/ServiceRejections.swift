@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The table of statuses: what an answer other than 200 means for the whole request.
 ///

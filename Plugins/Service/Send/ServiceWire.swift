@@ -1,5 +1,5 @@
 internal import Foundation
-internal import PushCore
+internal import ChaparCore
 
 /// Reads a service's answers, by the contract of ``ServiceBackend``.
 ///

@@ -1,10 +1,10 @@
 import Foundation
-import PushAPNs
-import PushCore
-import PushSandbox
+import ChaparAPNs
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 @Suite("Apple's own values go through a gateway as their JSON", .timeLimit(.minutes(2)))
 struct APNsValuesTests {

@@ -1,6 +1,6 @@
-import PushCore
-import PushFCM
-import PushSandbox
+import ChaparCore
+import ChaparFCM
+import ChaparSandbox
 import Testing
 
 @Suite("Google's own values go through a gateway as their JSON", .timeLimit(.minutes(2)))

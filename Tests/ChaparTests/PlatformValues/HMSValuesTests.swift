@@ -1,6 +1,6 @@
-import PushCore
-import PushHMS
-import PushSandbox
+import ChaparCore
+import ChaparHMS
+import ChaparSandbox
 import Testing
 
 @Suite("Huawei's own values go through a gateway as their JSON", .timeLimit(.minutes(2)))

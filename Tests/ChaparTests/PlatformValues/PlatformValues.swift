@@ -1,9 +1,9 @@
 import Foundation
-import PushCore
-import PushSandbox
+import ChaparCore
+import ChaparSandbox
 import Testing
 
-@testable import PushCommands
+@testable import ChaparCommands
 
 /// What only one platform knows, sent through a gateway as the JSON that its Swift values come to.
 enum PlatformValues {

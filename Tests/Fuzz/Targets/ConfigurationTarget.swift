@@ -1,17 +1,17 @@
 import Foundation
 import Logging
-import PushAPNs
-import PushAltcraft
-import PushChabok
-import PushCore
-import PushComposition
-import PushFCM
-import PushGateway
-import PushHMS
-import PushIDPush
-import PushOneSignal
-import PushService
-import PushTesting
+import ChaparAPNs
+import ChaparAltcraft
+import ChaparChabok
+import ChaparCore
+import ChaparComposition
+import ChaparFCM
+import ChaparGateway
+import ChaparHMS
+import ChaparIDPush
+import ChaparOneSignal
+import ChaparService
+import ChaparTesting
 
 extension FuzzTarget {
     /// A configuration file: it is in order, or every mistake has a place and words.

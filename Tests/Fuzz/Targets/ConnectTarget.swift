@@ -1,7 +1,7 @@
 import NIOCore
 import NIOEmbedded
-import PushCore
-import PushHTTP
+import ChaparCore
+import ChaparHTTP
 
 extension FuzzTarget {
     /// A proxy's answer to `CONNECT`: one verdict, the same however the bytes are cut, and nothing lost behind the

@@ -2,8 +2,8 @@ import Foundation
 import Hummingbird
 import NIOCore
 import NIOPosix
-import PushGateway
-import PushTesting
+import ChaparGateway
+import ChaparTesting
 
 extension FuzzTarget {
     /// What comes in on a connection of the gateway's own server: whole answers, one for each request, and an end.

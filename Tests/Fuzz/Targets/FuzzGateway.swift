@@ -5,12 +5,12 @@ import Hummingbird
 import HummingbirdCore
 import NIOCore
 import NIOEmbedded
-import PushChabok
-import PushCore
-import PushQueue
-import PushGateway
-import PushHMS
-import PushTesting
+import ChaparChabok
+import ChaparCore
+import ChaparQueue
+import ChaparGateway
+import ChaparHMS
+import ChaparTesting
 import Synchronization
 
 /// A gateway's API whose store forgets everything, asked without sockets or over them.

@@ -1,6 +1,6 @@
 import HTTPTypes
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 import Synchronization
 
 extension FuzzTarget {

@@ -1,15 +1,15 @@
 import Crypto
 import Foundation
-import PushAPNs
-import PushAltcraft
-import PushChabok
-import PushCore
-import PushFCM
-import PushHMS
-import PushIDPush
-import PushOneSignal
-import PushService
-import PushTesting
+import ChaparAPNs
+import ChaparAltcraft
+import ChaparChabok
+import ChaparCore
+import ChaparFCM
+import ChaparHMS
+import ChaparIDPush
+import ChaparOneSignal
+import ChaparService
+import ChaparTesting
 import Synchronization
 
 /// What platforms answer: every message gets one outcome that can be stored, shown and counted, and every other call

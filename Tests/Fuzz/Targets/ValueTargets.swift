@@ -1,8 +1,8 @@
 import Foundation
-import PushCore
-import PushQueue
-import PushStoreSQLite
-import PushTesting
+import ChaparCore
+import ChaparQueue
+import ChaparStoreSQLite
+import ChaparTesting
 
 extension FuzzTarget {
     /// JSON text: a value survives being written and read, and skipping accepts what reading accepts.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// A file: what reads see, what a power failure surely leaves, and what was done in between.
 final class DiskFile {

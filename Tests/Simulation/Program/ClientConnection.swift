@@ -3,9 +3,9 @@ import Logging
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
-import PushCore
+import ChaparCore
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does
 /// not read.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// Cuts a stream of server-sent events into events.
 struct EventFrames {

@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 import NIOHTTP1
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 
 /// The stream of events, which the oracle reads as a client does, over all incarnations of the gateway.
 extension Oracle {

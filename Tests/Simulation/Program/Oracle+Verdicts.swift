@@ -1,6 +1,6 @@
 import Foundation
-import PushComposition
-import PushCore
+import ChaparComposition
+import ChaparCore
 
 /// What must be true of each accepted delivery when all has ended.
 extension Oracle {

@@ -1,7 +1,7 @@
 import Foundation
 import NIOCore
-import PushCore
-import PushComposition
+import ChaparCore
+import ChaparComposition
 
 /// The model that judges a run by what clients submitted, how they were answered and what the stream of events
 /// reported.

@@ -1,10 +1,10 @@
 import Foundation
 import NIOHTTP1
-import PushComposition
-import PushCore
+import ChaparComposition
+import ChaparCore
 import SimulationDisk
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// What clients do to the gateway.
 extension Run {

@@ -1,10 +1,10 @@
 import Foundation
 import NIOCore
 import NIOHTTP1
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// The end of a run: everything works again, and what must hold then is looked at.
 ///

@@ -1,11 +1,11 @@
 import Foundation
 import NIOCore
 import NIOHTTP1
-import PushCore
-import PushQueue
+import ChaparCore
+import ChaparQueue
 
-@testable import PushGateway
-import PushStoreSQLite
+@testable import ChaparGateway
+import ChaparStoreSQLite
 import SimulationDisk
 
 /// One run of a script: the actions with whatever they cause, then the healing, then what must be true.

@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 import SimulationHooks
 
 /// Runs everything that a gateway does, one thing at a time, in an order that a seed decides.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// What a run does to a gateway, as numbers: shorter and smaller ones are simpler.
 ///

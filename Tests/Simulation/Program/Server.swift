@@ -6,10 +6,10 @@ import Logging
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
-import PushCore
+import ChaparCore
 import ServiceLifecycle
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// The HTTP server of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event
 /// loop are not.

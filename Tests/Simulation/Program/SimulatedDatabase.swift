@@ -1,6 +1,6 @@
 import Foundation
-import PushCore
-import PushTesting
+import ChaparCore
+import ChaparTesting
 import SimulationDisk
 
 /// A database on another machine, which stays when a gateway dies, and the network in between.

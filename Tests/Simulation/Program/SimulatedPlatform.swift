@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// A simulated push platform: it stays over all incarnations of the gateway, accepts messages, and fails as its
 /// behavior says.

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// Reads what a simulated platform reports of messages that it has accepted.
 ///

@@ -1,4 +1,4 @@
-import PushCore
+import ChaparCore
 
 /// The device registry of a simulated platform: the newest version of each device.
 struct SimulatedRegistrar: DeviceRegistrar {

@@ -3,7 +3,7 @@ import Foundation
 import GRDB
 import SimulationHooks
 
-@testable import PushStoreSQLite
+@testable import ChaparStoreSQLite
 
 /// The writer's thread of a simulated store: it runs only when the scheduler gives it the turn, and gives it back when
 /// it waits.

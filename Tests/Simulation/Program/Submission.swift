@@ -1,5 +1,5 @@
 import Foundation
-import PushComposition
+import ChaparComposition
 
 /// A notification that a client asked the gateway to send, and what the client has learned of it since.
 struct Submission {

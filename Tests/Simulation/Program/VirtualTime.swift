@@ -1,5 +1,5 @@
 import Foundation
-import PushCore
+import ChaparCore
 
 /// The clock of one incarnation of a gateway, over the scheduler's time.
 ///

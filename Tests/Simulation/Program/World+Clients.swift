@@ -1,12 +1,12 @@
 import Foundation
 import NIOCore
 import NIOHTTP1
-import PushComposition
-import PushCore
-import PushQueue
+import ChaparComposition
+import ChaparCore
+import ChaparQueue
 
-@testable import PushGateway
-@testable import PushStoreSQLite
+@testable import ChaparGateway
+@testable import ChaparStoreSQLite
 
 extension World {
     /// Two owners of one delivery, as code that embeds a store may have: what the first one says after its claim is

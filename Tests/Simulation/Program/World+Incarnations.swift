@@ -1,14 +1,14 @@
 import Foundation
 import Logging
-import PushComposition
-import PushCore
-import PushQueue
-import PushTesting
+import ChaparComposition
+import ChaparCore
+import ChaparQueue
+import ChaparTesting
 import ServiceLifecycleTestKit
 import SimulationDisk
 
-@testable import PushGateway
-@testable import PushStoreSQLite
+@testable import ChaparGateway
+@testable import ChaparStoreSQLite
 
 extension World {
     /// One incarnation of the gateway, from a start to its end.

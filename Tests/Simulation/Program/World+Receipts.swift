@@ -1,6 +1,6 @@
 import Foundation
 import NIOHTTP1
-import PushCore
+import ChaparCore
 
 extension World {
     /// A callback that a platform repeats until it is answered.

@@ -1,8 +1,8 @@
 import NIOCore
-import PushStoreSQLite
+import ChaparStoreSQLite
 import SimulationDisk
 
-@testable import PushGateway
+@testable import ChaparGateway
 
 /// The environment of the gateway, which stays when it crashes: the disk, the platforms, the clients, the wall clock.
 ///

@@ -1,6 +1,6 @@
-import PushSMS
-import PushSMSSimulator
-import PushCommands
+import ChaparSMS
+import ChaparSMSSimulator
+import ChaparCommands
 
 /// A gateway of one's own: every command of `chapar`, for the platforms listed here.
 @main

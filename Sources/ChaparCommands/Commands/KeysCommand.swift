@@ -1,0 +1,267 @@
+import ArgumentParser
+import Foundation
+import ChaparCore
+import ChaparGateway
+
+/// `chapar keys`: commands on the API keys of a gateway.
+///
+/// Keys live in the configuration file, as hashes.
+struct KeysCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "keys",
+        abstract: "Make, list, rotate and revoke the API keys of a configuration.",
+        subcommands: [Create.self, List.self, Rotate.self, Retire.self, Revoke.self]
+    )
+
+    /// `chapar keys create`: makes an API key.
+    ///
+    /// It is shown once; only its hash goes into the file.
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "create",
+            abstract: "Make a key: prints it once, and the line for auth.api_keys.",
+            discussion: "The key is never stored. With --key-file it goes to a file of its owner instead of the screen."
+        )
+
+        @Option(help: "A name for logs: letters, digits, - and _.")
+        var name: String
+
+        @Option(
+            name: .customLong("scope"),
+            help: "What it may be used for: send, broadcast, devices, read, metrics, admin. Repeat it."
+        )
+        var scopes: [Scope] = [.send, .read]
+
+        @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
+        var keyFile: String?
+
+        @OptionGroup var form: OutputForm
+
+        func validate() throws {
+            guard BackendRegistry.isName(name) else {
+                throw ValidationError("\"\(name)\" is not a name. Use letters, digits, - and _, at most 64.")
+            }
+        }
+
+        func run() async throws {
+            let new = NewAPIKey()
+            let key = new.key.reveal()
+            if let keyFile { try SecretFile.write(key + "\n", to: keyFile) }
+            let words = scopes.map(\.rawValue)
+            let line = new.line(name: name, scopes: words)
+            if form.isJSON {
+                Shell.print([
+                    "name": .string(name), "key": keyFile == nil ? .string(key) : .null, "hash": .string(new.hash),
+                    "scopes": .array(words.map { .string($0) }), "line": .string(line),
+                ])
+                return
+            }
+            Shell.print("Key, shown this once:     \(keyFile.map { "written to \($0)" } ?? key)")
+            Shell.print("Line for auth.api_keys:   \(line)")
+        }
+    }
+
+    /// `chapar keys list`: lists the keys of a configuration.
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List the keys of a configuration, with the beginning of their hashes."
+        )
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let configuration = try file.load().configuration
+            var keys = configuration.apiKeys
+            if FirstKey.isNeeded(configuration), configuration.store.kind == .sqlite,
+                let first = try FirstKey.read(
+                    FirstKey.path(of: configuration.store),
+                    unreadable: "run the command as the gateway's user"
+                )
+            {
+                keys = [FirstKey.entry(first)]
+            }
+            if form.isJSON {
+                for key in keys {
+                    Shell.print([
+                        "name": .string(key.name), "hash": .array(key.hashes.map { .string("sha256:" + $0) }),
+                        "scopes": .array(key.scopes.map(\.rawValue).sorted().map { .string($0) }),
+                    ])
+                }
+                return
+            }
+            var table = TextTable("NAME", "SCOPES", "BACKENDS", "NOT AFTER", "HASH")
+            for key in keys {
+                let scopes = key.scopes.map(\.rawValue).sorted().joined(separator: ",")
+                table.add(
+                    key.name,
+                    scopes,
+                    key.backends?.sorted().joined(separator: ",") ?? "all",
+                    key.notAfter.map(RFC3339.string) ?? "",
+                    key.hashes.map { "sha256:\($0.prefix(8))…" }.joined(separator: " ")
+                )
+            }
+            keys.isEmpty
+                ? Shell.complain(
+                    "\(file.path) has no keys: "
+                        + (configuration.isKeyless
+                            ? "auth.keyless lets every program on the machine in." : "the first start makes one.")
+                ) : table.print()
+        }
+    }
+
+    /// `chapar keys rotate`: gives a key a second value beside the one in use, so that callers change over without a
+    /// gap.
+    struct Rotate: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rotate",
+            abstract: "Give a key a new value; the one in use opens as well, until you retire it.",
+            discussion: """
+                Changes the key's hash in the configuration file to a list of both, and nothing else in it. Then reload (kill -HUP), \
+                give callers the new value, and look with "chapar keys list" and GET /v1/keys before you run "chapar keys retire".
+                """
+        )
+
+        @Argument(help: "The key's name.")
+        var name: String
+
+        @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
+        var keyFile: String?
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let old = try KeysCommand.key(name, in: file).hashes
+            let new = NewAPIKey()
+            var text = try ConfigurationFile(file.path)
+            let hashes = [String(new.hash.dropFirst(7)), old[0]]
+            try text.replace(hashes: old, with: hashes)
+            try KeysCommand.check(text, key: name, has: hashes)
+            if let keyFile { try SecretFile.write(new.key.reveal() + "\n", to: keyFile) }
+            do throws(CommandFailure) {
+                try text.write()
+            } catch {
+                // Its key opens nothing, and it would block the name for the next attempt.
+                if let keyFile { unlink(keyFile) }
+                throw error
+            }
+            if form.isJSON {
+                Shell.print([
+                    "name": .string(name), "key": keyFile == nil ? .string(new.key.reveal()) : .null,
+                    "hash": .string(new.hash), "file": .string(file.path),
+                ])
+                return
+            }
+            Shell.print("New key, shown this once: \(keyFile.map { "written to \($0)" } ?? new.key.reveal())")
+            Shell.print(
+                "\(file.path) has both now. Reload: kill -HUP <pid of serve>; in the end: chapar keys retire \(name)"
+            )
+        }
+    }
+
+    /// `chapar keys retire`: ends a rotation.
+    struct Retire: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "retire",
+            abstract: "End a key's rotation: only its newest value opens from the next reload on."
+        )
+
+        @Argument(help: "The key's name.")
+        var name: String
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let hashes = try KeysCommand.key(name, in: file).hashes
+            guard hashes.count > 1 else { throw CommandFailure("the key \"\(name)\" has one value only") }
+            var text = try ConfigurationFile(file.path)
+            try text.replace(hashes: hashes, with: [hashes[0]])
+            try KeysCommand.check(text, key: name, has: [hashes[0]])
+            try text.write()
+            if form.isJSON {
+                Shell.print(["name": .string(name), "retired": .integer(Int64(hashes.count - 1))])
+            } else {
+                Shell.print("\(file.path) has the newest value only. Reload: kill -HUP <pid of serve>")
+            }
+        }
+    }
+
+    /// `chapar keys revoke`: names the entry to remove.
+    ///
+    /// The file belongs to the operator: no command edits it on its own.
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "revoke",
+            abstract: "Find the entry of a key, so that you can remove it and reload.",
+            discussion: """
+                The file is not edited: comments and templates in it are yours. What was sent with the key and waits \
+                still goes out; "chapar cancel --key NAME" with a key of the scope "admin" ends it.
+                """
+        )
+
+        @Argument(help: "The key's name.")
+        var name: String
+
+        @OptionGroup var file: ConfigOption
+        @OptionGroup var form: OutputForm
+
+        func run() async throws {
+            let loaded = try file.load()
+            let entry = loaded.settings.first {
+                $0.path.hasPrefix("auth.api_keys[") && $0.path.hasSuffix(".name") && $0.value == name
+            }
+            guard let entry else { throw KeysCommand.unknown(name, loaded, file) }
+            let position = "\(entry.origin.file):\(entry.origin.line)"
+            if form.isJSON {
+                Shell.print([
+                    "name": .string(name), "path": .string(String(entry.path.dropLast(5))),
+                    "file": .string(entry.origin.file), "line": .integer(Int64(entry.origin.line)),
+                ])
+            } else {
+                Shell.print(
+                    "Remove the entry \(entry.path.dropLast(5)) at \(position), then reload: kill -HUP <pid of serve>"
+                )
+                Shell.print(
+                    "What was sent with it and waits still goes out, scheduled messages included. "
+                        + "After the reload this ends it: chapar cancel --key \(name)"
+                )
+            }
+        }
+    }
+
+    /// A scope, as an argument.
+    enum Scope: String, ExpressibleByArgument, CaseIterable {
+        case send, broadcast, devices, read, metrics, admin
+    }
+
+    /// Returns the key of this name in a configuration.
+    private static func key(_ name: String, in file: ConfigOption) throws -> GatewayConfiguration.APIKey {
+        let loaded = try file.load()
+        guard let key = loaded.configuration.apiKeys.first(where: { $0.name == name }) else {
+            throw unknown(name, loaded, file)
+        }
+        return key
+    }
+
+    /// Throws when a changed file would not give the key these hashes: one stands in a list over several lines, or
+    /// behind an anchor.
+    private static func check(_ text: ConfigurationFile, key name: String, has hashes: [String]) throws {
+        let loaded = try? BackendLoader.offline().check(text.text, as: text.path)
+        let key = loaded?.configuration.apiKeys.first { $0.name == name }
+        guard key?.hashes != hashes else { return }
+        throw CommandFailure(
+            "the hash of the key \"\(name)\" cannot be replaced where it stands, and \(text.path) was left as it is: write it as one text or "
+                + "as a list in one line, hash: [\"sha256:…\"], and run the command again",
+            .usage
+        )
+    }
+
+    private static func unknown(_ name: String, _ loaded: LoadedConfiguration, _ file: ConfigOption) -> CommandFailure {
+        let names = loaded.configuration.apiKeys.map(\.name)
+        let hint = Suggestion.nearest(to: name, among: names).map { " Did you mean \"\($0)\"?" } ?? ""
+        return CommandFailure("\(file.path) has no key \"\(name)\".\(hint)")
+    }
+}

@@ -1,0 +1,115 @@
+import ArgumentParser
+import Foundation
+import ChaparCore
+
+/// `chapar devices import`: imports a file of devices, of any length, in batches that the gateway commits whole.
+struct DevicesImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Register the devices of a CSV or NDJSON file; doing it again does no harm.",
+        discussion: """
+            NDJSON: one device a line, as the API shows it and as devices export writes it.
+            CSV: the first line names the columns, of \(DeviceCSV.columns.joined(separator: ", ")); \
+            tags are separated by |. Only id is needed. A token of a CSV file counts as registered now.
+
+            Devices that exist are replaced. Wrong lines are named and left out.
+            """
+    )
+
+    @Argument(help: "The file, - for stdin.", completion: .file(extensions: ["csv", "ndjson"]))
+    var file: String
+
+    @Option(help: "The form of the file: csv or ndjson. Default: by its name, else ndjson.")
+    var format: SendCommand.Format?
+
+    @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    /// The most devices in one request; the API takes 1,000.
+    private static let batchSize = 1000
+    /// The most bytes in one request, well below the API's default limit.
+    private static let batchBytes = 4 << 20
+
+    /// The counts of devices that were created, replaced or refused so far.
+    private struct Tally {
+        var created = 0
+        var replaced = 0
+        var refused = 0
+
+        var done: Int { created.adding(clamping: replaced).adding(clamping: refused) }
+    }
+
+    func run() async throws {
+        var input = try InputFile(file, format: format.map { $0 == .csv ? .csv : .ndjson }, rows: .devices)
+        defer { input.close() }
+        var tally = Tally()
+        var bar = ProgressBar(isShown: true)
+        try await DevicesClient.use(gateway) { devices in
+            var batch = Batch()
+            while let line = try input.next() {
+                switch line.result {
+                case .success(let device): batch.add(device, line: line.number)
+                case .failure(let failure):
+                    tally.refused += 1
+                    refuse(line.number, id: nil, "invalid_line", "line \(line.number) \(failure.description)")
+                }
+                guard batch.lines.count >= Self.batchSize || batch.bytes.count >= Self.batchBytes else { continue }
+                try await put(&batch, devices, &tally)
+                let fraction = input.size.map { Double(input.consumed) / Double(max($0, 1)) }
+                bar.update(done: tally.done, fraction: fraction)
+            }
+            if !batch.lines.isEmpty { try await put(&batch, devices, &tally) }
+        }
+        bar.update(done: tally.done, fraction: input.size.map { _ in 1 }, isLast: true)
+        if tally.done == 0 { Shell.complain("\(file == "-" ? "stdin" : file) holds no device") }
+        Shell.complain("\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused")
+        if form.isJSON {
+            Shell.print([
+                "created": .integer(Int64(tally.created)), "replaced": .integer(Int64(tally.replaced)),
+                "refused": .integer(Int64(tally.refused)),
+            ])
+        }
+        if tally.refused > 0 { throw tally.refused == tally.done ? ExitStatus.failure : ExitStatus.partial }
+    }
+
+    /// The body of a request, which grows line by line.
+    private struct Batch {
+        var lines: [Int] = []
+        var bytes = Array(#"{"devices":["#.utf8)
+
+        mutating func add(_ device: JSONObject, line: Int) {
+            if !lines.isEmpty { bytes.append(UInt8(ascii: ",")) }
+            bytes += JSONValue.object(device).bytes
+            lines.append(line)
+        }
+    }
+
+    private func put(_ batch: inout Batch, _ devices: DevicesClient, _ tally: inout Tally) async throws {
+        let lines = batch.lines
+        let body = batch.bytes + Array("]}".utf8)
+        batch = Batch()
+        let answer = try await devices.client.postPatiently("/v1/devices/batch", body)
+        if let failure = DevicesClient.failure(answer) {
+            Shell.complain("up to line \((lines.first ?? 1) - 1) everything is imported")
+            throw failure
+        }
+        func count(_ name: String) -> Int { Int(count: answer.json[name]?.integerValue ?? 0) }
+        tally.created = tally.created.adding(clamping: count("created"))
+        tally.replaced = tally.replaced.adding(clamping: count("replaced"))
+        tally.refused = tally.refused.adding(clamping: count("refused"))
+        for (line, item) in zip(lines, answer.json["devices"]?.arrayValue ?? []) {
+            guard let problem = item["problem"] else { continue }
+            let answer = GatewayClient.Answer(status: 422, json: problem)
+            refuse(line, id: item["id"]?.stringValue, answer.code ?? "refused", "line \(line): \(answer.problem)")
+        }
+    }
+
+    /// Reports a device that was refused.
+    private func refuse(_ line: Int, id: String?, _ code: String, _ sentence: String) {
+        guard form.isJSON else { return Shell.complain(sentence) }
+        Shell.print([
+            "line": .integer(Int64(line)), "id": id.map { .string($0) } ?? .null, "code": .string(code),
+            "detail": .string(sentence),
+        ])
+    }
+}

@@ -1,0 +1,151 @@
+import ArgumentParser
+import Foundation
+import ChaparCore
+
+/// `chapar devices held`: shows quarantined tokens: a gateway got too many verdicts of dead tokens to believe them.
+struct HeldCommand: AsyncParsableCommand {
+    static var configuration: CommandConfiguration {
+        let program = GatewayProgram.current.name
+        return CommandConfiguration(
+            commandName: "held",
+            abstract: "Show the dead-token verdicts that a gateway holds back.",
+            discussion: """
+                When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
+                environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
+                "\(program) devices release" or "\(program) devices discard".
+                """
+        )
+    }
+
+    @Option(help: "List the devices that the verdicts of this backend are about.")
+    var backend: String?
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws {
+        let client = try gateway.requiredClient()
+        if let backend {
+            try await list(backend, client)
+        } else {
+            try await summarize(client)
+        }
+        await client.close()
+    }
+
+    private func summarize(_ client: GatewayClient) async throws {
+        let answer = try await client.ask("/v1/invalidations")
+        let backends = answer["backends"]?.arrayValue ?? []
+        if form.isJSON {
+            for backend in backends { Shell.print(backend) }
+            return
+        }
+        guard !backends.isEmpty else { return Shell.print("Nothing is held.") }
+        var table = TextTable("BACKEND", "HELD", "REASONS", "SENDING", "SINCE")
+        for backend in backends {
+            let reasons = backend["reasons"]?.objectValue ?? JSONObject()
+            table.add(
+                backend["backend"]?.stringValue ?? "",
+                "\(backend["held"]?.integerValue ?? 0)",
+                reasons.map { "\($0.value.integerValue ?? 0) \($0.name)" }.joined(separator: ", "),
+                backend["stopped"]?.boolValue == true ? "stopped" : "flowing",
+                backend["stopped_at"]?.stringValue ?? backend["oldest"]?.stringValue ?? ""
+            )
+        }
+        table.print()
+        for backend in backends {
+            if let explanation = backend["explanation"]?.words {
+                Shell.complain("\(backend["backend"]?.words ?? ""): \(explanation)")
+            }
+        }
+    }
+
+    private func list(_ backend: String, _ client: GatewayClient) async throws {
+        let name = FormEncoding.encode(backend)
+        var cursor: String?
+        var table = TextTable("DEVICE", "USER", "SERVICE", "REASON", "DEAD SINCE")
+        repeat {
+            let page = try await client.ask(
+                "/v1/invalidations?backend=\(name)&limit=1000" + (cursor.map { "&cursor=\($0)" } ?? "")
+            )
+            for item in page["items"]?.arrayValue ?? [] {
+                if form.isJSON { Shell.print(item) }
+                table.add(
+                    item["device"]?.stringValue ?? "",
+                    item["user"]?.stringValue ?? "",
+                    item["service"]?.stringValue ?? "",
+                    item["reason"]?.stringValue ?? "",
+                    item["as_of"]?.stringValue ?? ""
+                )
+            }
+            cursor = page["next"]?.stringValue
+        } while cursor != nil
+        if !form.isJSON { table.print() }
+    }
+}
+
+/// `chapar devices release`: marks the quarantined tokens invalid: the verdicts were right.
+struct ReleaseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "release",
+        abstract: "Believe the held dead-token verdicts of a backend; it goes on sending.",
+        discussion: "The tokens get a tombstone. A device that registers again ends it."
+    )
+
+    @Argument(help: "The backend's name.")
+    var backend: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws { try await gateway.resolve("release", backend, form) }
+}
+
+/// `chapar devices discard`: keeps the quarantined tokens: the configuration was wrong.
+struct DiscardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "discard",
+        abstract: "Forget the held dead-token verdicts of a backend; it goes on sending.",
+        discussion: "Mend the configuration first (environment, topic, project), or they will come again."
+    )
+
+    @Argument(help: "The backend's name.")
+    var backend: String
+
+    @OptionGroup var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
+
+    func run() async throws { try await gateway.resolve("discard", backend, form) }
+}
+
+extension GatewayAddress {
+    fileprivate func resolve(_ action: String, _ backend: String, _ form: OutputForm) async throws {
+        let client = try requiredClient()
+        let name = FormEncoding.encode(backend)
+        let body: JSONValue = ["action": .string(action)]
+        // Settling twice is harmless, so the call may be repeated when the answer is lost.
+        let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", Array(body.text.utf8))
+        await client.close()
+        guard answer.status == 200 else {
+            throw CommandFailure(answer.problem, answer.status == 404 ? .usage : .failure)
+        }
+        if form.isJSON { return Shell.print(answer.json) }
+        let tokens = answer.json["tokens"]?.integerValue ?? 0
+        let what = action == "release" ? "dead now" : "alive, as they were"
+        Shell.print("\(backend) goes on. \(tokens) \(tokens == 1 ? "token is" : "tokens are") \(what).")
+    }
+}
+
+extension GatewayClient {
+    /// Reads a document; throws for any status other than 200.
+    fileprivate func ask(_ path: String) async throws -> JSONValue {
+        let answer: Answer
+        do throws(HTTPFailure) {
+            answer = try await get(path)
+        } catch {
+            throw unreachable(error)
+        }
+        guard answer.status == 200 else { throw CommandFailure(answer.problem) }
+        return answer.json
+    }
+}

@@ -1,0 +1,102 @@
+import ChaparCore
+import Synchronization
+
+/// Takes calls in place of the network, so that `--dry-run` can show the requests to a platform.
+///
+/// Every call is answered with 200 and a body that any platform's client takes for a success. Header fields that carry
+/// credentials are shown by name only.
+final class PreviewTransport: HTTPTransport {
+    fileprivate struct Taken {
+        var call: HTTPCall
+        var endpoint: HTTPEndpoint
+        /// The names of the fields that a connection would add, such as `authorization`.
+        var credentials: [String]
+    }
+
+    private let calls = Mutex<[Taken]>([])
+
+    func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+        PreviewPool(configuration, transport: self)
+    }
+
+    /// Returns the call that carried a message, in a form to be shown; nil when there was none.
+    ///
+    /// It is found by the message's id. Where a platform's calls do not carry that, it is found by the recipient; a
+    /// call with many messages stands for each of them.
+    func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
+        let text = id.description
+        let found = calls.withLock { calls in
+            calls.firstIndex { Self.carries($0.call, text) }.map { calls.remove(at: $0) }
+                ?? calls.first { Self.carries($0.call, recipient.platformText) }
+        }
+        return found.map(Self.shown)
+    }
+
+    fileprivate func take(_ accepted: [Taken]) { calls.withLock { $0 += accepted } }
+
+    private static func carries(_ call: HTTPCall, _ text: String) -> Bool {
+        call.headers.contains { $0.value == text } || call.template.headers.contains { $0.value == text }
+            || call.path.contains(text) || String(decoding: call.body, as: UTF8.self).contains(text)
+    }
+
+    private static func shown(_ accepted: Taken) -> JSONValue {
+        let call = accepted.call
+        var headers = JSONObject()
+        for name in accepted.credentials { headers[name] = "<secret>" }
+        for header in call.template.headers + call.headers {
+            headers[header.name] = .string(isSecret(header.name) ? "<secret>" : header.value)
+        }
+        let body = (try? JSONValue(parsing: call.body)) ?? .string(String(decoding: call.body, as: UTF8.self))
+        return [
+            "method": .string(call.template.method), "url": .string("\(accepted.endpoint)\(call.path)"),
+            "headers": .object(headers), "body": body,
+        ]
+    }
+
+    private static func isSecret(_ name: String) -> Bool {
+        ["auth", "key", "token", "cookie", "secret"].contains { name.contains($0) }
+    }
+}
+
+/// A pool that answers every call with 200 and sends nothing.
+private final class PreviewPool: HTTPPool {
+    /// The body of every answer: a success for the client of any platform and of its token endpoint.
+    private static let answer = JSONValue.object([
+        "access_token": "preview", "token_type": "Bearer", "expires_in": 3600, "name": "preview/messages/preview",
+        "code": "80000000", "msg": "Success", "requestId": "preview",
+    ]).bytes
+
+    private let configuration: HTTPPoolConfiguration
+    private let transport: PreviewTransport
+
+    init(_ configuration: HTTPPoolConfiguration, transport: PreviewTransport) {
+        self.configuration = configuration
+        self.transport = transport
+    }
+
+    func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async {
+        let connection = HTTPConnectionInfo(id: 1, openedAt: .now)
+        let credentials = (try? configuration.policy?.headers(for: connection))?.map(\.name) ?? []
+        transport.take(
+            calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) }
+        )
+        let answer = HTTPAnswer(status: 200, body: Self.answer)
+        report(calls.indices.map { HTTPReply(index: $0, result: .success(answer), connection: 0) })
+    }
+
+    var status: HTTPPoolStatus { HTTPPoolStatus() }
+    func replaceConnections() {}
+    func shutdown(grace: Duration) async {}
+}
+
+extension Recipient {
+    /// The text by which a platform's request names the recipient.
+    fileprivate var platformText: String {
+        switch self {
+        case .token(let token): token.value
+        case .device(let text), .user(let text), .platformID(let text), .topic(let text): text
+        case .tags(let filter): (filter.all + filter.any + filter.none).first ?? ""
+        case .everyone: "/"  // Any request.
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import ChaparCore
+
+/// The backends that a delivery goes through, and the rule for an attempt without an answer.
+///
+/// It is a value with two interpreters: the gateway's dispatcher, which keeps the step in the store, and
+/// ``FallbackBackend`` in memory. Both apply ``PlanRules`` to outcomes.
+public struct DeliveryPlan: Sendable, Hashable {
+    /// The rule for a message that was sent and got no answer.
+    @nonexhaustive
+    public enum UnknownRule: String, Sendable, CaseIterable {
+        /// Try again, with an id that makes a second copy harmless where the platform has one.
+        case retry
+        /// Stop; the outcome stays unknown.
+        case stop
+        /// Go on to the next backend.
+        case next
+        /// Wait for ``DeliveryPlan/unknownWait`` for the platform's report that it arrived, then go on to the next
+        /// backend.
+        case wait
+    }
+
+    /// The default of ``DeliveryPlan/unknownWait``: 30 s.
+    public static let defaultUnknownWait = Duration.seconds(30)
+
+    /// The backends' names, in order.
+    ///
+    /// Never empty.
+    public var backends: [String]
+    /// The rule after an attempt without an answer; nil leaves it to the backend: stop where a repeat does harm, else
+    /// retry.
+    public var onUnknown: UnknownRule?
+    /// The longest time ``UnknownRule/wait`` waits for a report from the platform; kept to the millisecond.
+    public var unknownWait: Duration
+    /// The longest time trouble of an account or a platform is tolerated at each step before the next backend is used.
+    ///
+    /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
+    public var fallbackDelay: Duration?
+
+    /// Makes a plan.
+    public init(
+        _ backends: [String],
+        onUnknown: UnknownRule? = nil,
+        unknownWait: Duration = Self.defaultUnknownWait,
+        fallbackDelay: Duration? = nil
+    ) {
+        self.backends = backends
+        self.onUnknown = onUnknown
+        self.unknownWait = unknownWait
+        self.fallbackDelay = fallbackDelay
+    }
+
+    /// Returns the steps after `step` whose backends `isUsable` accepts, in order: those where a delivery can go on.
+    public func laterSteps(after step: Int, where isUsable: (String) -> Bool = { _ in true }) -> [Int] {
+        guard step + 1 < backends.count else { return [] }
+        return backends.indices.dropFirst(step + 1).filter { isUsable(backends[$0]) }
+    }
+
+    /// One line of text that ``init(storedForm:)`` reads.
+    ///
+    /// Backend names never hold `>` or `|`.
+    public var storedForm: String {
+        var text = backends.joined(separator: ">")
+        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackDelay != nil
+        if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
+        if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
+        if let fallbackDelay { text += "|patience=\(fallbackDelay.inMilliseconds)" }
+        return text
+    }
+
+    /// Returns the backend of a step, or of the nearest one when the plan has no such step; empty for a plan without
+    /// backends.
+    package func backend(at step: Int) -> String {
+        backends.isEmpty ? "" : backends[min(max(0, step), backends.count - 1)]
+    }
+
+    /// Returns the step for a stored number, or the nearest one that the plan has.
+    package func step(stored number: some BinaryInteger) -> Int {
+        min(Int(count: Int64(clamping: number)), max(0, backends.count - 1))
+    }
+
+    /// Reads ``storedForm``.
+    public init(storedForm text: String) {
+        let parts = text.split(separator: "|", omittingEmptySubsequences: false)
+        let backends = (parts.first ?? "").split(separator: ">").map(String.init)
+        // An empty text, from a damaged store, becomes a plan of a backend that does not exist.
+        self.init(backends.isEmpty ? [""] : backends)
+        guard parts.count > 1 else { return }
+        onUnknown = UnknownRule(rawValue: String(parts[1]))
+        for part in parts.dropFirst(2) {
+            let pair = part.split(separator: "=", maxSplits: 1)
+            guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
+            switch pair[0] {
+            case "wait": unknownWait = .milliseconds(milliseconds)
+            case "patience": fallbackDelay = .milliseconds(milliseconds)
+            default: continue
+            }
+        }
+    }
+}
+
+extension DeliveryPlan {
+    /// The former name of ``fallbackDelay``.
+    @available(*, deprecated, renamed: "fallbackDelay")
+    public var patience: Duration? {
+        get { fallbackDelay }
+        set { fallbackDelay = newValue }
+    }
+}

@@ -1,0 +1,98 @@
+public import ChaparCore
+
+/// Several backends, each of which takes over when the one before it fails: a ``DeliveryPlan`` interpreted in memory.
+///
+/// A recipient goes to the first backend that can address it. When that one refuses for good, or its trouble outlasts
+/// the `fallbackDelay`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
+/// gets recipients that it can address: a raw token only goes to backends of its service, and the ``RecipientResolver``
+/// turns a ``ChaparCore/Recipient/device(_:)`` into the token of a service that the backend takes.
+///
+/// Nothing is written to disk: messages that wait when the process ends are lost. The gateway interprets the same plan
+/// and keeps its position in the store.
+public struct FallbackBackend: BackendGroup {
+    /// `fallback`.
+    public var kind: BackendKind { "fallback" }
+    /// The backends, in the order in which they are tried.
+    public let members: [NamedBackend]
+    /// The resolver that turns devices into tokens.
+    public let resolver: RecipientResolver?
+    private let interpreter: PlanInterpreter
+
+    /// Makes a chain.
+    ///
+    /// - Parameters:
+    ///   - members: The backends, in the order in which they are tried; each name once.
+    ///   - onUnknown: The rule after an attempt without an answer; nil stops where a repeat does harm, else retries.
+    ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
+    ///   - fallbackDelay: The longest time a platform's trouble is tolerated while another backend is left.
+    ///   - retry: The retries, over all backends together.
+    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
+    ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
+    ///   - time: The clock.
+    ///   - random: Returns numbers from 0 to 1.
+    ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
+    ///     token.
+    public init(
+        _ members: [NamedBackend],
+        onUnknown: DeliveryPlan.UnknownRule? = nil,
+        unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
+        fallbackDelay: Duration = .zero,
+        retry: RetryPolicy = RetryPolicy(),
+        deadline: Duration = .seconds(120),
+        resolver: RecipientResolver? = nil,
+        time: any TimeSource = SystemTime(),
+        random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
+        observe: PlanObserver? = nil
+    ) {
+        self.members = members
+        self.resolver = resolver
+        interpreter = PlanInterpreter(
+            steps: members,
+            plan: DeliveryPlan(
+                members.map(\.name),
+                onUnknown: onUnknown,
+                unknownWait: unknownWait,
+                fallbackDelay: fallbackDelay
+            ),
+            rules: PlanRules(retry: retry, waitsForOperator: false),
+            deadline: deadline,
+            resolver: resolver,
+            skipsForeign: true,
+            time: time,
+            random: random,
+            observe: observe
+        )
+    }
+
+    /// Sends along the chain; reports each recipient once, with its final outcome.
+    public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await interpreter.send(requests, report: report)
+    }
+
+    /// The first backend's window, since messages enter there.
+    public var window: Int? { members.first?.backend.window }
+
+    /// The first backend's batching, since messages enter there.
+    public var batching: RequestBatching? { members.first?.backend.batching }
+
+    /// The first backend's pacing, since messages enter there.
+    public var pacing: Pacing? { members.first?.backend.pacing }
+
+    /// Reports a fault when every backend that takes such recipients would refuse; everything else is a warning.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        let checks = checks(notification, for: recipient)
+        let isRefused = !checks.isEmpty && checks.allSatisfy { !$0.faults.isEmpty }
+        return PayloadCheck(
+            faults: isRefused ? checks[0].faults : [],
+            warnings: isRefused ? checks.flatMap(\.warnings) : checks.flatMap { $0.faults + $0.warnings }
+        )
+    }
+
+    /// Cancels the waits between attempts, then shuts every backend down.
+    public func shutdown(grace: Duration) async {
+        interpreter.close()
+        await withDiscardingTaskGroup { tasks in
+            for member in members { tasks.addTask { await member.backend.shutdown(grace: grace) } }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+public import Foundation
+public import ChaparCore
+
+/// The position of a delivery in its plan at an event.
+public struct PlanPosition: Sendable, Hashable {
+    /// The plan.
+    public var plan: DeliveryPlan
+    /// The current step of the plan.
+    public var step: Int
+    /// The next step whose backend can address the recipient; nil when there is none.
+    public var nextStep: Int?
+    /// The number of earlier attempts, over all steps.
+    public var attempts: Int
+    /// The time of the first attempt, which may be the present one.
+    ///
+    /// ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit count from it, since a message that waits for its
+    /// time, or behind others, has failed at no backend.
+    public var startedAt: Date
+    /// The time after which nothing more is tried; nil for never.
+    public var expiresAt: Date?
+    /// Whether an earlier attempt may have been delivered.
+    public var mayHaveBeenSent: Bool
+    /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and there are no waits.
+    public var isNowOrNever = false
+
+    /// Makes a position; by default the next step is the one that follows in the plan.
+    public init(
+        _ plan: DeliveryPlan,
+        step: Int = 0,
+        attempts: Int = 0,
+        startedAt: Date,
+        expiresAt: Date? = nil,
+        mayHaveBeenSent: Bool = false
+    ) {
+        self.plan = plan
+        self.step = step
+        nextStep = plan.laterSteps(after: step).first
+        self.attempts = attempts
+        self.startedAt = startedAt
+        self.expiresAt = expiresAt
+        self.mayHaveBeenSent = mayHaveBeenSent
+    }
+}
+
+/// An event of a delivery at a step of its plan.
+@nonexhaustive
+public enum PlanEvent: Sendable, Hashable {
+    /// An attempt was made, with this outcome.
+    case answered(DeliveryOutcome)
+    /// No attempt was made, because the step's backend cannot address the recipient: the device has no live token for
+    /// it.
+    case skipped(reason: String)
+    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the state that the platform reported, or nil without
+    /// a report.
+    case waited(DeliveryState?)
+}
+
+/// The consequence of a ``PlanEvent``: the delivery's next move, and the effect on its backend and recipient.
+public struct PlanVerdict: Sendable, Hashable {
+    /// The next move of a delivery.
+    @nonexhaustive
+    public enum Move: Sendable, Hashable {
+        /// It ends, in a final state.
+        case end(DeliveryState)
+        /// It is tried again at the same step, at this time.
+        case retry(at: Date)
+        /// It goes to another step, at once.
+        case next(step: Int)
+        /// It stays at its step, unsent, until the platform reports its state, at the latest until this time.
+        case hold(until: Date)
+    }
+
+    /// The next move.
+    public var move: Move
+    /// Whether this attempt may have been delivered.
+    public var mayHaveBeenSent = false
+    /// The signal about the backend.
+    public var signal = BackendSignal.nothing
+    /// The time before which nothing else goes to this recipient.
+    public var recipientPause: Date?
+
+    /// Makes a verdict.
+    public init(
+        _ move: Move,
+        mayHaveBeenSent: Bool = false,
+        signal: BackendSignal = .nothing,
+        recipientPause: Date? = nil
+    ) {
+        self.move = move
+        self.mayHaveBeenSent = mayHaveBeenSent
+        self.signal = signal
+        self.recipientPause = recipientPause
+    }
+
+    /// The state that events and metrics show.
+    public var state: DeliveryState {
+        if case .end(let state) = move { state } else { .retrying }
+    }
+}

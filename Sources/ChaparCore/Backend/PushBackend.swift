@@ -1,0 +1,339 @@
+public import Foundation
+
+/// A kind of backend: the word after `kind:` in a configuration file, such as `apns`.
+public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The word.
+    public let rawValue: String
+    /// Makes a kind.
+    public init(rawValue: String) { self.rawValue = rawValue }
+    /// Makes a kind.
+    public init(stringLiteral value: String) { rawValue = value }
+    /// The word.
+    public var description: String { rawValue }
+}
+
+/// A connection to one platform under one account, which carries notifications to recipients.
+///
+/// The dispatcher, or a caller's own code, calls `send` concurrently and owns queueing, retries and idempotency keys. A
+/// backend offers each message once and reports the answer. Each further ability of a platform is a property that is
+/// nil when the platform lacks it, so that callers can test for it and wrappers can pass it on. Plugin tests run the
+/// conformance kit of `ChaparTesting`.
+public protocol PushBackend: Sendable {
+    /// The kind, in configuration files, log metadata and metric labels.
+    var kind: BackendKind { get }
+
+    /// The recipients that it can address.
+    var audience: BackendAudience { get }
+
+    /// Offers every recipient of every request to the platform once, and reports each exactly once, as answers come.
+    ///
+    /// - Parameters:
+    ///   - requests: Notifications with their recipients. A payload is encoded once for all recipients of a request.
+    ///   - report: Takes outcomes in groups, from any thread; it must not block.
+    ///
+    /// Returns when every recipient has been reported. Refusals and missing answers are outcomes, not errors. After a
+    /// cancellation, outcomes still tell messages that were surely not sent from those that may have been.
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async
+
+    /// Checks what can be checked without the platform: size after encoding, reserved keys, fields it would drop.
+    ///
+    /// Called before a notification is accepted, so it must be cheap for a small message.
+    func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
+
+    /// Whether a second copy of the notification does harm (a call that rings twice).
+    ///
+    /// Called when a gateway restarts and an earlier attempt may have been delivered; the same rule as
+    /// ``UnknownOutcome/isRepeatHarmful``.
+    func isRepeatHarmful(_ notification: PushNotification) -> Bool
+
+    /// Returns which of a registered device's tokens the notification goes to; nil when none of them can take it.
+    ///
+    /// Called before a notification is accepted and before it is sent, so it must be cheap.
+    func tokenUse(of notification: PushNotification) -> TokenUse?
+
+    /// Brings a device token to the form the platform requires, or throws why it is invalid; called before
+    /// registration.
+    ///
+    /// Only for tokens of a service in ``audience``.
+    func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
+
+    /// The number of messages that can usefully be in flight now, by the peer's stream limit; nil when there is no such
+    /// limit.
+    var window: Int? { get }
+
+    /// The way several messages go in one request; nil when each message is a request of its own.
+    ///
+    /// With it, ``window`` is the number of requests that may be in flight at once, times the limit of one.
+    var batching: RequestBatching? { get }
+
+    /// The rate that the platform's quota allows; nil when no quota is known.
+    ///
+    /// It is a default: an operator's own limit overrides it.
+    var pacing: Pacing? { get }
+
+    /// The backend's own state, without a request to the platform.
+    var health: BackendHealth { get }
+
+    /// Returns why the platform would refuse everything at a time because of the credential's dates: it has expired, or
+    /// is not valid yet.
+    ///
+    /// Nil while it is valid, and where credentials have no dates. It sends no request to the platform: a gateway parks
+    /// such a backend from its start on, and `chapar check` warns. ``send(_:report:)`` itself refuses messages that it
+    /// is given nevertheless.
+    func credentialProblem(at now: Date) -> Refusal?
+
+    /// Checks for problems that keep the backend from working: key, certificate dates, clock, topic, reachability.
+    func diagnose() async -> [Diagnosis]
+
+    /// Watches the platform, where that is configured; returns when cancelled, or at once.
+    ///
+    /// A gateway runs it beside the delivery worker, and cancels it before ``shutdown(grace:)``.
+    func watch() async
+
+    /// Shuts the backend down after its last send: closes connections within `grace`.
+    func shutdown(grace: Duration) async
+
+    /// The registration of devices at the platform.
+    var devices: (any DeviceRegistrar)? { get }
+    /// The subscriptions of devices.
+    var subscriptions: (any SubscriptionManager)? { get }
+    /// The tags and profile fields of devices.
+    var tags: (any TagEditor)? { get }
+    /// The reporting of delivery and open events.
+    var events: (any EventReporter)? { get }
+    /// The cancellation of messages that the platform has taken.
+    var cancellation: (any MessageCanceller)? { get }
+    /// The removal of messages that devices have received.
+    var recall: (any MessageRecaller)? { get }
+    /// The lookup of messages that the platform has taken.
+    var tracking: (any MessageTracker)? { get }
+    /// The reader of the platform's later reports.
+    var receipts: (any ReceiptReader)? { get }
+    /// The reader of clicks that apps report.
+    var clicks: (any ClickReader)? { get }
+    /// The membership of tokens in topics of the platform.
+    var topics: (any TopicManager)? { get }
+    /// The broadcast channels of the platform.
+    var channels: (any ChannelManager)? { get }
+    /// The lookup of tokens, and the import of those of another platform.
+    var tokenDirectory: (any TokenDirectory)? { get }
+
+    /// The retry schedule of device operations that failed.
+    var operationPolicy: RetrySchedule { get }
+    /// Deletes what it stores about a device, or with nil about all: records, saved tokens, credentials of users.
+    ///
+    /// It sends nothing to the platform.
+    func forget(device: String?) async throws(PushError)
+}
+
+extension PushBackend {
+    /// Finds nothing.
+    public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        PayloadCheck()
+    }
+    /// Returns nil: the credential has no dates.
+    public func credentialProblem(at now: Date) -> Refusal? { nil }
+    /// Returns false: a second copy is only a nuisance.
+    public func isRepeatHarmful(_ notification: PushNotification) -> Bool { false }
+    /// Returns the app's own token; none for a Live Activity.
+    public func tokenUse(of notification: PushNotification) -> TokenUse? {
+        notification.activity == nil ? TokenUse(.device) : nil
+    }
+    /// Accepts any text.
+    public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
+    /// No limit known.
+    public var window: Int? { nil }
+    /// Each message is a request of its own.
+    public var batching: RequestBatching? { nil }
+    /// No quota known.
+    public var pacing: Pacing? { nil }
+    /// Nothing known to be wrong.
+    public var health: BackendHealth { BackendHealth() }
+    /// Checks nothing.
+    public func diagnose() async -> [Diagnosis] { [] }
+    /// Watches nothing.
+    public func watch() async {}
+    /// Closes nothing.
+    public func shutdown(grace: Duration) async {}
+    /// Not offered.
+    public var devices: (any DeviceRegistrar)? { nil }
+    /// Not offered.
+    public var subscriptions: (any SubscriptionManager)? { nil }
+    /// Not offered.
+    public var tags: (any TagEditor)? { nil }
+    /// Not offered.
+    public var events: (any EventReporter)? { nil }
+    /// Not offered.
+    public var cancellation: (any MessageCanceller)? { nil }
+    /// Not offered.
+    public var recall: (any MessageRecaller)? { nil }
+    /// Not offered.
+    public var tracking: (any MessageTracker)? { nil }
+    /// Not offered.
+    public var receipts: (any ReceiptReader)? { nil }
+    /// Not offered.
+    public var clicks: (any ClickReader)? { nil }
+    /// Not offered.
+    public var topics: (any TopicManager)? { nil }
+    /// Not offered.
+    public var channels: (any ChannelManager)? { nil }
+    /// Not offered.
+    public var tokenDirectory: (any TokenDirectory)? { nil }
+    /// The standard schedule.
+    public var operationPolicy: RetrySchedule { .standard }
+    /// Deletes nothing.
+    public func forget(device: String?) async throws(PushError) {}
+
+    /// Sends one notification and waits for every outcome, in the order of the recipients.
+    public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {
+        let request = PushRequest(notification, to: recipients.map { Addressee($0) })
+        return await send([request])[0]
+    }
+
+    /// Sends one notification to one recipient and waits for the outcome.
+    public func send(_ notification: PushNotification, to recipient: Recipient) async -> DeliveryOutcome {
+        await send(notification, to: [recipient])[0]
+    }
+
+    /// Sends several notifications and waits for every outcome: a row for each request, in the order of its recipients.
+    public func send(_ requests: [PushRequest]) async -> [[DeliveryOutcome]] {
+        let collector = OutcomeCollector(requests)
+        await send(requests) { collector.take($0) }
+        return collector.outcomes
+    }
+}
+
+/// A notification and the recipients that a backend sends it to.
+public struct PushRequest: Sendable {
+    /// The content, the same for all recipients of the request.
+    public var notification: PushNotification
+    /// The recipients.
+    public var recipients: [Addressee]
+    /// The time when the platform must give up, computed once at acceptance so that a retry does not live longer.
+    ///
+    /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
+    /// only when code without a gateway sends: then the backend counts that span from the send. The backend refuses a
+    /// time that has passed (`message`, `expired`, `never`).
+    public var expiration: Expiration?
+
+    /// The time when a platform must give up.
+    @nonexhaustive
+    public enum Expiration: Sendable, Hashable {
+        /// Try once, store nothing.
+        case immediately
+        /// A time in seconds since 1970.
+        case at(Int64)
+    }
+
+    /// Makes a request.
+    public init(_ notification: PushNotification, to recipients: [Addressee], expiration: Expiration? = nil) {
+        self.notification = notification
+        self.recipients = recipients
+        self.expiration = expiration
+    }
+}
+
+/// One recipient of a request, with the id of its delivery.
+public struct Addressee: Sendable, Hashable {
+    /// The recipient.
+    public var recipient: Recipient
+    /// The delivery's id, the same for every attempt.
+    public var messageID: MessageID
+    /// Whether an earlier attempt may have been delivered: then the platform gets an id that makes a second copy
+    /// harmless, where it has one (APNs: a collapse id).
+    public var isReplay: Bool
+    /// The device's language tag, for localized texts.
+    public var language: String?
+    /// The time when the app was last known to hold its token; nil when unknown.
+    ///
+    /// See ``ChaparQueue/Device/lastSeen(with:)``.
+    public var lastSeen: Date?
+
+    /// Makes an addressee; the id is random unless given.
+    public init(
+        _ recipient: Recipient,
+        messageID: MessageID = .random(),
+        isReplay: Bool = false,
+        language: String? = nil,
+        lastSeen: Date? = nil
+    ) {
+        self.recipient = recipient
+        self.messageID = messageID
+        self.isReplay = isReplay
+        self.language = language
+        self.lastSeen = lastSeen
+    }
+}
+
+/// The outcome of one recipient of one request.
+public struct DeliveryReport: Sendable {
+    /// The request's place in the batch.
+    public let request: Int
+    /// The recipient's place in the request.
+    public let recipient: Int
+    /// The outcome.
+    public let outcome: DeliveryOutcome
+
+    /// Makes a report.
+    public init(request: Int, recipient: Int, outcome: DeliveryOutcome) {
+        self.request = request
+        self.recipient = recipient
+        self.outcome = outcome
+    }
+}
+
+/// The recipients that a backend can address.
+public struct BackendAudience: Sendable, Hashable {
+    /// The token services whose tokens it takes.
+    public var services: Set<TokenService>
+    /// The other forms it takes, such as topics or ids of its own.
+    public var forms: Set<Recipient.Form>
+    /// The environment of its tokens, where the platform separates environments.
+    public var environment: TokenEnvironment
+    /// Whether one message may go to every user of the platform.
+    ///
+    /// The backend itself refuses such a message where it is not allowed; a caller that checks the rule first saves
+    /// building one.
+    public var broadcast: BroadcastRule
+
+    /// Makes an audience; without a rule, no message may go to every user.
+    public init(
+        services: Set<TokenService> = [],
+        forms: Set<Recipient.Form> = [],
+        environment: TokenEnvironment = .unknown,
+        broadcast: BroadcastRule = BroadcastRule()
+    ) {
+        self.services = services
+        self.forms = forms
+        self.environment = environment
+        self.broadcast = broadcast
+    }
+
+    /// Whether it takes tokens of the same service as another audience, but of the other environment.
+    ///
+    /// A message goes from one to the other only after a refusal of its token. Trouble of the platform or of the
+    /// account says nothing about the token, which the other environment would surely refuse.
+    public func isOtherEnvironment(of other: BackendAudience) -> Bool {
+        environment.conflicts(with: other.environment) && !services.isDisjoint(with: other.services)
+    }
+
+    /// Whether the recipient can be addressed.
+    public func contains(_ recipient: Recipient) -> Bool {
+        if case .token(let token) = recipient { return services.contains(token.service) }
+        return forms.contains(recipient.form)
+    }
+}
+
+/// The result of checking a notification before it is sent.
+public struct PayloadCheck: Sendable, Hashable {
+    /// Faults that the platform would refuse; the notification must not be accepted.
+    public var faults: [Finding]
+    /// Warnings of fields that the platform would drop or change silently.
+    public var warnings: [Finding]
+
+    /// Makes a result; an empty one means all is well.
+    public init(faults: [Finding] = [], warnings: [Finding] = []) {
+        self.faults = faults
+        self.warnings = warnings
+    }
+}

@@ -1,0 +1,195 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import ChaparCore
+internal import ChaparQueue
+internal import Synchronization
+
+/// An endpoint that accepts notifications, in steps between its two waits: for the body, and for the commit.
+///
+/// No step waits by itself, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can
+/// run them.
+protocol AcceptingAPI: Sendable {
+    /// The form in which a body is read.
+    associatedtype Draft: Sendable
+
+    var state: GatewayState { get }
+    var metrics: GatewayMetrics { get }
+    var admission: Admission { get }
+
+    /// Reads a body.
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft
+
+    /// Returns the number of a draft's JSON values that are kept as trees: those of `data` and `overrides`.
+    func treeValues(_ draft: Draft) -> Int
+
+    /// Whether the device registry must be asked before the draft can be checked: that is a wait.
+    func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool
+
+    /// Asks the device registry for the devices that the draft names.
+    func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
+
+    /// Checks a draft; returns the batch for the store, and the reply to send once it is on disk.
+    ///
+    /// The draft may be consumed; it is not copied.
+    func check(
+        _ draft: inout Draft,
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope
+    ) throws(Problem) -> CheckedRequest
+}
+
+/// The progress with a body.
+private struct Begun<Draft: Sendable>: Sendable {
+    enum State: Sendable {
+        /// Everything is checked.
+        case checked(CheckedRequest)
+        /// The device registry must be asked first.
+        case waits(Draft)
+    }
+
+    var state: State
+    /// The memory that is reserved for its trees, in bytes.
+    var reserved: Int
+}
+
+/// Notifications that can be accepted, and the reply to send once they are on disk.
+struct CheckedRequest: Sendable {
+    /// The notifications for the store.
+    var batch: EnqueueBatch
+    var reply: PendingReply
+    /// The memory that is reserved for its trees, in bytes.
+    ///
+    /// The code that takes the batch releases it.
+    var reserved = 0
+}
+
+/// The reply to send once the store has accepted.
+struct PendingReply: Sendable {
+    var body: [UInt8]
+    /// The id that the answer's `Location` names; nil when there are several.
+    var id: NotificationID?
+    /// The route of each notification, for metrics.
+    var labels: [AcceptanceLabels]
+}
+
+/// The reply to notifications that are on disk, stored by this request or by an earlier one.
+struct EnqueueReply: Sendable {
+    var body: [UInt8]
+    /// The id that `Location` names.
+    var id: String?
+    /// Whether the body is the answer to an earlier request with the same idempotency key.
+    var isReplay = false
+
+    var response: Response {
+        var headers = HTTPFields()
+        headers[.contentType] = "application/json"
+        if let id { headers[.location] = "/v1/notifications/" + id }
+        if isReplay { headers[.idempotencyReplayed] = "true" }
+        return Response(status: .accepted, headers: headers, body: ResponseBody(bytes: body))
+    }
+}
+
+extension AcceptingAPI {
+    /// Checks the head before the body is read, and returns the request's idempotency key.
+    ///
+    /// The fields are passed separately, since a lookup in `HTTPFields` costs as much as checking a small body.
+    func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(type: contentType)
+        return try IdempotencyKey(keys)
+    }
+
+    /// Builds the reply from the store's result.
+    func conclude(
+        _ reply: PendingReply,
+        _ result: Result<EnqueueResult, StoreError>,
+        _ caller: Caller
+    ) throws(Problem) -> EnqueueReply {
+        switch result {
+        case .success(.accepted):
+            caller.use?.accepted.wrappingAdd(reply.labels.count, ordering: .relaxed)
+            metrics.accepted(reply.labels)
+            return EnqueueReply(body: reply.body, id: reply.id?.description)
+        case .success(.replayed(let answer)):
+            let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue
+            return EnqueueReply(body: answer, id: id, isReplay: true)
+        case .success(.keyReused): throw .keyReused
+        case .success(.keyInUse): throw .keyInUse
+        case .failure(let error): throw Problem(error)
+        }
+    }
+
+    /// Checks a body at once; nil when the device registry must be asked first.
+    func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> CheckedRequest?
+    {
+        let begun = try begin(body, key, scope)
+        guard case .checked(var checked) = begun.state else {
+            admission.release(bytes: begun.reserved, payer: scope.payer)
+            return nil
+        }
+        checked.reserved = begun.reserved
+        return checked
+    }
+
+    /// Reads a body, and checks it unless the device registry must be asked first.
+    ///
+    /// A tree of many small values takes far more memory than its text, for which memory is reserved already; the
+    /// difference is reserved here.
+    private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
+        var draft = try read(body, scope)
+        let values = treeValues(draft)
+        guard values <= Admission.maximumTreeValues else { throw .tooManyValues(values) }
+        let reserved = max(0, values * Admission.bytesOfTreeValue - body.count)
+        try admission.reserve(bytes: reserved, payer: scope.payer, largest: scope.snapshot.server.maximumBodyBytes)
+        if needsRegistry(draft, scope) { return Begun(state: .waits(draft), reserved: reserved) }
+        do throws(Problem) {
+            return Begun(state: .checked(try check(&draft, body, key, scope)), reserved: reserved)
+        } catch {
+            admission.release(bytes: reserved, payer: scope.payer)
+            throw error
+        }
+    }
+
+    /// Answers a request, in a task that waits for its body and for the store.
+    func accept(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        let key = try admit(
+            scope,
+            contentType: scope.fields[.contentType],
+            keys: scope.fields[values: .idempotencyKey]
+        )
+        let reader = RequestBodyReader(admission: admission, scope)
+        return try await reader.withBody(of: request) { (body) throws(Problem) in
+            try await enqueue(body, key, scope).response
+        }
+    }
+
+    /// Accepts a body, and waits until it is on disk.
+    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+        let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
+        defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
+        let checked: CheckedRequest
+        switch begun.state {
+        case .checked(let done): checked = done
+        case .waits(var draft):
+            do throws(StoreError) {
+                try await lookUp(&draft, scope)
+            } catch {
+                throw Problem(error)
+            }
+            checked = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
+                var draft = draft
+                return try check(&draft, body, key, scope)
+            }
+        }
+        let result: Result<EnqueueResult, StoreError>
+        do throws(StoreError) {
+            result = .success(try await state.store.enqueue(checked.batch))
+        } catch {
+            result = .failure(error)
+        }
+        return try conclude(checked.reply, result, scope.caller)
+    }
+}

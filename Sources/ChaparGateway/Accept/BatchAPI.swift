@@ -1,0 +1,176 @@
+internal import Foundation
+internal import HTTPTypes
+internal import ChaparCore
+internal import ChaparQueue
+
+/// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
+///
+/// Each gets its own answer; an invalid one does not stop the others. If none is valid, the whole request is answered
+/// with 422 and uses up no idempotency key.
+struct BatchAPI: AcceptingAPI {
+    /// The most notifications of one request.
+    static let maximumNotifications = 1000
+
+    let state: GatewayState
+    let metrics: GatewayMetrics
+    let admission: Admission
+
+    private enum Field: Int, RequestField {
+        case notifications
+        static let names = ["notifications"]
+    }
+
+    struct Item: Sendable {
+        var draft: NotificationDraft
+        var issues: RequestIssues
+
+        mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
+            try await draft.lookUp(in: devices, &issues)
+        }
+
+        /// Refuses this notification without asking the registry: the ones before it reached the limit of deliveries.
+        mutating func leaveForNext() {
+            issues.addBatchTooLarge()
+            (draft.recipients, draft.isLookedUp) = ([], true)
+        }
+    }
+
+    func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
+
+    func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
+        items.contains { $0.draft.needsRegistry(scope.gateway.routing) }
+    }
+
+    func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
+        var recipients = 0
+        for position in items.indices {
+            if items[position].draft.needsRegistry(scope.gateway.routing) {
+                if recipients < NotificationIntake.maximumDeliveries {
+                    try await items[position].lookUp(in: state.devices)
+                } else {
+                    items[position].leaveForNext()
+                }
+            }
+            recipients += items[position].draft.recipients.count
+        }
+    }
+
+    func check(
+        _ items: inout [Item],
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope
+    ) throws(Problem) -> CheckedRequest {
+        var intake = NotificationIntake(
+            snapshot: scope.snapshot,
+            store: state.store,
+            clock: state.clock,
+            caller: scope.caller
+        )
+        var accepted: [NotificationIntake.Enqueued?] = []
+        accepted.reserveCapacity(items.count)
+        var notifications: [NewNotification] = []
+        notifications.reserveCapacity(items.count)
+        for position in items.indices {
+            var issues = items[position].issues
+            accepted.append(intake.check(&items[position].draft, body, &issues, into: &notifications))
+            if issues.count != items[position].issues.count { items[position].issues = issues }
+        }
+        guard !notifications.isEmpty else { throw Self.nothingAccepted(items) }
+
+        let answer = write(items, accepted, scope)
+        let entry = key?.entry(
+            caller: scope.caller.name,
+            path: String(scope.path),
+            body: body,
+            answer: answer,
+            keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
+        )
+        return CheckedRequest(
+            batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
+            reply: PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
+        )
+    }
+
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
+        let reader = NotificationReader(scope.snapshot)
+        var whole = RequestIssues()
+        var items: [Item] = []
+        var listed = 0
+        var count: Int?
+        do throws(JSONSyntaxError) {
+            try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                _ = try scanner.fields(Field.self, &whole, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
+                    count = 0
+                    try scanner.elements(&issues, "#/notifications") {
+                        (scanner, _, index) throws(JSONSyntaxError) in
+                        count = index + 1
+                        guard index < Self.maximumNotifications else { return try scanner.skip() }
+                        var own = RequestIssues(in: "notifications", at: index, after: listed)
+                        var draft = try reader.read(&scanner, &own)
+                        draft.resolveApp(scope.apps, &own)
+                        items.append(Item(draft: draft, issues: own))
+                        listed += own.list.count
+                    }
+                }
+            }
+        } catch {
+            throw .notJSON(error, body)
+        }
+        if count == nil, whole.isEmpty { whole.add("#/notifications", "missing", "The notifications are missing.") }
+        if count == 0, whole.isEmpty { whole.add("#/notifications", "empty", "Send at least one notification.") }
+        if let count, count > Self.maximumNotifications {
+            whole.add(
+                "#/notifications",
+                "too_many_notifications",
+                "At most \(Self.maximumNotifications) notifications; there are \(count)."
+            )
+        }
+        guard whole.isEmpty else { throw Problem(whole) }
+        return items
+    }
+
+    private func write(
+        _ items: [Item],
+        _ accepted: [NotificationIntake.Enqueued?],
+        _ scope: RequestScope
+    ) -> [UInt8] {
+        let requestID = Problem.newRequestID()
+        let count = accepted.count { $0 != nil }
+        var writer = JSONWriter(capacity: 160 * items.count + 64)
+        writer.beginObject()
+        writer.field("accepted", count)
+        writer.field("refused", items.count - count)
+        writer.name("notifications")
+        writer.beginArray()
+        for position in items.indices {
+            if let accepted = accepted[position] {
+                NotificationTemplate.write(accepted, to: &writer)
+                continue
+            }
+            let problem = Problem(items[position].issues)
+            writer.beginObject()
+            writer.field("status", problem.status.code)
+            writer.name("problem")
+            writer.beginObject()
+            problem.write(to: &writer, instance: String(scope.path), requestID: requestID)
+            writer.endObject()
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Builds the problem for a batch without a valid notification; `notifications` has the problem of each.
+    private static func nothingAccepted(_ items: [Item]) -> Problem {
+        var whole = Problem(
+            .unprocessableContent,
+            "nothing_accepted",
+            "Every notification of the batch is wrong",
+            detail: "The member notifications has the problem of each."
+        )
+        whole.notifications = items.map { Problem($0.issues) }
+        return whole
+    }
+}

@@ -1,0 +1,71 @@
+internal import Crypto
+internal import Foundation
+internal import HTTPTypes
+internal import ChaparCore
+internal import ChaparQueue
+
+/// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
+///
+/// ``AcceptingAPI`` makes it from the head. The store keeps it with the hash of the request and the answer; the same
+/// key with another request is refused.
+struct IdempotencyKey: Sendable, Hashable {
+    /// The longest key.
+    static let maximumCharacters = 255
+
+    /// The key, as the caller chose it.
+    let value: String
+
+    /// Reads the field, which may occur once; nil without one.
+    ///
+    /// The IETF draft puts the key in quotes, most clients do not. Both forms are the same key.
+    init?(_ values: [String]) throws(Problem) {
+        guard let field = values.first else { return nil }
+        var key = field[...]
+        if key.count >= 2, key.first == "\"", key.last == "\"" { key = key.dropFirst().dropLast() }
+        guard values.count == 1, (1...Self.maximumCharacters).contains(key.utf8.count),
+            key.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
+        else {
+            throw Problem(
+                .badRequest,
+                "idempotency_key_invalid",
+                "The Idempotency-Key is no key",
+                detail: "One field with 1 to \(Self.maximumCharacters) printable ASCII characters."
+            )
+        }
+        value = String(key)
+    }
+
+    /// Makes the store's entry: the key, the hash of the request, and the answer to a repetition.
+    func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date) -> IdempotencyEntry {
+        var hash = SHA256()
+        hash.update(data: Array(path.utf8))
+        hash.update(data: [UInt8(ascii: "\n")])
+        hash.update(data: body)
+        return IdempotencyEntry(
+            caller: caller,
+            key: value,
+            fingerprint: Array(hash.finalize()),
+            answer: answer,
+            keepUntil: keepUntil
+        )
+    }
+}
+
+extension Problem {
+    /// The problem when an earlier, different request used the key.
+    static let keyReused = Problem(
+        .unprocessableContent,
+        "idempotency_key_reused",
+        "The Idempotency-Key was used for another request",
+        detail: "Use a new key for a new request."
+    )
+
+    /// The problem when a request with the key is still being stored.
+    static let keyInUse = Problem(
+        .conflict,
+        "idempotency_key_in_use",
+        "A request with this Idempotency-Key is in progress",
+        detail: "Repeat it in a second to get its answer.",
+        retryAfter: .seconds(1)
+    )
+}

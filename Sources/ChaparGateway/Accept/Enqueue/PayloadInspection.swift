@@ -1,0 +1,53 @@
+internal import ChaparCore
+internal import ChaparComposition
+
+/// The backends' payload checks for the plans of a notification, before it is accepted.
+///
+/// A fault at the first backend of a plan refuses the notification. At a later backend it is a warning: the message can
+/// still be sent, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
+struct PayloadInspection {
+    /// The fields that platforms would drop or change, and the fallbacks that cannot take the message.
+    private(set) var warnings: [Finding] = []
+
+    /// Checks a notification; faults become issues, and so do warnings when the configuration is strict.
+    init(
+        _ notification: PushNotification,
+        for form: Recipient.Form,
+        plans: [DeliveryPlan],
+        gateway: GatewaySnapshot,
+        issues: inout RequestIssues
+    ) {
+        let isOnly = plans.count == 1 && plans[0].backends.count == 1
+        var checked: [String] = []
+        for plan in plans {
+            for name in plan.backends where !checked.contains(name) {
+                guard let backend = gateway.routing.backend(name) else { continue }
+                if !isOnly { checked.append(name) }
+                let finding = backend.check(notification, for: form)
+                for fault in finding.faults {
+                    if plans.contains(where: { $0.backends.first == name }) {
+                        issues.add(Self.naming(name, fault))
+                    } else {
+                        add(Self.naming(name, fault, prefix: "The fallback "))
+                    }
+                }
+                for warning in finding.warnings { add(Self.naming(name, warning)) }
+            }
+        }
+        if gateway.configuration.queue.payloadCheck == .strict {
+            for warning in warnings { issues.add(warning) }
+        }
+        for position in warnings.indices { warnings[position] = issues.whole(warnings[position]) }
+    }
+
+    /// Adds a warning once, even when several plans report it.
+    private mutating func add(_ warning: Finding) {
+        if !warnings.contains(warning) { warnings.append(warning) }
+    }
+
+    private static func naming(_ backend: String, _ finding: Finding, prefix: String = "") -> Finding {
+        var finding = finding
+        finding.detail = "\(prefix)\(backend): \(finding.detail)"
+        return finding
+    }
+}

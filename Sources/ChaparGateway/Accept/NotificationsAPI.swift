@@ -1,0 +1,84 @@
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
+
+/// `POST /v1/notifications`: accepts one notification.
+///
+/// The steps are those of ``AcceptingAPI``: the body, the reader, the intake, the commit. A notification answered with
+/// 202 is on disk.
+struct NotificationsAPI: AcceptingAPI {
+    let state: GatewayState
+    let metrics: GatewayMetrics
+    let admission: Admission
+
+    struct Draft: Sendable {
+        var notification: NotificationDraft
+        var issues: RequestIssues
+    }
+
+    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
+        do throws(JSONSyntaxError) {
+            var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
+            notification.resolveApp(scope.apps, &issues)
+            return Draft(notification: notification, issues: issues)
+        } catch {
+            throw .notJSON(error, body)
+        }
+    }
+
+    func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
+
+    func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
+        draft.notification.needsRegistry(scope.gateway.routing)
+    }
+
+    func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
+        try await draft.notification.lookUp(in: state.devices, &draft.issues)
+    }
+
+    func check(
+        _ draft: inout Draft,
+        _ body: [UInt8],
+        _ key: IdempotencyKey?,
+        _ scope: RequestScope
+    ) throws(Problem) -> CheckedRequest {
+        var issues = draft.issues
+        var intake = NotificationIntake(
+            snapshot: scope.snapshot,
+            store: state.store,
+            clock: state.clock,
+            caller: scope.caller
+        )
+        var notifications: [NewNotification] = []
+        notifications.reserveCapacity(1)
+        guard let accepted = intake.check(&draft.notification, body, &issues, into: &notifications) else {
+            throw Problem(issues)
+        }
+
+        var writer = JSONWriter(capacity: 192)
+        writer.beginObject()
+        accepted.write(to: &writer, stateName: "status")
+        writer.endObject()
+        let entry = key?.entry(
+            caller: scope.caller.name,
+            path: String(scope.path),
+            body: body,
+            answer: writer.bytes,
+            keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
+        )
+        return CheckedRequest(
+            batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
+            reply: PendingReply(
+                body: writer.bytes,
+                id: accepted.id,
+                labels: [accepted.labels]
+            )
+        )
+    }
+
+    /// Accepts a body as if it came by a request, for parts of the gateway that send notifications themselves.
+    func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+        guard !state.isDraining else { throw .draining }
+        return try await enqueue(body, key, scope)
+    }
+}

@@ -1,0 +1,93 @@
+internal import ChaparCore
+
+/// A notification as its request describes it: read and checked field by field, not yet against the configuration.
+///
+/// Made by ``NotificationReader``; ``NotificationIntake`` turns it into the row that the store keeps.
+struct NotificationDraft: Sendable {
+    /// The content, with its priority and time to live.
+    var notification = PushNotification()
+    /// The recipients; empty when the audience is wrong, which the issues say.
+    var recipients: [Recipient] = []
+    /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
+    var devices: [RegistryRecipient] = []
+    /// Whether the registry has been asked for ``devices``.
+    var isLookedUp = false
+    /// Warnings about recipients that match no device.
+    var warnings: [Finding] = []
+    /// The member of `to` that names the recipients, such as `tokens`.
+    var audienceField = ""
+    /// The app that the request names.
+    var app: AppName?
+    /// The app of the notification, once it is decided.
+    var appName = AppName.default
+    /// Whether the request names something that is no app.
+    var isAppFaulty = false
+    /// The route that the request names.
+    var route: String?
+    /// The backend that the request names.
+    var backend: String?
+    /// Whether the request names both, or something that is no name.
+    var isChoiceFaulty = false
+    /// Whether content, options and overrides are valid, so that a backend can check the payload.
+    var isContentSound = true
+    /// The byte range of the content in the body, when there is one.
+    var content: Range<Int>?
+    /// The byte range of the options in the body, when there are any.
+    var options: Range<Int>?
+    /// The byte range of the overrides in the body, when there are any.
+    var overrides: Range<Int>?
+
+    /// The number of JSON values in `data` and `overrides`, at every level.
+    var treeValues: Int {
+        notification.overrides.values.reduce(notification.data.valueCount) { $0 + $1.valueCount }
+    }
+
+    /// The form of recipient that backends get: for a device it is a token.
+    var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
+
+    /// Returns the JSON pointer of a recipient, relative to the notification.
+    func pointer(ofRecipient position: Int) -> String {
+        switch audienceField {
+        case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
+        default: "#/to/\(audienceField)"
+        }
+    }
+
+    /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
+    func stored(from body: [UInt8]) -> [UInt8] {
+        let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
+        var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
+        writer.beginObject()
+        writer.field("activity", notification.activity)
+        if let content {
+            writer.name("content")
+            writer.raw(body[content])
+        }
+        if let options {
+            writer.name("options")
+            writer.raw(body[options])
+        }
+        if let overrides {
+            writer.name("overrides")
+            writer.raw(body[overrides])
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension JSONObject {
+    /// The number of values in it, at every level.
+    fileprivate var valueCount: Int { reduce(count) { $0 + $1.value.innerCount } }
+}
+
+extension JSONValue {
+    /// The number of values in it, without itself.
+    fileprivate var innerCount: Int {
+        switch self {
+        case .array(let values): values.reduce(values.count) { $0 + $1.innerCount }
+        case .object(let object): object.valueCount
+        case .null, .bool, .integer, .double, .string: 0
+        }
+    }
+}

@@ -1,0 +1,123 @@
+internal import ChaparCore
+
+/// A reader of notifications from the bytes of a request, in one pass and without a tree.
+///
+/// Collects every mistake, and throws only for text that is not JSON. Checks that depend on the configuration or the
+/// time are made by ``NotificationIntake``.
+struct NotificationReader {
+    /// The backend kinds that are valid names in `overrides`.
+    let kinds: [String]
+    /// The limits of a notification's content.
+    let limits: ContentLimits
+
+    init(_ snapshot: APISnapshot) {
+        kinds = snapshot.kinds
+        limits = ContentLimits(contentBytes: snapshot.limits.contentBytes)
+    }
+
+    private enum Field: Int, RequestField {
+        case to, content, options, overrides, route, backend, app
+        static let names = ["to", "content", "options", "overrides", "route", "backend", "app"]
+    }
+
+    /// Reads a body that is one notification.
+    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
+        var draft = NotificationDraft()
+        var issues = RequestIssues()
+        // The results are captured variables: the generic return would copy them twice.
+        try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+            draft = try read(&scanner, &issues)
+        }
+        return (draft, issues)
+    }
+
+    /// Reads the next value, a notification.
+    func read(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> NotificationDraft {
+        var draft = NotificationDraft()
+        var hasAudience = false
+        let isObject = try scanner.fields(Field.self, &issues, "#") {
+            (scanner, issues, field) throws(JSONSyntaxError) in
+            switch field {
+            case .to:
+                hasAudience = true
+                try AudienceReader.read(&scanner, &issues, into: &draft)
+            case .content:
+                draft.content = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try ContentReader.read(&scanner, &issues, limits: limits, into: &notification)
+                }
+            case .options:
+                draft.options = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try OptionsReader.read(&scanner, &issues, into: &notification)
+                }
+            case .overrides:
+                draft.overrides = try part(&scanner, &issues, &draft) {
+                    (scanner, issues, notification) throws(JSONSyntaxError) in
+                    try OverridesReader.read(&scanner, &issues, kinds: kinds, limits: limits, into: &notification)
+                }
+            case .route:
+                draft.route = try scanner.identifier(&issues, "#/route", limit: 64)
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.route == nil
+            case .backend:
+                draft.backend = try scanner.identifier(&issues, "#/backend", limit: 64)
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.backend == nil
+            case .app:
+                draft.app = try scanner.identifier(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
+                draft.isAppFaulty = draft.app == nil
+                draft.isChoiceFaulty = draft.isChoiceFaulty || draft.isAppFaulty
+            }
+        }
+        guard isObject else { return draft }
+        if !hasAudience { issues.add("#/to", "audience_missing", "Say who gets it: \(AudienceReader.fieldNames).") }
+        checkWhole(&draft, &issues)
+        return draft
+    }
+
+    /// Reads one of the stored parts; keeps its byte range and whether it was valid.
+    private func part(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ draft: inout NotificationDraft,
+        _ read: (inout JSONScanner, inout RequestIssues, inout PushNotification) throws(JSONSyntaxError) -> Void
+    ) throws(JSONSyntaxError) -> Range<Int> {
+        let before = issues.count
+        scanner.skipSpace()
+        let start = scanner.offset
+        try read(&scanner, &issues, &draft.notification)
+        if issues.count != before { draft.isContentSound = false }
+        return start..<scanner.offset
+    }
+
+    /// Checks the rules that involve several fields.
+    private func checkWhole(_ draft: inout NotificationDraft, _ issues: inout RequestIssues) {
+        if draft.route != nil, draft.backend != nil {
+            draft.isChoiceFaulty = true
+            issues.add("#/backend", "route_and_backend", "Give a route or a backend, not both.")
+        }
+        let bytes = (draft.content?.count ?? 0) + (draft.options?.count ?? 0) + (draft.overrides?.count ?? 0)
+        if bytes > limits.contentBytes, draft.isContentSound {
+            draft.isContentSound = false
+            issues.add(
+                draft.overrides?.count ?? 0 > draft.content?.count ?? 0 ? "#/overrides" : "#/content",
+                "too_large",
+                "Content, options and overrides have at most \(limits.contentBytes) bytes together; they have \(bytes)."
+            )
+        }
+        let notification = draft.notification
+        let showsNothing =
+            notification.title == nil && notification.body == nil && notification.data.isEmpty
+            && notification.badge == nil && notification.sound == nil && notification.overrides.isEmpty
+        if showsNothing, !notification.isSilent, draft.isContentSound {
+            draft.isContentSound = false
+            issues.add(
+                "#/content",
+                "content_empty",
+                "There is nothing to show: give a title, a body, data, a badge or a sound, or set options.silent."
+            )
+        }
+    }
+}

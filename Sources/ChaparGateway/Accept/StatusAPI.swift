@@ -1,0 +1,251 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import ChaparCore
+internal import ChaparQueue
+
+/// `GET` and `DELETE /v1/notifications/{id}`, `GET …/deliveries` and `DELETE /v1/notifications?key=`: the status of a
+/// notification, its cancellation, and the cancellation of everything that a key has waiting.
+///
+/// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
+/// A caller sees the notifications of the senders that ``Caller/maySee(sender:)`` names.
+struct StatusAPI: Sendable {
+    private static let pageSize = 100
+    private static let largestPage = 1000
+    /// The longest time that one request cancels the waiting deliveries of a key, in seconds; the caller repeats the
+    /// request for the rest.
+    private static let longestCancellation: TimeInterval = 20
+
+    let endpoint: SyncEndpoint
+
+    private var state: GatewayState { endpoint.state }
+
+    /// Answers with a notification and its number of deliveries in each state.
+    func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        let stored = try await find(id, scope)
+        let now = state.clock.reading
+        return Response.json { writer in
+            writer.field("id", stored.id.description)
+            writer.field("status", DeliveryState.summary(of: stored.counts).rawValue)
+            writer.name("counts")
+            writer.beginObject()
+            for state in DeliveryState.allCases {
+                guard let count = stored.counts[state], count > 0 else { continue }
+                writer.name(state.rawValue)
+                writer.integer(count)
+            }
+            writer.endObject()
+            writer.field("recipients", stored.counts.values.reduce(0, +))
+            writer.name("created_at")
+            RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
+            if let dueAt = stored.dueAt {
+                writer.name("send_at")
+                RFC3339.write(now.wall(dueAt), to: &writer)
+            }
+            writer.name("expires_at")
+            RFC3339.write(now.wall(stored.expiresAt), to: &writer)
+            if !stored.caller.isEmpty {
+                writer.field("caller", stored.caller)
+            }
+            writer.name("notification")
+            writer.raw(stored.content)
+        }
+    }
+
+    /// Answers with the attempt log of each recipient, one page at a time.
+    func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["cursor", "limit"])
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
+        var after: Int64?
+        if let cursor = scope.parameter("cursor") {
+            guard let last = NotificationID(cursor) else {
+                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
+            }
+            after = last.rawValue
+        }
+        let notification = try Self.id(id)
+        if !scope.caller.seesAll { _ = try await find(id, scope) }
+        var page: [StoredDelivery]
+        do throws(StoreError) {
+            page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
+        } catch {
+            throw Problem(error)
+        }
+        // An empty page does not say whether the notification exists.
+        if page.isEmpty { _ = try await find(id, scope) }
+        let hasMore = page.count > limit
+        if hasMore { page.removeLast() }
+        let now = state.clock.reading
+        let showsTokens = scope.caller.isAdministrator
+        return Response.json(capacity: 512 * page.count + 64) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for delivery in page {
+                Self.write(delivery, of: notification, at: now, showsTokens: showsTokens, to: &writer)
+            }
+            writer.endArray()
+            writer.name("next")
+            if hasMore, let last = page.last {
+                writer.string(NotificationID(rawValue: last.id).description)
+            } else {
+                writer.null()
+            }
+        }
+    }
+
+    /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
+    func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["platform"])
+        let includesPlatforms = try scope.flag("platform")
+        let notification = try Self.id(id)
+        if !scope.caller.seesAll { _ = try await find(id, scope) }
+        let result: Cancellation?
+        do throws(StoreError) {
+            result = try await state.store.cancel(notification) { [time = state.time] claim, end in
+                EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
+            }
+        } catch {
+            throw Problem(error)
+        }
+        guard let result else { throw Self.unknown(id) }
+        let platforms =
+            includesPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
+        return Response.json { writer in
+            writer.field("id", notification.description)
+            writer.field("cancelled", result.cancelled)
+            writer.field("too_late", result.tooLate)
+            writer.field("in_flight", result.inFlight)
+            guard let platforms else { return }
+            writer.name("platform")
+            platforms.write(to: &writer)
+        }
+    }
+
+    /// Cancels the waiting deliveries of a key's notifications, in parts, for a bounded time.
+    func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters(["key"])
+        let key = try Self.keyName(scope.parameter("key"))
+        guard scope.caller.maySee(sender: key) else {
+            throw Problem(
+                .forbidden,
+                "key_not_allowed",
+                "The API key may not do this",
+                detail: scope.caller.isAdministrator
+                    ? "It is bound to some backends, and cancels the messages of keys within its bounds; this key reaches further."
+                    : "It cancels its own messages; those of another key need the scope \"admin\"."
+            )
+        }
+        let end = state.time.steady + Self.longestCancellation
+        var total = CallerCancellation(cancelled: 0)
+        repeat {
+            do throws(StoreError) {
+                let part = try await state.store.cancel(caller: key, from: total.next) {
+                    [time = state.time] claim, end in
+                    EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
+                }
+                total.cancelled += part.cancelled
+                total.inFlight += part.inFlight
+                total.next = part.next
+            } catch {
+                throw Problem(error)
+            }
+        } while total.next != nil && state.time.steady < end
+        let (result, isComplete) = (total, total.next == nil)
+        var response = Response.json(isComplete ? .ok : .accepted) { writer in
+            writer.field("key", key)
+            writer.field("cancelled", result.cancelled)
+            writer.field("in_flight", result.inFlight)
+            writer.field("complete", isComplete)
+        }
+        response.headers[.auditSubject] = key.isEmpty ? nil : key
+        return response
+    }
+
+    /// Returns the key name of a query; the empty name stands for notifications that were sent without a key.
+    private static func keyName(_ text: String?) throws(Problem) -> String {
+        var issues = RequestIssues()
+        if let text {
+            if text.isEmpty || BackendRegistry.isName(text) { return text }
+            issues.add("#/key", "invalid", "A key's name has letters, digits, - and _, at most 64.")
+        } else {
+            issues.add("#/key", "missing", "Name the API key whose messages are to be cancelled: ?key=NAME.")
+        }
+        throw Problem(issues)
+    }
+
+    /// Returns a notification that the caller may see; another sender's is reported as unknown.
+    private func find(_ text: Substring, _ scope: RequestScope) async throws(Problem) -> StoredNotification {
+        let id = try Self.id(text)
+        do throws(StoreError) {
+            if let stored = try await state.store.notification(id), scope.caller.maySee(sender: stored.caller) {
+                return stored
+            }
+        } catch {
+            throw Problem(error)
+        }
+        throw Self.unknown(text)
+    }
+
+    /// Reads an id; text that is no id is reported like the id of an unknown notification.
+    private static func id(_ text: Substring) throws(Problem) -> NotificationID {
+        guard let id = NotificationID(text) else { throw unknown(text) }
+        return id
+    }
+
+    private static func unknown(_ id: Substring) -> Problem {
+        .notFound(
+            "There is no notification \(id.prefix(32)), it is older than store.retention, or it was erased with its user."
+        )
+    }
+
+    private static func write(
+        _ delivery: StoredDelivery,
+        of id: NotificationID,
+        at now: TimeReading,
+        showsTokens: Bool,
+        to writer: inout JSONWriter
+    ) {
+        writer.beginObject()
+        writer.field("delivery", id.place(of: delivery.id))
+        writer.field("recipient", showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
+        writer.field("state", delivery.state.rawValue)
+        writer.field("backend", delivery.backend)
+        writer.field("platform_id", platformID(in: delivery.attemptLog))
+        if !delivery.state.isFinal, let dueAt = delivery.dueAt {
+            writer.name("next_attempt_at")
+            RFC3339.write(now.wall(dueAt), to: &writer)
+        }
+        writer.name("expires_at")
+        RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
+        writer.name("attempts")
+        writer.beginArray()
+        if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }
+        writer.endArray()
+        writer.endObject()
+    }
+
+    /// Returns the platform's id of the message, from the last attempt that has one.
+    static func platformID(in attemptLog: [UInt8]) -> String? {
+        attempts(in: attemptLog).reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
+    }
+
+    /// Returns the attempts of a delivery, oldest first.
+    static func attempts(in attemptLog: [UInt8]) -> [JSONValue] {
+        guard !attemptLog.isEmpty else { return [] }
+        let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
+        return (try? JSONValue(parsing: array))?.arrayValue ?? []
+    }
+}
+
+extension DeliveryState {
+    /// Summarizes many deliveries in one state: one that still goes on, or else the best final state that any reached.
+    static func summary(of counts: [DeliveryState: Int]) -> DeliveryState {
+        let order: [DeliveryState] = [
+            .sending, .retrying, .queued, .scheduled, .opened, .delivered, .acceptedByPlatform, .unknown, .failed,
+            .expired, .cancelled,
+        ]
+        return order.first { (counts[$0] ?? 0) > 0 } ?? .queued
+    }
+}

@@ -1,0 +1,34 @@
+internal import Crypto
+internal import Foundation
+package import ChaparCore
+
+/// A hash that stands for a name in a log: a name always has the same hash within one store.
+///
+/// HMAC-SHA-256 with a random key that the store creates once and keeps. With the store and a list of names, one can
+/// find out which name is meant; with the log alone one cannot.
+package struct KeyedHash: Sendable {
+    private static let name = "audit.hash-key"
+    private let key: SymmetricKey
+
+    /// Reads the store's key, or creates it.
+    ///
+    /// - Parameter state: The store that keeps it.
+    /// - Throws: When the store fails.
+    package init(_ state: any StateStore) async throws(StoreError) {
+        let kept = try await state.loadState(Self.name, where: { $0.count == 32 }) {
+            SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
+        }
+        key = SymmetricKey(data: kept)
+    }
+
+    /// Returns the hash of a name, 64 hexadecimal digits.
+    ///
+    /// - Parameters:
+    ///   - kind: The kind of name, such as `user`: equal names of different kinds have different hashes.
+    ///   - value: The name.
+    /// - Returns: The digits.
+    package func callAsFunction(_ kind: String, _ value: String) -> String {
+        let code = HMAC<SHA256>.authenticationCode(for: Data("\(kind)\0\(value)".utf8), using: key)
+        return code.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+}

@@ -1,0 +1,144 @@
+internal import ChaparCore
+internal import ChaparComposition
+
+/// The reader of the section `routes`: which recipients go through which backends, and by which plan.
+///
+/// Called by ``ConfigurationReader`` after the backends, so that a route to an unknown one is reported with its place.
+struct RouteReader {
+    /// The most backends of one route: with tokens of every service, a notification has at most 255 plans.
+    static let longestChain = 32
+
+    /// The names of the backends in the file.
+    let names: [String]
+    /// The apps of the usable backends.
+    let apps: [String: AppName]
+    /// The backends that cannot send to any recipient.
+    let mute: Set<String>
+
+    func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
+        var routes: [GatewayConfiguration.Route] = []
+        var taken: Set<[String]> = []
+        for section in sections {
+            let name = section.string("name")
+            if let name, !BackendRegistry.isName(name) {
+                section.reject("name", "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+            }
+            let (value, platform, service) = match(section)
+            let use = use(section)
+            let app = app(of: use?.plan.backends ?? [], value, section)
+            if let name, !taken.insert([app.rawValue, name]).inserted {
+                section.reject(
+                    "name",
+                    "another route has the name \"\(name)\"",
+                    fix: "Give each route of an app a name of its own."
+                )
+            }
+            section.finish()
+            guard let (plan, isFanOut) = use else { continue }
+            routes.append(
+                .init(name: name, app: app, platform: platform, service: service, plan: plan, isFanOut: isFanOut)
+            )
+        }
+        return routes
+    }
+
+    /// Returns the app of a route's backends, which must be one, and that of its match.
+    private func app(of backends: [String], _ value: String?, _ section: ConfigSection) -> AppName {
+        let known = backends.filter { apps[$0] != nil }
+        guard let first = known.first, let app = apps[first] else { return .default }
+        if let other = known.first(where: { apps[$0] != app }) {
+            section.reject(
+                "use",
+                "names backends of two apps, \(first) and \(other)",
+                fix: "A recipient is of one app: write a route for each."
+            )
+        }
+        if let value, value != app.rawValue {
+            section.reject("match", "asks for the app \"\(value)\", but \(first) is of the app \"\(app)\"")
+        }
+        return app
+    }
+
+    private func match(_ section: ConfigSection) -> (app: String?, platform: String?, service: TokenService?) {
+        guard let match = section.section("match") else { return (nil, nil, nil) }
+        let app = match.string("app")
+        var platform = match.string("platform")
+        let platforms = Set(TokenService.known.map(\.platform)).sorted()
+        if let value = platform, !platforms.contains(value) {
+            match.rejectWord("platform", value, platforms)
+            platform = nil
+        }
+        var service: TokenService?
+        if let value = match.string("service") {
+            service = TokenService.named(value)
+            if service == nil { match.rejectWord("service", value, TokenService.known.map(\.rawValue)) }
+        }
+        if let platform, let service, service.platform != platform {
+            match.reject(
+                "service",
+                "\(service) tokens are never of the platform \(platform)",
+                fix: "Leave one of the two out."
+            )
+        }
+        match.finish()
+        return (app, platform, service)
+    }
+
+    private func use(_ section: ConfigSection) -> (plan: DeliveryPlan, isFanOut: Bool)? {
+        guard section.has("use") else {
+            section.missing("use", "a backend's name, { fallback: [NAME, NAME] } or { fan_out: [NAME, NAME] }")
+            return nil
+        }
+        guard section.holdsMap("use"), let use = section.section("use") else {
+            guard let name = section.string("use"), isUsable(name, "use", section) else { return nil }
+            return (DeliveryPlan([name]), false)
+        }
+        let chain = self.chain("fallback", "A backend is tried once in a chain.", use)
+        let fan = self.chain("fan_out", "A backend gets one delivery.", use)
+        if use.has("fallback"), use.has("fan_out") {
+            use.reject("fan_out", "stands beside fallback", fix: "Leave one of the two out.")
+        } else if !use.has("fallback"), !use.has("fan_out") {
+            use.missing("fallback", "a list of backends' names, the first tried first")
+        }
+        let rule: DeliveryPlan.UnknownRule? = use.choice("on_unknown")
+        let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
+        let fallbackDelay = use.optionalSeconds("patience", in: 0...28 * 86400)
+        if use.has("patience"), use.has("fan_out") {
+            use.reject("patience", "means nothing with fan_out", fix: "There is no next backend to go on to.")
+        }
+        use.finish()
+        return (chain ?? fan).map {
+            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, fallbackDelay: fallbackDelay), chain == nil)
+        }
+    }
+
+    /// Returns the backends that a key lists; nil when it is absent or wrong.
+    private func chain(_ key: String, _ whyOnce: String, _ use: ConfigSection) -> [String]? {
+        guard let backends = use.strings(key) else { return nil }
+        if backends.isEmpty {
+            use.reject(key, "names no backend", fix: "Write at least one of: \(names.joined(separator: ", ")).")
+        }
+        if backends.count > Self.longestChain {
+            use.reject(key, "names \(backends.count) backends", fix: "At most \(Self.longestChain).")
+        }
+        let areUsable = backends.map { isUsable($0, key, use) }
+        for (position, name) in backends.enumerated() where backends[..<position].contains(name) {
+            use.reject(key, "names \"\(name)\" twice", fix: whyOnce)
+        }
+        return backends.isEmpty || areUsable.contains(false) ? nil : backends
+    }
+
+    private func isUsable(_ name: String, _ key: String, _ section: ConfigSection) -> Bool {
+        guard names.contains(name) else {
+            section.rejectWord(key, name, names)
+            return false
+        }
+        guard mute.contains(name) else { return true }
+        section.reject(
+            key,
+            "\(name) can send to nobody as it is configured",
+            fix: "Leave it out of the route, or add what it sends with."
+        )
+        return false
+    }
+}

@@ -1,0 +1,193 @@
+internal import Foundation
+internal import Hummingbird
+internal import ChaparCore
+internal import ChaparQueue
+
+extension GatewayState {
+    /// Returns the gateways that share the store; nil when it cannot be shared.
+    func storeNodes() async throws(StoreError) -> [StoreNode]? { try await (store as? any NodeExchange)?.nodes() }
+}
+
+/// The backends in `GET /v1/backends` and on the dashboard: identity, abilities and the state of the worker.
+struct BackendsAnswer {
+    let backends: [BackendRegistry.ConfiguredBackend]
+    private let isGone: (String) -> Bool
+    let workers: [String: WorkerStatus]
+    let depths: [String: QueueDepth]
+    let operations: [String: OutboxDepth]
+    /// The caller, who sees only some of it.
+    let caller: Caller
+    /// The reasons why outbox entries wait.
+    let troubles: OutboxTroubles
+    /// The expiry times of the gateway's own credentials, as far as the caller may see them.
+    let expiries: [String: Date]
+    let now: TimeReading
+    /// The gateways that share the store; nil when it cannot be shared.
+    let nodes: [StoreNode]?
+
+    init(
+        _ state: GatewayState,
+        _ workers: any WorkerObserver,
+        depths: [String: QueueDepth],
+        operations: [String: OutboxDepth],
+        expiries: [String: Date],
+        nodes: [StoreNode]?,
+        for caller: Caller
+    ) {
+        self.nodes = nodes
+        self.operations = operations
+        self.expiries = expiries
+        self.caller = caller
+        troubles = state.outcomes.troubles
+        let snapshot = state.snapshot
+        backends = snapshot.backends.filter { caller.mayUse(backend: $0.name) }
+        isGone = snapshot.isGone
+        self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
+        self.depths = depths
+        now = state.clock.reading
+    }
+
+    /// Writes the member `backends`, and those about expiring credentials, into an object that the caller has begun.
+    func write(to writer: inout JSONWriter) {
+        writer.name("backends")
+        writer.beginArray()
+        for backend in backends {
+            writer.beginObject()
+            let own = backend.backend.health
+            writer.field("name", backend.name)
+            writer.field("kind", backend.backend.kind.rawValue)
+            write(audience: backend.backend.audience, to: &writer)
+            writer.name("abilities")
+            writer.beginArray()
+            for ability in ["send"] + backend.backend.abilityNames { writer.string(ability) }
+            writer.endArray()
+            write(health: troubles.health(of: backend.name, workers[backend.name]?.health(own) ?? own), to: &writer)
+            write(worker: backend.name, to: &writer)
+            write(operations: backend.name, to: &writer)
+            writer.endObject()
+        }
+        for name in goneNames { write(gone: name, to: &writer) }
+        writer.endArray()
+        write(expiries: expiries, to: &writer)
+        writer.field("credential_warning_days", BackendHealth.credentialWarningDays)
+        if let nodes { write(nodes: nodes, to: &writer) }
+    }
+
+    private func write(nodes: [StoreNode], to writer: inout JSONWriter) {
+        writer.name("nodes")
+        writer.beginArray()
+        for node in nodes {
+            writer.beginObject()
+            writer.field("name", node.name)
+            writer.field("number", Int(node.number))
+            writer.name("started_at")
+            RFC3339.write(node.startedAt, to: &writer)
+            writer.field("lease_seconds", node.leaseLeft.inSeconds)
+            writer.field("self", node.isSelf)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+
+    /// The backends that are no longer configured and still have waiting deliveries.
+    private var goneNames: [String] {
+        depths.filter {
+            caller.mayUse(backend: $0.key) && isGone($0.key) && $0.value.waiting + $0.value.claimed > 0
+        }.keys.sorted()
+    }
+
+    private func write(gone name: String, to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("name", name)
+        writer.field("kind", "gone")
+        writer.field("gone", true)
+        write(audience: BackendAudience(), to: &writer)
+        writer.name("abilities")
+        writer.beginArray()
+        writer.endArray()
+        let detail = "it is not configured; move or drop what waits for it, or configure it again"
+        write(health: BackendHealth(status: .down, detail: detail), to: &writer)
+        write(worker: name, to: &writer)
+        write(operations: name, to: &writer)
+        writer.endObject()
+    }
+
+    /// Writes the outbox entries of the platform.
+    private func write(operations name: String, to writer: inout JSONWriter) {
+        writer.name("operations")
+        writer.beginObject()
+        writer.field("waiting", operations[name]?.waiting ?? 0)
+        writer.name("oldest_age")
+        if let oldest = operations[name]?.oldest {
+            writer.double((max(0, now.wall.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
+        } else {
+            writer.null()
+        }
+        writer.endObject()
+    }
+
+    private func write(audience: BackendAudience, to writer: inout JSONWriter) {
+        writer.name("audience")
+        writer.beginObject()
+        writer.name("services")
+        writer.beginArray()
+        for service in audience.services.map(\.rawValue).sorted() { writer.string(service) }
+        writer.endArray()
+        writer.name("forms")
+        writer.beginArray()
+        for form in audience.forms.map(\.rawValue).sorted() { writer.string(form) }
+        writer.endArray()
+        writer.endObject()
+    }
+
+    private func write(health: BackendHealth, to writer: inout JSONWriter) {
+        writer.name("health")
+        writer.beginObject()
+        writer.field("status", health.status.rawValue)
+        writer.field("detail", health.detail)
+        writer.field("connections", health.connections)
+        write(expiries: health.credentialExpiries, to: &writer)
+        writer.endObject()
+    }
+
+    private func write(expiries: [String: Date], to writer: inout JSONWriter) {
+        writer.name("credential_expiries")
+        writer.beginObject()
+        for (name, end) in expiries.sorted(by: { $0.key < $1.key }) {
+            writer.name(name)
+            RFC3339.write(end, to: &writer)
+        }
+        writer.endObject()
+    }
+
+    private func write(worker name: String, to writer: inout JSONWriter) {
+        let worker = workers[name] ?? WorkerStatus(backend: name)
+        let depth = depths[name] ?? QueueDepth()
+        writer.name("lane")
+        writer.beginObject()
+        writer.field("in_flight", worker.inFlight)
+        writer.field("window", worker.window)
+        writer.field("waiting", depth.waiting)
+        writer.field("claimed", depth.claimed)
+        writer.name("oldest_age")
+        if let due = depth.oldestDue {
+            writer.double((max(0, now.steady.timeIntervalSince(due)) * 1000).rounded() / 1000)
+        } else {
+            writer.null()
+        }
+        writer.field("parked", worker.isParked)
+        writer.field("breaker", worker.breaker.status.rawValue)
+        if let until = worker.breaker.until {
+            writer.name("breaker_until")
+            RFC3339.write(until, to: &writer)
+        }
+        writer.field("breaker_reason", worker.breaker.reason)
+        writer.field("invalidations_held", worker.areInvalidationsHeld)
+        if let until = worker.pausedUntil {
+            writer.name("paused_until")
+            RFC3339.write(until, to: &writer)
+        }
+        writer.field("pause_reason", worker.pauseReason)
+        writer.endObject()
+    }
+}

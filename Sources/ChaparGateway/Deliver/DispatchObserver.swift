@@ -1,0 +1,48 @@
+package import ChaparCore
+
+/// The receiver of the dispatcher's reports for metrics; the one of tests counts nothing.
+///
+/// Called from event loops with groups of deliveries, so it must return at once. Labels are of bounded variety.
+package protocol DispatchObserver: Sendable {
+    /// Counts attempts that ended alike.
+    func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
+    /// Records the time between handing messages to the backend and its answers.
+    func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
+    /// Counts a delivery that will be retried by the same worker.
+    func retried(backend: String, reason: String)
+    /// Counts a delivery that went on to another backend.
+    func fellBack(from: String, to: String, reason: String)
+    /// Counts a token that a platform called dead.
+    func invalidatedToken(backend: String, reason: String)
+    /// Counts dead-token answers that the guard against mass invalidation held back.
+    func heldInvalidations(backend: String, reason: String, count: Int)
+    /// Records a worker's wait for its quota.
+    func waitedForQuota(backend: String, _ duration: Duration)
+}
+
+/// An observer that counts nothing.
+package struct SilentObserver: DispatchObserver {
+    /// Makes an observer.
+    package init() {}
+    /// Does nothing.
+    package func attempted(
+        backend: String,
+        app: AppName,
+        kind: BackendKind,
+        outcome: String,
+        reason: String,
+        count: Int
+    ) {}
+    /// Does nothing.
+    package func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
+    /// Does nothing.
+    package func retried(backend: String, reason: String) {}
+    /// Does nothing.
+    package func fellBack(from: String, to: String, reason: String) {}
+    /// Does nothing.
+    package func invalidatedToken(backend: String, reason: String) {}
+    /// Does nothing.
+    package func heldInvalidations(backend: String, reason: String, count: Int) {}
+    /// Does nothing.
+    package func waitedForQuota(backend: String, _ duration: Duration) {}
+}

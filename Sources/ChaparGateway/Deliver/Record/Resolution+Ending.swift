@@ -1,0 +1,34 @@
+internal import ChaparCore
+internal import ChaparQueue
+
+extension Resolution {
+    /// Returns the end of a delivery that was cancelled or whose time to live is over; nil for any other.
+    ///
+    /// A delivery that may have been sent ends as `unknown`, since neither end is certain.
+    static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
+        if claim.isCancelled {
+            let state: DeliveryState = mayHaveBeenSent(claim) ? .unknown : .cancelled
+            return ending(claim, as: state, reason: EndReason.cancelled.rawValue, at: now)
+        }
+        return now.steady >= claim.expiresAt ? expiry(claim, at: now) : nil
+    }
+
+    /// Returns the end of a delivery whose time to live is over, by the caller's clock or by the store's.
+    static func expiry(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution {
+        ending(claim, as: mayHaveBeenSent(claim) ? .unknown : .expired, reason: "ttl_ended", at: now)
+    }
+
+    private static func mayHaveBeenSent(_ claim: ClaimedDelivery) -> Bool { claim.isReplay || claim.isRecovered }
+
+    /// Returns the end of a delivery by the gateway's own decision.
+    static func ending(
+        _ claim: ClaimedDelivery,
+        as state: DeliveryState,
+        reason: String,
+        at now: TimeReading
+    ) -> Resolution {
+        let attempt = EventJSON.ending(reason, at: now.wall)
+        let event = EventJSON.delivery(claim, state: state, at: now.wall, attempt: attempt, reason: reason)
+        return Resolution(of: claim, .end(state), attempt: attempt, event: event)
+    }
+}

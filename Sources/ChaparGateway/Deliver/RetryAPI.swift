@@ -1,0 +1,88 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import ChaparCore
+internal import ChaparQueue
+
+/// `POST /v1/backends/{name}/retry`: retries waiting deliveries and outbox entries at once.
+struct RetryAPI: Sendable {
+    let state: GatewayState
+    let workers: any WorkerObserver
+    /// Carries out the entries of the outbox; nil where the gateway runs no outbox.
+    let outbox: OutboxRelay?
+    let admission: Admission
+
+    /// Makes deliveries and outbox entries that wait for another attempt due, and ends the pauses that no platform
+    /// asked for.
+    func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        guard !state.isDraining else { throw .draining }
+        try scope.allowParameters([])
+        try RequestBodyReader.requireJSON(scope.fields)
+        let name = SyncEndpoint.decoded(step)
+        guard !state.snapshot.isGone(name), scope.caller.mayUse(backend: name) else {
+            throw .notFound("There is no backend \(name.prefix(64)) in the configuration.")
+        }
+        try await RequestBodyReader(admission: admission, scope, limit: 4096).requireEmptyObject(of: request)
+        let deliveries: Int
+        let operations: Int
+        do throws(StoreError) {
+            deliveries = try await state.store.makeRetriesDue(of: name)
+            operations = try await state.devices.makeRetriesDue(ofEntriesAt: name)
+        } catch {
+            throw Problem(error)
+        }
+        var pauses = workers.endOwnPauses(of: name)
+        if let told = outbox?.endOwnPause(of: name, at: state.clock.reading) {
+            pauses.ended += told.ended
+            pauses.kept += told.kept
+        }
+        return Response.json { [pauses] writer in
+            writer.field("backend", name)
+            writer.field("deliveries", deliveries)
+            writer.field("operations", operations)
+            Self.write("ended", pauses.ended, to: &writer)
+            Self.write("kept", pauses.kept, to: &writer)
+        }
+    }
+
+    private static func write(_ name: String, _ pauses: [EndedPauses.Pause], to writer: inout JSONWriter) {
+        writer.name(name)
+        writer.beginArray()
+        for pause in pauses {
+            writer.beginObject()
+            writer.field("pause", pause.kind.rawValue)
+            writer.field("reason", pause.reason)
+            if let until = pause.until {
+                writer.name("until")
+                RFC3339.write(until, to: &writer)
+            }
+            if let count = pause.count { writer.field("recipients", count) }
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+}
+
+extension RequestBodyReader {
+    private enum NoField: Int, RequestField {
+        case none
+        static let names: [String] = []
+    }
+
+    /// Reads a body that must be a JSON object without members.
+    func requireEmptyObject(of request: Request) async throws(Problem) {
+        try await withBody(of: request) { (body) throws(Problem) in
+            var issues = RequestIssues()
+            do throws(JSONSyntaxError) {
+                try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                    _ = try scanner.fields(NoField.self, &issues, "#") { (scanner, _, _) throws(JSONSyntaxError) in
+                        try scanner.skip()
+                    }
+                }
+            } catch {
+                throw .notJSON(error, body)
+            }
+            guard issues.isEmpty else { throw Problem(issues) }
+        }
+    }
+}

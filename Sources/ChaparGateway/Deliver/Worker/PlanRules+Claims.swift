@@ -1,0 +1,96 @@
+internal import Foundation
+internal import ChaparCore
+internal import ChaparComposition
+internal import ChaparQueue
+
+/// The conversion of the delivery worker's data for the rules of `ChaparComposition`, and of their verdict.
+extension PlanRules {
+    /// Makes the rules of a configuration.
+    ///
+    /// A message waits for an operator until its time to live ends; without a `patience` it waits at any failure.
+    init(_ queue: GatewayConfiguration.Queue) {
+        self.init(
+            retry: RetryPolicy(
+                firstWait: queue.firstRetry,
+                longestWait: queue.maximumRetry,
+                maximumAttempts: queue.maximumAttempts
+            ),
+            fallbackDelay: queue.fallbackDelay ?? .seconds(10 * 366 * 86400)
+        )
+    }
+}
+
+extension ClaimedDelivery {
+    /// Returns the delivery's position in its plan, after an outcome if an attempt was made.
+    ///
+    /// The time of the first attempt is read from the attempt log only if a later backend can take over, or if the
+    /// outcome limits the time of the attempts.
+    func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
+        var isTimed = step + 1 < plan.backends.count
+        if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }
+        return PlanPosition(
+            plan,
+            step: step,
+            attempts: attempts,
+            startedAt: isTimed ? firstAttempt(at: now) ?? now.steady : now.steady,
+            expiresAt: expiresAt,
+            mayHaveBeenSent: isReplay
+        )
+    }
+
+    /// Whether its time to live is 0; the content is read only when the times leave that open.
+    func isNowOrNever(_ decode: ([UInt8]) throws -> PushNotification) -> Bool {
+        guard expiresAt.timeIntervalSince(acceptedAt) < NotificationIntake.graceForNowOrNever + 0.1 else {
+            return false
+        }
+        return notification(decode)?.timeToLive == .zero
+    }
+
+    /// Returns the notification; nil when it cannot be read any more.
+    func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
+        switch content {
+        case .decoded(let notification): notification
+        case .stored(let bytes): try? decode(bytes)
+        }
+    }
+
+    /// Returns the time of the first attempt, on the steady clock.
+    private func firstAttempt(at now: TimeReading) -> Date? {
+        guard let first = loggedAttempts.first else { return nil }
+        if let steady = first["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) { return steady }
+        return first["at"]?.stringValue.flatMap { RFC3339.parse($0) }.map(now.steady)
+    }
+
+    /// Returns the unanswered attempt whose status the delivery waits for, under ``DeliveryPlan/UnknownRule/wait``.
+    ///
+    /// Nil for nearly every delivery; the attempt log is read under that rule only.
+    func silence(of backend: String) -> JSONValue? {
+        guard plan.onUnknown == .wait, isReplay, let last = loggedAttempts.last, last["outcome"] == "unknown",
+            last["backend"]?.stringValue == backend
+        else { return nil }
+        return last
+    }
+
+    /// The attempts in the log, oldest first.
+    private var loggedAttempts: [JSONValue] {
+        guard !attemptLog.isEmpty else { return [] }
+        return (try? JSONValue(parsing: [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]))?.arrayValue ?? []
+    }
+}
+
+extension PlanVerdict {
+    /// Returns the same move in the form of the store.
+    func transition(_ claim: ClaimedDelivery, at now: Date) -> Resolution.Transition {
+        switch move {
+        case .end(let state): .end(state)
+        case .retry(let time), .hold(let time): .retry(at: time, step: claim.step)
+        case .next(let step): .retry(at: now, step: step)
+        }
+    }
+
+    /// Whether another attempt may follow, so that the attempt log must keep this time.
+    var isGoingOn: Bool { if case .end = move { false } else { true } }
+
+    /// The time of the same backend's next attempt, for the attempt log.
+    var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
+}

@@ -1,0 +1,97 @@
+internal import HTTPTypes
+internal import ChaparCore
+
+/// The caller of a request: the holder of an API key, or any local caller of a keyless gateway.
+///
+/// There is one object for each key of a configuration, shared by its requests.
+final class Caller: Sendable {
+    /// The key's name; empty without keys.
+    let name: String
+    /// The usage record of the key; nil for a caller that needs no key.
+    let use: KeyUses.Use?
+    /// The gateway as the caller sees it; nil is the whole gateway.
+    let view: GatewaySnapshot?
+    /// The largest part of the queue that the caller's waiting deliveries may take; 1 is all.
+    let queueShare: Double
+    private let scopes: Set<GatewayConfiguration.APIKey.Scope>
+
+    /// The caller of every request to a keyless gateway.
+    static let everybody = Caller(name: "", scopes: [.admin])
+    /// The caller of every request to an open route.
+    static let stranger = Caller(name: "", scopes: [])
+
+    init(
+        name: String,
+        scopes: Set<GatewayConfiguration.APIKey.Scope>,
+        view: GatewaySnapshot? = nil,
+        queueShare: Double = 1,
+        use: KeyUses.Use? = nil
+    ) {
+        self.name = name
+        self.use = use
+        self.scopes = scopes
+        self.view = view
+        self.queueShare = queueShare
+    }
+
+    /// Whether the caller has a scope, directly or through a larger one.
+    func has(_ scope: GatewayConfiguration.APIKey.Scope) -> Bool {
+        scopes.contains(scope) || scopes.contains { $0.includes(scope) }
+    }
+
+    /// Whether the caller may see whole device tokens, and notifications of other keys with the same or narrower
+    /// limits.
+    var isAdministrator: Bool { scopes.contains(.admin) }
+
+    /// Whether the caller may see the notifications of every key.
+    var seesAll: Bool { isAdministrator && view == nil }
+
+    /// Whether the caller may send through a backend, work with it and see its numbers.
+    ///
+    /// A key that names backends, or an app, may not use a backend that is no longer configured.
+    func mayUse(backend: String) -> Bool { view.map { $0.app(ofBackend: backend) != nil } ?? true }
+
+    /// Whether the caller may know of an app.
+    func mayUse(app: AppName) -> Bool { view?.configuration.apps.contains(app) ?? true }
+
+    /// Whether the caller may see a sender's notifications: its own, and for administrators those of every key whose
+    /// limits are within their own.
+    func maySee(sender: String) -> Bool {
+        // A notification that was sent without a key belongs to no key.
+        if sender == name, !name.isEmpty { return true }
+        return isAdministrator && view?.configuration.apiKeys.contains { $0.name == sender } ?? true
+    }
+
+    /// Whether the caller may see a series of a metric: one without a backend, app or route, or with one that it may
+    /// use.
+    func maySee(labels: [(String, String)]) -> Bool {
+        guard let view else { return true }
+        let isOfApp = labels.contains { $0.0 == "app" }
+        return labels.allSatisfy { name, value in
+            switch name {
+            case "backend", "from", "to": value.isEmpty || mayUse(backend: value)
+            case "app": mayUse(app: AppName(rawValue: value))
+            case "route" where isOfApp:
+                ["automatic", "direct", "default"].contains(value)
+                    || view.configuration.routes.contains { $0.name == value }
+            default: true
+            }
+        }
+    }
+
+    /// Refuses a caller that has no key with the scope `admin`.
+    func requireAdministrator() throws(Problem) {
+        guard isAdministrator else { throw .lacks(.admin) }
+    }
+}
+
+extension GatewayConfiguration.APIKey.Scope {
+    /// Whether a key with this scope has the rights of another scope as well.
+    func includes(_ other: Self) -> Bool {
+        switch self {
+        case .admin: true
+        case .read: other == .metrics  // Metrics show less than a reader may see.
+        case .send, .broadcast, .devices, .metrics: false
+        }
+    }
+}

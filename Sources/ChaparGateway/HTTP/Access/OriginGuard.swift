@@ -1,0 +1,93 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import ChaparCore
+
+/// The header fields of a request that concern its caller.
+struct CallerFields {
+    /// The host that the request was sent to.
+    var authority: String?
+    var authorization: String?
+    var origin: String?
+    /// `Sec-Fetch-Site`.
+    var fetchSite: String?
+    /// Whether a field shows that a proxy forwarded the request.
+    var isForwarded = false
+    /// The values of `X-Forwarded-For`.
+    var forwardedFor: [String] = []
+}
+
+extension CallerFields {
+    /// Reads the fields of a request.
+    init(_ head: HTTPRequest) {
+        authority = head.authority
+        authorization = head.headerFields[.authorization]
+        origin = head.headerFields[.origin]
+        fetchSite = head.headerFields[.secFetchSite]
+        isForwarded = head.headerFields.contains { Self.isOfProxy($0.name.rawName) }
+        forwardedFor = head.headerFields[values: .xForwardedFor]
+    }
+
+    /// Whether proxies write a field of this name.
+    static func isOfProxy(_ name: String) -> Bool {
+        switch name.utf8.count {
+        case 3: name.isField("via")
+        case 9: name.isField("forwarded") || name.isField("x-real-ip")
+        case 11...: name.hasFieldPrefix("x-forwarded")
+        default: false
+        }
+    }
+}
+
+/// The refusal of requests of web pages from other origins to a gateway without keys, which trusts every process that
+/// can reach its loopback address.
+struct OriginGuard: Sendable {
+    private let rule: LocalOrigin
+
+    /// Makes a guard for a gateway that listens on `host`.
+    init(host: String, isEncrypted: Bool) { rule = LocalOrigin(host: host, isEncrypted: isEncrypted) }
+
+    /// Admits a request, or throws the reason why not.
+    func admit(_ fields: CallerFields) throws(Problem) {
+        guard !fields.isForwarded else { throw .throughProxy }
+        switch rule.refusal(host: fields.authority, origin: fields.origin, fetchSite: fields.fetchSite) {
+        case nil: return
+        case .crossSite?: throw Self.crossSite
+        case .foreignHost?:
+            throw Problem(
+                .forbidden,
+                "host_not_allowed",
+                "The request is for another host",
+                detail:
+                    "Without API keys only requests for localhost are answered. Configure auth.api_keys to be reached by other names."
+            )
+        }
+    }
+
+    private static let crossSite = Problem(
+        .forbidden,
+        "cross_site",
+        "The request comes from a page of another site",
+        detail: "Without API keys pages of other sites are refused."
+    )
+}
+
+extension Problem {
+    /// The problem of a request to a gateway without keys that came through a proxy.
+    static let throughProxy = keysNeeded(
+        "The request came through a proxy",
+        "Whoever reaches the proxy would be let in."
+    )
+
+    /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
+    static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
+
+    private static func keysNeeded(_ title: String, _ why: String) -> Problem {
+        Problem(
+            .forbidden,
+            "keys_needed",
+            title,
+            detail: "Without API keys only requests that come straight from this machine are answered. \(why) "
+                + "Make a key with \"chapar keys create\" and write it under auth.api_keys."
+        )
+    }
+}

@@ -1,0 +1,46 @@
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
+
+/// Attempt log entries and events about receipts: `delivery.delivered`, `delivery.opened`, `delivery.failed`, and
+/// `delivery.receipt` for news that changes no state.
+extension EventJSON {
+    /// Returns the entry of a receipt in a delivery's attempt log.
+    ///
+    /// It does not contain the time of arrival, so a repeated receipt gives the same entry.
+    static func receipt(_ receipt: DeliveryReceipt, backend: String) -> [UInt8] {
+        var writer = JSONWriter(capacity: 160)
+        writer.beginObject()
+        writer.name("at")
+        RFC3339.write(receipt.at, to: &writer)
+        writer.field("backend", backend)
+        writer.field("outcome", "receipt")
+        writer.field("reason", receipt.reason)
+        writer.field("detail", receipt.detail)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Returns the event of a platform's report about a delivery.
+    static func received(
+        _ delivery: ReceivedDelivery,
+        changesState: Bool,
+        backend: String,
+        logEntry: [UInt8],
+        at time: Date
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 384)
+        writer.beginObject()
+        begin(&writer, "delivery." + (changesState ? delivery.state.rawValue : "receipt"), time)
+        writer.field("notification", delivery.notificationID.description)
+        writer.field("delivery", delivery.notificationID.place(of: delivery.id))
+        writer.field("recipient", delivery.recipient.storedForm)
+        sender(delivery.caller, to: &writer)
+        writer.field("backend", backend)
+        writer.field("state", delivery.state.rawValue)
+        writer.name("attempt")
+        writer.raw(logEntry)
+        writer.endObject()
+        return writer.bytes
+    }
+}

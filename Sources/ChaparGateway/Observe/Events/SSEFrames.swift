@@ -1,0 +1,47 @@
+internal import NIOCore
+internal import ChaparCore
+
+/// A buffer of server-sent events, which are written together.
+///
+/// Source: WHATWG HTML, section 9.2 "Server-sent events", read 2026-11. Data is one line, since our JSON never contains
+/// a line end.
+struct SSEFrames {
+    private var buffer = ByteBuffer()
+
+    /// Whether the buffer is empty.
+    var isEmpty: Bool { buffer.readableBytes == 0 }
+
+    /// Sets the time that a client waits before it reconnects.
+    mutating func retry(_ duration: Duration) { buffer.writeString("retry: \(duration.inMilliseconds)\n\n") }
+
+    /// Adds an event; one without a number does not change the client's position.
+    mutating func event(_ type: String, data: [UInt8], number: Int64? = nil) {
+        if let number { buffer.writeString("id: \(number)\n") }
+        buffer.writeString("event: \(type)\ndata: ")
+        buffer.writeBytes(data)
+        buffer.writeString("\n\n")
+    }
+
+    /// Adds a heartbeat.
+    ///
+    /// It carries the position in the stream, which a client with a narrow filter would not learn otherwise; without
+    /// data it raises no event.
+    mutating func heartbeat(_ position: Int64) { buffer.writeString(": heartbeat\nid: \(position)\n\n") }
+
+    /// Adds an event that says that events were removed before the client saw them.
+    mutating func gap(from: Int64, to: Int64) {
+        var writer = JSONWriter(capacity: 96)
+        writer.beginObject()
+        writer.field("type", "gateway.gap")
+        writer.field("after", from)
+        writer.field("next", to)
+        writer.endObject()
+        event("gateway.gap", data: writer.bytes)
+    }
+
+    /// Returns the contents and empties the buffer.
+    mutating func drain() -> ByteBuffer {
+        defer { buffer = ByteBuffer() }
+        return buffer
+    }
+}

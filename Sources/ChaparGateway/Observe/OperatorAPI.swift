@@ -1,0 +1,139 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import ChaparCore
+internal import ChaparQueue
+
+/// The endpoints for operators and their monitoring: health, readiness, metrics, backends, the API's description, the
+/// dashboard.
+///
+/// They read the state of the gateway and the depths of the store, and change nothing.
+struct OperatorAPI: Sendable {
+    let state: GatewayState
+    let workers: any WorkerObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
+
+    /// Answers that the process runs, without any other check.
+    ///
+    /// The build would help an attacker who looks for known vulnerabilities, so only callers with a key see it. A wrong
+    /// or expired key changes nothing here, since a refused probe would stop the gateway.
+    func health(_ scope: RequestScope) -> Response {
+        Response.json { writer in
+            writer.field("status", "ok")
+            guard scope.caller !== Caller.stranger else { return }
+            writer.field("version", build.version)
+            writer.field("commit", build.commit)
+            writer.field("swift", build.swift)
+            writer.name("libraries")
+            writer.beginObject()
+            for (name, version) in build.libraries.sorted(by: { $0.key < $1.key }) {
+                writer.name(name)
+                writer.string(version)
+            }
+            writer.endObject()
+        }
+    }
+
+    /// Answers whether new work is accepted.
+    ///
+    /// A platform that fails changes nothing here: the queue keeps its messages. A full queue refuses new
+    /// notifications, and so does a gateway without backends. The route needs no key, so the answer has no details: the
+    /// metrics and the answers to notifications show the store's failures.
+    func readiness() async -> Response {
+        let health = await state.store.health()
+        let status =
+            if state.isDraining {
+                "draining"
+            } else if health.isQueueFull {
+                "queue_full"
+            } else if !health.acceptsWork {
+                "store_refuses_work"
+            } else if state.snapshot.backends.isEmpty {
+                "no_backends"
+            } else {
+                "ready"
+            }
+        return Response.json(status == "ready" ? .ok : .serviceUnavailable) { writer in
+            writer.field("status", status)
+            writer.name("store")
+            writer.beginObject()
+            writer.field("accepts_work", health.acceptsWork)
+            writer.endObject()
+        }
+    }
+
+    /// Answers with every metric, for Prometheus; while the store fails those of the queues are missing, and a metric
+    /// says that it fails.
+    ///
+    /// A caller whose key names an app or backends gets their numbers, and those of the gateway as a whole.
+    func scrape(_ scope: RequestScope) async -> Response {
+        let snapshot = scope.snapshot
+        var depths: [String: QueueDepth]?
+        do throws(Problem) {
+            depths = try await self.depths()
+        } catch {
+            depths = nil
+        }
+        var text = PrometheusText(isShown: scope.caller.maySee(labels:))
+        metrics.registry.write(to: &text)
+        ScrapedMetrics(
+            now: state.clock.reading,
+            startedAt: state.startedAt,
+            backends: state.snapshot.backends,
+            workers: workers.workers,
+            depths: depths,
+            operations: try? await state.devices.outboxDepths(),
+            unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
+            ledger: metrics.ledger,
+            store: await state.store.health(),
+            load: admission.load,
+            certificateNotAfter: snapshot.certificateNotAfter,
+            limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
+        ).write(to: &text)
+        return Response(
+            status: .ok,
+            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(bytes: text.bytes)
+        )
+    }
+
+    /// Answers with the backends.
+    func backends(_ scope: RequestScope) async throws(Problem) -> Response {
+        let answer = BackendsAnswer(
+            state,
+            workers,
+            depths: try await depths(),
+            operations: try await outboxDepths(),
+            expiries: scope.snapshot.credentialExpiries(for: scope.caller),
+            nodes: try await nodes(),
+            for: scope.caller
+        )
+        return Response.json(capacity: 2048) { answer.write(to: &$0) }
+    }
+
+    private func outboxDepths() async throws(Problem) -> [String: OutboxDepth] {
+        do throws(StoreError) {
+            return try await state.devices.outboxDepths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private func nodes() async throws(Problem) -> [StoreNode]? {
+        do throws(StoreError) {
+            return try await state.storeNodes()
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private func depths() async throws(Problem) -> [String: QueueDepth] {
+        do throws(StoreError) {
+            return try await state.store.depths()
+        } catch {
+            throw Problem(error)
+        }
+    }
+}

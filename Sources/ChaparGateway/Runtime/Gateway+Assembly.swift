@@ -1,0 +1,123 @@
+public import Logging
+public import ChaparCore
+public import ChaparQueue
+internal import ServiceLifecycle
+
+extension Gateway {
+    /// Builds a whole gateway: ledger, dispatcher and API over a store and the backends of a snapshot.
+    ///
+    /// - Parameters:
+    ///   - snapshot: The configuration in force and its backends.
+    ///   - store: An open store; the gateway closes it when it ends.
+    ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
+    ///   - notices: Receives the notices of backends for the event stream.
+    ///   - time: The clock; the store's unless given.
+    ///   - metrics: The metrics shown under `/metrics`.
+    ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
+    ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
+    ///   - build: The build of the program, which the API shows.
+    ///   - logger: Logs failures.
+    ///   - onListening: Called with the port once connections are accepted.
+    /// - Returns: A gateway that does nothing before it runs.
+    /// - Throws: The store's failure.
+    public static func assemble(
+        _ snapshot: GatewaySnapshot,
+        store: any NotificationStore & DeviceStore & OutboxStore,
+        knownKinds: [String] = [],
+        notices: EventSink = EventSink(),
+        time: (any TimeSource)? = nil,
+        metrics: GatewayMetrics = GatewayMetrics(),
+        servesAPI: Bool = true,
+        build: BuildInfo = .current,
+        logger: Logger,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) async throws(StoreError) -> Gateway {
+        // A start that fails before this point has not reported how the previous run ended.
+        let notes = store as? any ServingNotes
+        return try await assemble(
+            snapshot,
+            store: store,
+            knownKinds: knownKinds,
+            notices: notices,
+            time: time,
+            metrics: metrics,
+            build: build,
+            logger: logger,
+            planning: OutboxPlanner.ownThread()
+        ) { api in
+            guard servesAPI else { return AbsentFront(notes: notes) }
+            return api.makeApplication { port in
+                notes?.noteServing()
+                await onListening(port)
+            }
+        }
+    }
+
+    /// Builds a gateway with another front for its API, and with its planner on another thread.
+    static func assemble(
+        _ snapshot: GatewaySnapshot,
+        store: any NotificationStore & DeviceStore & OutboxStore,
+        knownKinds: [String],
+        notices: EventSink,
+        time: (any TimeSource)?,
+        metrics: GatewayMetrics,
+        build: BuildInfo = .current,
+        logger: Logger,
+        planning: @escaping OutboxPlanner.Thread,
+        makeFront: (GatewayAPI) -> any Service
+    ) async throws(StoreError) -> Gateway {
+        let time = time ?? store.time
+        let depths = try await store.depths()
+        metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
+        store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
+        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
+        let dispatcher = Dispatcher(
+            store: store,
+            devices: store,
+            operations: store,
+            nodes: store as? any NodeExchange,
+            quotas: store as? any QuotaLedger,
+            time: time,
+            clock: state.clock,
+            observer: metrics,
+            logger: logger,
+            outbox: { [state] in state.outbox }
+        ) { stored in try NotificationContent.decode(stored) }
+        let operations = OutboxRelay(
+            state: state,
+            nodes: store as? any NodeExchange,
+            metrics: metrics,
+            logger: logger,
+            planning: planning
+        )
+        let api = GatewayAPI(
+            state: state,
+            workers: dispatcher,
+            outbox: operations,
+            metrics: metrics,
+            knownKinds: knownKinds,
+            build: build,
+            logger: logger
+        )
+        return Gateway(
+            state: state,
+            dispatcher: dispatcher,
+            operations: operations,
+            notices: notices,
+            metrics: metrics,
+            front: makeFront(api),
+            responder: api.responder,
+            logger: logger
+        )
+    }
+}
+
+/// Takes the place of the server in a gateway without an API, until the graceful shutdown.
+private struct AbsentFront: Service {
+    let notes: (any ServingNotes)?
+
+    func run() async throws {
+        notes?.noteServing()
+        try? await gracefulShutdown()  // A cancellation ends it as well.
+    }
+}

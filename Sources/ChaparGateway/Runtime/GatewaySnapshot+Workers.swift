@@ -1,0 +1,35 @@
+internal import ChaparCore
+internal import ChaparComposition
+
+extension GatewaySnapshot {
+    /// Returns the settings of a backend's worker.
+    func workerSettings(of name: String) -> DeliveryWorker.Settings {
+        let app = app(ofBackend: name) ?? .default
+        let backends = backends(of: app)
+        return DeliveryWorker.Settings(
+            app: app,
+            queue: configuration.queue,
+            tokenPriority: configuration.tokenPriority,
+            audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
+            backends: backends.map { ($0.name, $0.backend) },
+            fallbackDelay: fallbackDelay(of: name)
+        )
+    }
+
+    /// Returns the shortest time after which some delivery leaves the backend's worker while that is stopped; nil when
+    /// none does.
+    private func fallbackDelay(of name: String) -> Duration? {
+        var shortest = configuration.queue.fallbackDelay
+        for route in configuration.routes {
+            guard let index = route.plan.backends.firstIndex(of: name) else { continue }
+            var fallbackDelay: Duration?
+            // A wait for the platform's status ends while the worker is stopped, too.
+            if route.plan.onUnknown == .wait { fallbackDelay = .zero }
+            if !route.isFanOut, index + 1 < route.plan.backends.count {
+                fallbackDelay = fallbackDelay ?? route.plan.fallbackDelay
+            }
+            if let fallbackDelay { shortest = shortest.map { min($0, fallbackDelay) } ?? fallbackDelay }
+        }
+        return shortest
+    }
+}

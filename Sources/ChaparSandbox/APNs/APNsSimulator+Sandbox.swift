@@ -1,0 +1,28 @@
+internal import ChaparCore
+
+extension APNsSimulator: SimulatedPlatform {
+    var name: String { "apns" }
+
+    var listeners: [(name: String, url: String)] { APNsListener.allCases.map { ("apns \($0.rawValue)", url($0)) } }
+
+    var files: [SandboxFile] { [SandboxFile(name: key.fileName, text: key.pem, isSecret: true)] }
+
+    func backends(in folder: SandboxFolder) -> [SandboxBackend] {
+        [
+            SandboxBackend(
+                name: "ios",
+                keys: [
+                    ("kind", "apns"), ("team_id", .string(key.teamID)), ("key_id", .string(key.keyID)),
+                    ("key_file", .string(folder.file(key.fileName))), ("topic", .string(Sandbox.topic)),
+                    ("environment", "production"), ("base_url", .string(url(.production))),
+                    ("manage_url", .string(url(.productionManagement))),
+                    ("ca_file", .string(folder.ca)),
+                ]
+            )
+        ]
+    }
+
+    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+        try APNsControl(simulator: self).route(request)
+    }
+}

@@ -1,0 +1,93 @@
+internal import ChaparQueue
+
+/// The SQL that reads and writes the records of one kind.
+struct PostgresCopyForm {
+    /// The table, with the alias `d`.
+    let source: String
+    /// The condition for the rows to copy.
+    var filter = "true"
+    /// The expression for each field, in order; the keys are plain columns.
+    var columns: [String]
+    /// The statement that inserts records, which it has as the table `n` with the fields as columns.
+    var insertion: String
+
+    init(_ kind: CopyKind) {
+        let names = kind.fields.map(\.name)
+        columns = names
+        var table = kind.rawValue
+        var added = names
+        var values = names.map { "n.\($0)" }
+        var more = ""
+        switch kind {
+        case .flows:
+            columns[2] = "urgent::int"
+            values[2] = "n.urgent <> 0"
+            // Of several flows with the same name one gets new deliveries; the others are merged into it.
+            added.append("merged")
+            values.append(
+                """
+                row_number() OVER (PARTITION BY n.backend, n.urgent, n.caller ORDER BY n.number) > 1 OR EXISTS (
+                    SELECT FROM chapar.flows f
+                    WHERE f.backend = n.backend AND f.urgent = (n.urgent <> 0) AND f.caller = n.caller)
+                """
+            )
+        case .waiting:
+            columns[7] = "flags | CASE WHEN owner > 0 THEN 4 ELSE 0 END"
+            columns[8] = """
+                (SELECT (string_to_array(p.plans, E'\\n'))[d.plan + 1] FROM chapar.notifications p WHERE p.id = d.notification)
+                """
+            added.append("lease")
+            values[8] = "coalesce(array_position(string_to_array(p.plans, E'\\n'), n.plan) - 1, 0)"
+            values.append("0")
+            more = " LEFT JOIN chapar.notifications p ON p.id = n.notification"
+        case .receipts: table = "awaited"
+        case .events: columns[2] = "texts"
+        case .keys: table = "idempotency"
+        case .state: filter = "name <> ALL (ARRAY[\(CopyKind.ownNames.map { "'\($0)'" }.joined(separator: ", "))])"
+        case .tokens:
+            table = "device_tokens"
+            columns[11] = "held::int"
+            values[11] = "n.held <> 0"
+        case .tags: table = "device_tags"
+        case .changes: table = "outbox_changes"
+        case .entries:
+            table = "outbox_entries"
+            // Leases are not copied: they end with the gateways.
+            columns[9] = "CASE WHEN owner IS NOT NULL THEN at ELSE due END"
+        case .moves, .notifications, .results, .devices: break
+        }
+        source = "chapar.\(table) d"
+        insertion = """
+            INSERT INTO chapar.\(table) (\(added.joined(separator: ", "))) OVERRIDING SYSTEM VALUE
+            SELECT \(values.joined(separator: ", "))
+            FROM unnest(\(Self.arrays(kind))) AS n(\(names.joined(separator: ", ")))\(more)
+            """
+        if kind == .entries {
+            insertion = """
+                WITH new AS (\(insertion) RETURNING backend)
+                INSERT INTO chapar.outbox_depths (backend, waiting) SELECT backend, count(*) FROM new GROUP BY backend
+                """
+        }
+    }
+
+    private static func arrays(_ kind: CopyKind) -> String {
+        kind.fields.enumerated().map { place, field in
+            switch field.type {
+            case .integer: "$\(place + 1)::bigint[]"
+            case .text: "$\(place + 1)::text[]"
+            case .bytes, .list: "$\(place + 1)::bytea[]"
+            }
+        }.joined(separator: ", ")
+    }
+
+    /// Returns records as the parameters of ``insertion``, one array for each field.
+    static func parameters(_ kind: CopyKind, _ records: [CopyRecord]) -> [PostgresValue] {
+        kind.fields.enumerated().map { place, field in
+            switch field.type {
+            case .integer: .integers(records.map { $0[place].integer })
+            case .text: .texts(records.map { $0[place].text })
+            case .bytes, .list: .byteArrays(records.map { $0[place].bytes })
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
+
+/// Finds the deliveries that receipts are about, and changes them, within one transaction and with one statement for
+/// each step.
+struct ReceiptReceiver {
+    /// The longest attempt log, in bytes, to which receipts without a new state are still added.
+    private static let longestAttemptLog = 32 << 10
+
+    private struct Found {
+        var delivery: ReceivedDelivery
+        var backend: String
+        var attemptLog: [UInt8]
+        var added: [UInt8] = []
+    }
+
+    private let now: Int64
+    private(set) var results: [ReceiptResult] = []
+    private var deliveries: [Int64: Found] = [:]
+    private var events: [[UInt8]?] = []
+
+    init(now: Int64) { self.now = now }
+
+    mutating func receive(_ receipts: [ReceiptEntry], _ db: isolated PostgresConnection) throws(PostgresError) {
+        let candidates = try candidates(receipts.map(\.address), db)
+        try lock(Set(candidates.joined()), db)
+        for (receipt, ids) in zip(receipts, candidates) { results.append(decide(receipt, ids)) }
+        try write(db)
+    }
+
+    /// Returns the numbers of the deliveries that each address may mean.
+    private func candidates(
+        _ addresses: [ReceiptAddress],
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [[Int64]] {
+        let rows = try db.run(
+            """
+            SELECT a.place, w.delivery FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS a(message, token, place)
+            CROSS JOIN LATERAL (
+                SELECT delivery FROM chapar.awaited
+                WHERE message = a.message AND (a.token IS NULL OR token = a.token) ORDER BY delivery
+                LIMIT CASE WHEN a.token IS NULL THEN 1 END
+            ) AS w WHERE a.message IS NOT NULL ORDER BY a.place, w.delivery
+            """,
+            [
+                .integers(addresses.map { $0.delivery == nil ? $0.messageHash : nil }),
+                .integers(addresses.map { $0.token == nil ? nil : $0.tokenHash }),
+            ]
+        )
+        var found = addresses.map { $0.delivery.map { [$0] } ?? [] }
+        for row in 0..<rows.count {
+            if let place = rows.integer(row, 0), let delivery = rows.integer(row, 1) {
+                found[Int(place) - 1].append(delivery)
+            }
+        }
+        return found
+    }
+
+    /// Locks the results of deliveries, in the order of their numbers.
+    private mutating func lock(_ ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard let lowest = ids.min(), let highest = ids.max() else { return }
+        let rows = try db.run(
+            """
+            SELECT r.id, r.notification, r.state, r.recipient, r.attempt_log, f.backend, f.caller FROM chapar.results r
+            JOIN chapar.flows f ON f.number = r.flow
+            WHERE r.id = ANY ($1) AND r.id >= $2 AND r.id <= $3 AND r.changed >= \(Marks.value(of: .notifications))
+            ORDER BY r.id FOR UPDATE OF r
+            """,
+            [.integers(ids.sorted()), .integer(lowest), .integer(highest)]
+        )
+        for row in 0..<rows.count {
+            guard let id = rows.integer(row, 0), let state = DeliveryState(code: rows.integer(row, 2) ?? 0),
+                let recipient = Recipient(storedForm: rows.text(row, 3) ?? "")
+            else { continue }
+            let delivery = ReceivedDelivery(
+                id: id,
+                notificationID: NotificationID(rawValue: rows.integer(row, 1) ?? 0),
+                recipient: recipient,
+                caller: rows.text(row, 6) ?? "",
+                state: state
+            )
+            deliveries[id] = Found(
+                delivery: delivery,
+                backend: rows.text(row, 5) ?? "",
+                attemptLog: rows.bytes(row, 4) ?? []
+            )
+        }
+    }
+
+    private mutating func decide(_ receipt: ReceiptEntry, _ ids: [Int64]) -> ReceiptResult {
+        let address = receipt.address
+        for id in ids {
+            guard var found = deliveries[id], address.backend.isEmpty || found.backend == address.backend,
+                // Hashes may collide; the platform's id in the log does not.
+                address.delivery != nil
+                    || found.attemptLog.firstRange(of: JSONValue.string(address.platformID).bytes) != nil,
+                receipt.isFor(found.delivery)
+            else { continue }
+            if let state = receipt.state {
+                // A delivery never returns to a state, and two events of one moment may have the same words: only the
+                // state decides.
+                guard found.delivery.state.canBecome(state) else { return .repeated(found.delivery) }
+                found.delivery.state = state
+            } else if found.attemptLog.count > Self.longestAttemptLog
+                || found.attemptLog.firstRange(of: receipt.logEntry) != nil
+            {
+                return .repeated(found.delivery)
+            }
+            let separator = found.attemptLog.isEmpty ? [] : [UInt8(ascii: ",")]
+            found.attemptLog += separator + receipt.logEntry
+            found.added += separator + receipt.logEntry
+            deliveries[id] = found
+            events.append(receipt.event(found.delivery))
+            return .recorded(found.delivery)
+        }
+        return .unknown
+    }
+
+    private func write(_ db: isolated PostgresConnection) throws(PostgresError) {
+        let changed = deliveries.values.filter { !$0.added.isEmpty }
+        guard !changed.isEmpty else { return }
+        try LateEnds.write(changed.lazy.map(\.delivery.id), now: now, db)
+        try db.run(
+            """
+            UPDATE chapar.results r SET state = a.state, changed = $4, attempt_log = coalesce(r.attempt_log, '') || a.added
+            FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS a(id, state, added) WHERE r.id BETWEEN a.id AND a.id
+            """,
+            [
+                .integers(changed.map(\.delivery.id)), .integers(changed.map(\.delivery.state.code)),
+                .byteArrays(changed.map(\.added)), .integer(now),
+            ]
+        )
+        try EventLog.append(events, now: now, db)
+    }
+}

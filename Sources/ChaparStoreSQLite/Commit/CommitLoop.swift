@@ -1,0 +1,312 @@
+import DequeModule
+import Foundation
+import ChaparCore
+import ChaparComposition
+
+/// The one writer of a store: a thread that takes every command that waits into one transaction, commits, answers, and
+/// starts over.
+///
+/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands
+/// commands in by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
+///
+/// ## How a commit works
+/// 1. ``Inbox/drain(isHurried:remains:until:)`` gives what waits. Under load a small batch waits a moment for more
+///    (``GroupCommit``); a large one is cut at `rowsPerCommit`, and the rest begins the next.
+/// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next
+///    page is read (`loadWindows`).
+/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what
+///    waits in memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows``
+///    get their rows; new notifications, which a call that waits for work gets at once.
+/// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases,
+///    events in one row, new flows, the clocks.
+/// 5. `COMMIT`. From here on the work, its events and its claims survive a crash of the process, and with
+///    `durability: full` a loss of power. Nothing of it was shown before.
+/// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are
+///    answered; answers to new work may wait for their queue to catch up (``BackPressure``).
+///
+/// When a step fails the transaction is rolled back, and with it the claims, which are the one thing that memory shows
+/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be
+/// stored fails alone.
+final class CommitLoop {
+    let core: StoreCore
+    let connection: OpaquePointer
+    let sql: Statements
+    let archive: Archive
+    let queueIndex: QueueIndex
+    let backPressure: BackPressure
+    /// The changes of the current transaction; not checked for exclusive access, since one thread uses it, and often.
+    @exclusivity(unchecked) var pending = PendingChanges()
+    /// The time of the transaction, in milliseconds since 1970.
+    var now: Int64 = 0
+    /// Whether free pages can be returned to the file system.
+    let givesPagesBack: Bool
+    /// The bytes of a page.
+    let pageBytes: Int64
+    /// The number of the newest committed event.
+    var lastEvent: Int64
+    /// The interval, in milliseconds, at which the newest committed event is noted outside of the database.
+    static let committedInterval: Int64 = 1_000
+    /// The time and the event of the last such note.
+    var committedNoted: (at: Int64, event: Int64)
+    /// Whether the transaction writes something in any case.
+    var isTryingLog = false
+    /// The place of the search for expired deliveries, and the findings of its current round.
+    var expiryRound = ExpiryRound()
+    /// The last row that a purge has read, in the order in which deliveries became final.
+    var purged = (changed: Int64.min, id: Int64.min)
+    /// The state of the two clocks.
+    var clock: WriterClock
+    /// Work that continues in another transaction, before what waits in the inbox.
+    var continuations: [StoreCommand] = []
+    /// The recipient of the current row, as text; kept to reuse its memory.
+    @exclusivity(unchecked) var recipientText: [UInt8] = []
+    /// The values that are bound to the statement that inserts notifications.
+    var boundPlan = DeliveryPlan([])
+    var boundCaller: String?
+    var boundCollapse: String?
+    /// The staged deliveries of the transaction, in the form in which they are written.
+    @exclusivity(unchecked) var stagedBytes: [UInt8] = []
+    /// The plan that was last written so, with its stored form.
+    var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
+    /// The tables of the device registry, once they were used.
+    var devices: DeviceTables?
+    /// The table of awaited receipts, once it was needed.
+    var receipts: ReceiptTables?
+    /// The table of outbox entries, once it was needed.
+    var outboxEntries: OutboxEntryTable?
+    /// The table of changes that are not planned, once it was needed.
+    var outbox: OutboxChangeTable?
+
+    init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
+        self.core = core
+        clock = WriterClock(offset: opened.wallOffset)
+        self.connection = connection
+        self.queueIndex = queueIndex
+        lastEvent = opened.lastEvent
+        committedNoted = (.min, opened.lastEvent)
+        backPressure = BackPressure(
+            windowCapacity: core.options.windowCapacity,
+            longestPause: core.options.longestPause
+        )
+        sql = try Statements(connection)
+        givesPagesBack = opened.givesPagesBack
+        pageBytes = opened.pageBytes
+        archive = try Archive(connection)
+    }
+
+    /// Works until the inbox is closed and empty.
+    func run() {
+        var waiting = Deque<StoreCommand>()
+        var isHurried = false
+        var groupCommit = GroupCommit(longest: core.options.longestGathering)
+        while true {
+            let isBusy = isHurried || !waiting.isEmpty
+            let remains = !waiting.isEmpty
+            guard let arrived = core.inbox.drain(isHurried: isBusy, remains: remains, until: backPressure.deadline)
+            else {
+                break
+            }
+            if waiting.isEmpty {
+                var gathered = arrived
+                groupCommit.gather(&gathered, from: core.inbox)
+                waiting.append(contentsOf: gathered)
+            } else {
+                waiting.append(contentsOf: arrived)
+            }
+            var batch: [StoreCommand] = []
+            var size = CommandSize()
+            // A taken command is released at once: under load the queue is never empty, and a command holds its
+            // messages.
+            while size.rows < core.options.rowsPerCommit, let operation = waiting.popFirst() {
+                size += operation.size
+                batch.append(operation)
+            }
+            groupCommit.lastRows = size.rows
+            cycle(batch)
+            core.inbox.finish(size)
+            if !continuations.isEmpty {
+                waiting.prepend(contentsOf: continuations)
+                core.inbox.reserve(continuations.reduce(into: CommandSize()) { $0 += $1.size })
+                continuations.removeAll()
+            }
+            isHurried = setTimer()
+        }
+        queueIndex.forgetStagedRows()
+        backPressure.releaseAll()
+        if lastEvent != committedNoted.event { core.noteCommitted(lastEvent) }
+        // Pending closures refer to this loop, whose statements keep the connection from closing.
+        pending.reset()
+        core.handOver()
+        for queue in queueIndex.queues {
+            for ticket in queue.tickets { ticket.answer(.success([])) }
+            queue.tickets.removeAll()
+        }
+    }
+
+    /// Runs one transaction with everything in `batch`.
+    private func cycle(_ batch: [StoreCommand]) {
+        now = core.time.steady.millisecondsSince1970
+        var writes: [StoreCommand] = []
+        for operation in batch {
+            switch operation {
+            case .claim(let ticket):
+                queueIndex.queue(named: ticket.backend).tickets.append(ticket)
+                if queueIndex.moves[ticket.backend] != nil { writes.append(.endMove(ticket.backend)) }
+            case .inspect, .look: break
+            default: writes.append(operation)
+            }
+        }
+        for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
+        measureFile()
+        if core.disk.hasEmptyLog(now: now) { tryLog() }
+        if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
+        noteCommitted()
+        answerTimedOutClaims()
+        backPressure.release()
+        core.handOver()
+        for case .inspect(let look) in batch { look(.success(queueIndex)) }
+    }
+
+    /// Commits something to a log that was found empty, which shows why it is.
+    ///
+    /// After a checkpoint SQLite begins the log anew; where something else has cut it SQLite goes on behind a hole.
+    private func tryLog() {
+        isTryingLog = true
+        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }
+        isTryingLog = false
+        core.disk.lookAgain()
+    }
+
+    /// Repeats everything, each call in a transaction of its own.
+    private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
+        core.status.record(failure, now: now)
+        if writes.count == 1, !hasTickets {
+            writes[0].fail(failure)
+            return
+        }
+        for operation in writes {
+            if let failure = attempt([operation], handsOut: false) { operation.fail(failure) }
+        }
+        if let failure = attempt([]) {
+            for queue in queueIndex.queues {
+                for ticket in queue.tickets { ticket.answer(.failure(failure)) }
+                queue.tickets.removeAll()
+            }
+        }
+    }
+
+    /// Runs the calls in one transaction; returns nil when it was committed, and memory shows it.
+    private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
+        pending.reset()
+        archive.reset()
+        do throws(StoreError) {
+            if handsOut { try followWallClock() }
+            // Searches first, which take from memory: after the others the window may show what this transaction ends.
+            for operation in writes { if operation.isSearch { try execute(operation) } }
+            if handsOut { handOut() }
+            for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
+            if handsOut { try writeOutOldest() }
+            for operation in writes { if operation.isNewWork { try execute(operation) } }
+            try archive.flush(now: now)
+            try writeStagedRows()
+            try writeLeases()
+            try writeEvents()
+            try writeFlows()
+            if isTryingLog { try touch() }
+            if pending.isOpen {
+                try writeClock()
+                try sql.commit.run()
+            }
+        } catch {
+            SQLStatement.resetAll(connection)
+            if pending.isOpen { _ = try? sql.rollback.run() }
+            rollBack()
+            return error
+        }
+        if pending.isOpen { core.status.recordSuccess() }
+        apply()
+        return nil
+    }
+
+    private func execute(_ operation: StoreCommand) throws(StoreError) {
+        switch operation {
+        case .enqueue, .record: break
+        default: try archive.flush(now: now)
+        }
+        switch operation {
+        case .enqueue(let batch, let reply): try enqueue(batch, reply)
+        case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
+        case .settle(let resolutions, let backend, let event, let reply):
+            try settle(resolutions, of: backend, event, reply)
+        case .makeDue(let deliveries, let backend, let reply): try makeDue(deliveries, of: backend, reply)
+        case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
+        case .cancel(let step, let reply): try cancel(step, reply)
+        case .move(let name, let other, let reply): try move(name, to: other, reply)
+        case .endMove(let name): try endMove(of: name)
+        case .publish(let events, let reply):
+            pending.events.append(contentsOf: events)
+            pending.answers.append { reply.succeed(()) }
+        case .saveState(let name, let value, let reply):
+            try saveState(name, value)
+            pending.answers.append { reply.succeed(()) }
+        case .purge(let retention, let reply): try purge(retention, reply)
+        case .work(let work):
+            try begin()
+            pending.answers.append(try work.run(self))
+        case .claim, .inspect, .look: break
+        }
+    }
+
+    /// Opens the transaction, once something is to be written.
+    func begin() throws(StoreError) {
+        guard !pending.isOpen else { return }
+        try sql.begin.run()
+        pending.isOpen = true
+    }
+
+    /// Writes the flows that are new in this transaction.
+    func writeFlows() throws(StoreError) {
+        guard pending.isOpen else { return }
+        for flow in queueIndex.unsavedFlows {
+            sql.insertFlow.bind(1, flow.number)
+            // Memory applies a move after the commit, so the queue still has its former name.
+            sql.insertFlow.bind(2, pending.moves[flow.queue.name] ?? flow.queue.name)
+            sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
+            sql.insertFlow.bind(4, flow.caller)
+            try sql.insertFlow.run()
+        }
+    }
+
+    private func writeEvents() throws(StoreError) {
+        guard !pending.events.isEmpty else { return }
+        try begin()
+        let packed = EventPacking.pack(pending.events)
+        let statement = sql.insertEvents
+        statement.bind(1, lastEvent.adding(clamping: 1))
+        statement.bind(2, pending.events.count)
+        statement.bind(3, now)
+        try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindBlob(4, borrowing: bytes)
+            _ = try statement.run()
+        }
+    }
+
+    /// Keeps a small value under a name, or removes it, as part of the transaction.
+    func saveState(_ name: String, _ value: [UInt8]?) throws(StoreError) {
+        try begin()
+        let statement = value == nil ? sql.deleteState : sql.saveState
+        statement.bind(1, name)
+        if let value { statement.bind(2, blob: value) }
+        try statement.run()
+    }
+
+    private var hasTickets: Bool { queueIndex.queues.contains { !$0.tickets.isEmpty } }
+}
+
+extension StoreCommand {
+    /// Whether it brings deliveries that come after those which wait already.
+    var isNewWork: Bool { if case .enqueue = self { true } else { false } }
+
+    /// Whether it searches for expired deliveries.
+    var isSearch: Bool { if case .claimExpired = self { true } else { false } }
+}

@@ -1,0 +1,263 @@
+import ChaparCore
+import ChaparQueue
+
+/// The newest deliveries that ended, gathered in a transaction and written together as blocks.
+///
+/// A delivery that was accepted alone, sent from memory and answered never gets a row of its own: it goes from
+/// ``StagedRows`` into the archive. A block costs one row for hundreds of deliveries, takes a fraction of their bytes
+/// since they look alike (``EventPacking``), and is purged as one. A later change of such a delivery, by a receipt from
+/// the app for instance, gives it a row, which takes precedence over the archive. Used by the writer's thread only.
+final class Archive {
+    /// The most deliveries of a block, since reading one means reading all.
+    private static let largestBlock = 256
+    /// The largest distance between the lowest and the highest number in a block: the numbers of ten seconds.
+    static let widestBlock: Int64 = 10_000 << 21
+
+    private let insert: SQLStatement
+    private let find: SQLStatement
+    private let block: SQLStatement
+    @exclusivity(unchecked) private var gathered: [(id: Int64, record: [UInt8])] = []
+    @exclusivity(unchecked) private var recipient: [UInt8] = []
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        insert = try SQLStatement(
+            connection,
+            "INSERT INTO archive (first, last, at, packed) VALUES (?1, ?2, ?3, ?4)"
+        )
+        find = try SQLStatement(connection, Self.search)
+        block = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
+    }
+
+    /// The statement that finds blocks which may hold deliveries from ?1 to ?2; ?3 is ?2 + ``widestBlock``.
+    static let search = """
+        SELECT packed FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?3 AND first <= ?2
+        """
+
+    /// Discards what a failed transaction gathered.
+    func reset() { gathered.removeAll(keepingCapacity: true) }
+
+    /// Adds a delivery that ended, after one attempt or none.
+    func add(_ entry: Entry, _ row: StagedRow.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
+        recipient.removeAll(keepingCapacity: true)
+        entry.recipient.appendStoredForm(to: &recipient)
+        let record = ArchivedDelivery.pack(
+            id: entry.id,
+            flow: entry.flow.number,
+            state: state,
+            row,
+            recipient: recipient,
+            plan: plan,
+            attemptLog: attempt
+        )
+        gathered.append((entry.id, record))
+    }
+
+    /// Writes what was gathered.
+    func flush(now: Int64) throws(StoreError) {
+        guard !gathered.isEmpty else { return }
+        gathered.sort { $0.id < $1.id }
+        var start = 0
+        while start < gathered.count {
+            var end = start
+            while end < gathered.count, end - start < Self.largestBlock,
+                gathered[end].id.subtracting(clamping: gathered[start].id) <= Self.widestBlock
+            { end += 1 }
+            try write(gathered[start..<end], now: now)
+            start = end
+        }
+        reset()
+    }
+
+    private func write(_ block: ArraySlice<(id: Int64, record: [UInt8])>, now: Int64) throws(StoreError) {
+        guard let first = block.first?.id, let last = block.last?.id else { return }
+        insert.bind(1, first)
+        insert.bind(2, last)
+        insert.bind(3, now)
+        try EventPacking.pack(block.map(\.record)).withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            insert.bindBlob(4, borrowing: bytes)
+            _ = try insert.run()
+        }
+    }
+
+    /// Returns the numbers of the deliveries in a block.
+    func numbers(inBlock number: Int64) throws(StoreError) -> [Int64] {
+        block.bind(1, number)
+        guard try block.next() else { return [] }
+        defer { block.reset() }
+        return try ArchivedDelivery.numbers(in: block.bytes(0))
+    }
+
+    /// Returns the delivery with a number; nil when it is not in the archive.
+    func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
+        find.bind(1, id)
+        find.bind(2, id)
+        find.bind(3, id.adding(clamping: Self.widestBlock))
+        while try find.next() {
+            guard let found = try ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
+            find.reset()
+            return found
+        }
+        return nil
+    }
+}
+
+/// A delivery in the archive: the only one of its notification.
+///
+/// The commit loop makes it from a delivery that ended before it ever had a row; it is read for its status and when a
+/// user is erased. Its packed form is in the files of older programs and must stay readable.
+struct ArchivedDelivery: Equatable {
+    var id: Int64
+    var flow: Int64
+    var state: DeliveryState
+    var expires: Int64
+    var accepted: Int64
+    var scheduled: Int64?
+    var recipient: [UInt8]
+    var plan: [UInt8]
+    var caller: [UInt8]
+    var content: [UInt8]
+    /// Its one attempt, or how it ended without one; nil when there was neither.
+    var attemptLog: [UInt8]?
+
+    /// The value for no time, and for no text.
+    private static let none = Int64.min
+
+    /// Packs a delivery: its numbers, then its texts.
+    ///
+    /// Numbers take eight bytes, the lowest first, so that most of their bytes equal those of the previous delivery. A
+    /// token of hexadecimal digits takes half of its length.
+    static func pack(
+        id: Int64,
+        flow: Int64,
+        state: DeliveryState,
+        _ row: StagedRow.Row,
+        recipient: [UInt8],
+        plan: [UInt8],
+        attemptLog: [UInt8]?
+    ) -> [UInt8] {
+        var bytes: [UInt8] = []
+        let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (attemptLog?.count ?? 0)
+        bytes.reserveCapacity(96 + texts)
+        for number in [id, flow, state.code, row.expires, row.accepted, row.scheduled ?? none] {
+            bytes.pack(number)
+        }
+        let digits = HexDigits.start(in: recipient)
+        bytes.pack(Int64(digits))
+        bytes.pack(Int64(recipient.count))
+        bytes.pack(Int64(plan.count))
+        bytes.pack(Int64(row.caller.utf8.count))
+        bytes.pack(Int64(row.content.count))
+        bytes.pack(attemptLog.map { Int64($0.count) } ?? none)
+        bytes.append(contentsOf: recipient[..<digits])
+        HexDigits.pack(recipient[digits...], to: &bytes)
+        bytes.append(contentsOf: plan)
+        bytes.append(contentsOf: row.caller.utf8)
+        bytes.append(contentsOf: row.content)
+        if let attemptLog { bytes.append(contentsOf: attemptLog) }
+        return bytes
+    }
+
+    /// The error for a block, or a delivery in it, that cannot be read.
+    static let damage = StoreError.damaged("archive.packed holds bytes that are no ended deliveries")
+
+    /// Returns the delivery with a number in a block; nil when it is not there.
+    static func find(_ id: Int64, in block: [UInt8]) throws(StoreError) -> ArchivedDelivery? {
+        for record in try records(of: block) {
+            var input = record[...]
+            guard input.unpackNumber() == id else { continue }
+            guard let found = ArchivedDelivery(record) else { throw damage }
+            return found
+        }
+        return nil
+    }
+
+    /// Returns the numbers of all deliveries in a block.
+    static func numbers(in block: [UInt8]) throws(StoreError) -> [Int64] {
+        try records(of: block).compactMap { record in
+            var input = record[...]
+            return input.unpackNumber()
+        }
+    }
+
+    /// Returns the deliveries of a block, each in its packed form.
+    static func records(of block: [UInt8]) throws(StoreError) -> [[UInt8]] {
+        let (records, isWhole) = EventPacking.unpackAll(block)
+        guard isWhole else { throw damage }
+        return records
+    }
+
+    /// Reads a delivery; nil when it is damaged.
+    init?(_ record: [UInt8]) {
+        var input = record[...]
+        var numbers: [Int64] = []
+        for _ in 0..<12 {
+            guard let number = input.unpackNumber() else { return nil }
+            numbers.append(number)
+        }
+        guard let state = DeliveryState(code: numbers[2]), StoredRange.ids.contains(numbers[0]),
+            StoredRange.moments.contains(numbers[3]), StoredRange.moments.contains(numbers[4]),
+            numbers[5] == Self.none || StoredRange.moments.contains(numbers[5])
+        else { return nil }
+        (id, flow, self.state, expires, accepted) = (numbers[0], numbers[1], state, numbers[3], numbers[4])
+        scheduled = numbers[5] == Self.none ? nil : numbers[5]
+        let (digits, whole) = (numbers[6], numbers[7])
+        guard digits >= 0, digits <= whole, let head = input.unpackText(digits),
+            let tail = input.unpackText(whole.subtracting(clamping: digits) / 2),
+            let plan = input.unpackText(numbers[8]),
+            let caller = input.unpackText(numbers[9]), let content = input.unpackText(numbers[10])
+        else { return nil }
+        recipient = head + HexDigits.unpack(tail)
+        (self.plan, self.caller, self.content) = (plan, caller, content)
+        if numbers[11] == Self.none {
+            attemptLog = nil
+        } else {
+            guard let text = input.unpackText(numbers[11]) else { return nil }
+            attemptLog = text
+        }
+    }
+}
+
+/// The packing of hexadecimal digits, which device tokens often consist of, into half of their bytes.
+enum HexDigits {
+    private static let shortest = 16
+
+    /// Returns where the digits at the end of a text begin, an even number of them; the text's length when there are
+    /// few.
+    static func start(in text: [UInt8]) -> Int {
+        var start = text.count
+        while start > 0, value(text[start - 1]) != nil { start -= 1 }
+        if (text.count - start) % 2 != 0 { start += 1 }
+        return text.count - start >= shortest ? start : text.count
+    }
+
+    static func pack(_ digits: ArraySlice<UInt8>, to bytes: inout [UInt8]) {
+        var index = digits.startIndex
+        while index + 1 < digits.endIndex {
+            bytes.append((value(digits[index]) ?? 0) << 4 | (value(digits[index + 1]) ?? 0))
+            index += 2
+        }
+    }
+
+    static func unpack(_ bytes: [UInt8]) -> [UInt8] {
+        var digits: [UInt8] = []
+        digits.reserveCapacity(bytes.count * 2)
+        for byte in bytes {
+            digits.append(digit(byte >> 4))
+            digits.append(digit(byte & 15))
+        }
+        return digits
+    }
+
+    /// Returns the value of a lowercase digit only: unpacking must return what was packed.
+    private static func value(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}

@@ -1,0 +1,321 @@
+import Foundation
+import ChaparCore
+import ChaparComposition
+import ChaparQueue
+
+/// The storing of new notifications.
+extension CommitLoop {
+    /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
+    func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
+        if let entry = batch.idempotency, let known = try answer(to: entry) {
+            pending.answers.append { reply.succeed(known) }
+            return
+        }
+        if let refusal = refusal(of: batch) {
+            pending.answers.append { reply.fail(refusal) }
+            return
+        }
+        try begin()
+        let rows = batch.deliveries
+        var firstFlow: Flow?
+        try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
+            guard let first = all.baseAddress else { return }
+            for index in all.indices {  // Without copies.
+                let flow = try insert(first + index)
+                if index == 0 { firstFlow = flow }
+            }
+        }
+        if let entry = batch.idempotency { try remember(entry) }
+        if let firstFlow {
+            pending.accepted.append((rows, firstFlow, reply))
+        } else {
+            pending.answers.append { reply.succeed(.accepted) }
+        }
+    }
+
+    /// Returns the answer to an idempotency key that was seen before; nil for a new one.
+    private func answer(to entry: IdempotencyEntry) throws(StoreError) -> EnqueueResult? {
+        let statement = sql.findKey
+        statement.bind(1, entry.caller)
+        statement.bind(2, entry.key)
+        guard try statement.next() else { return nil }
+        defer { statement.reset() }
+        guard try statement.moment(2) > now else { return nil }
+        return try statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
+    }
+
+    private func remember(_ entry: IdempotencyEntry) throws(StoreError) {
+        let statement = sql.insertKey
+        statement.bind(1, entry.caller)
+        statement.bind(2, entry.key)
+        statement.bind(3, blob: entry.fingerprint)
+        statement.bind(4, blob: entry.answer)
+        statement.bind(5, entry.keepUntil.millisecondsSince1970)
+        try statement.run()
+    }
+
+    private func refusal(of batch: EnqueueBatch) -> StoreError? {
+        if let reason = core.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
+        return batch.refusal(waiting: queueIndex.waiting + pending.added, bound: core.options.maximumWaiting) {
+            queueIndex.waiting(of: $0) + pending.added(by: $0)
+        }
+    }
+
+    /// Stores a notification; returns the flow of its first delivery.
+    private func insert(_ new: UnsafePointer<NewNotification>) throws(StoreError) -> Flow {
+        guard !new.pointee.recipients.isEmpty else {
+            throw .failed("the notification \(new.pointee.id) has no recipient")
+        }
+        let flow = try flow(of: new, 0)
+        let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
+        if isSimple, try insertBehind(flow, new) { return flow }
+        let first = (head: head(of: new, 0), flow: flow)
+        /// The heads and flows of the recipients that have another plan than the first one; empty for nearly every
+        /// notification.
+        var others: [Way?] =
+            new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
+        defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
+        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+        let scheduled = new.pointee.dueAt?.millisecondsSince1970
+        let expires = new.pointee.expiresAt.millisecondsSince1970
+        let due = max(scheduled ?? accepted, 0)
+        let contentBytes = new.pointee.content.count
+        let stays = isSimple && staysInMemory(first.flow, due: due, bytes: contentBytes)
+        if !stays {
+            bindShared(of: new, accepted: accepted, scheduled: scheduled)
+        }
+        for (index, recipient) in new.pointee.recipients.enumerated() {
+            let id = new.pointee.id.delivery(at: index)
+            var way = first
+            if !others.isEmpty, new.pointee.planOf[index] != new.pointee.planOf[0] {
+                let number = Int(new.pointee.planOf[index])
+                if let known = others[number] {
+                    way = known
+                } else {
+                    way = (head(of: new, index), try self.flow(of: new, index))
+                }
+                others[number] = way
+            }
+            let (head, flow) = way
+            recipientText.removeAll(keepingCapacity: true)
+            recipient.appendStoredForm(to: &recipientText)
+            let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
+            if let collapse, let collapseID = new.pointee.collapseID {
+                let key = (hash: collapse, id: collapseID, caller: new.pointee.caller)
+                try replace(key, in: flow.queue, by: id, new.pointee.replacementEvent)
+            }
+            let entry = Entry(
+                id: id,
+                head: head,
+                recipient: recipient,
+                flow: flow,
+                due: due,
+                collapse: collapse,
+                // Counted twice: decoded, and in its stored form while there is no row. All recipients share it.
+                contentBytes: index == 0 ? 2 * contentBytes : 0
+            )
+            let isGiven = giveAtOnce(entry)
+            let mark = isGiven ? Schema.handedOut : 0
+            if stays {
+                let row = StagedRow.Row(
+                    expires: expires,
+                    accepted: accepted,
+                    scheduled: scheduled,
+                    caller: new.pointee.caller,
+                    content: new.pointee.content
+                )
+                keep(entry, row)
+            } else if index == 0 {
+                bindDelivery(sql.insertHead, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
+                try runHead(sql.insertHead, new.pointee.content)
+            } else {
+                let statement = sql.insertChild
+                bindDelivery(statement, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
+                statement.bind(8, new.pointee.id.rawValue)
+                statement.bind(9, accepted)
+                if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
+                try runWithRecipient(statement)
+            }
+            if !isGiven { pending.append(.added(entry)) }
+        }
+        note(new, expires: expires)
+        return first.flow
+    }
+
+    /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it
+    /// stays in memory; does nothing and returns false in other cases.
+    private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
+        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+        let scheduled = new.pointee.dueAt?.millisecondsSince1970
+        let key = DueKey(due: max(scheduled ?? accepted, 0), id: new.pointee.id.rawValue)
+        guard flow.comesAfterDisk(key) else { return false }
+        let expires = new.pointee.expiresAt.millisecondsSince1970
+        bindShared(of: new, accepted: accepted, scheduled: scheduled)
+        bindDelivery(sql.insertHead, key.id, flow, due: key.due, expires: expires, mark: 0, collapse: nil)
+        recipientText.removeAll(keepingCapacity: true)
+        new.pointee.recipients[0].appendStoredForm(to: &recipientText)
+        try runHead(sql.insertHead, new.pointee.content)
+        pending.append(.stored(flow, key))
+        note(new, expires: expires)
+        return true
+    }
+
+    /// Records the deliveries, the expiry and the event of a new notification.
+    private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
+        pending.add(new.pointee.recipients.count, by: new.pointee.caller)
+        pending.newExpiry = min(pending.newExpiry, expires)
+        pending.events.append(new.pointee.event)
+    }
+
+    /// The head that a delivery shares with others of the same plan, and the flow it begins in.
+    private typealias Way = (head: DeliveryHead, flow: Flow)
+
+    private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
+        DeliveryHead(
+            id: new.pointee.id,
+            content: .decoded(new.pointee.notification),
+            plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index),
+            acceptedAt: new.pointee.acceptedAt,
+            expiresAt: new.pointee.expiresAt
+        )
+    }
+
+    private func flow(of new: UnsafePointer<NewNotification>, _ index: Int) throws(StoreError) -> Flow {
+        let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index)
+        guard let backend = plan.backends.first else {
+            throw .failed("the notification \(new.pointee.id) has no backend")
+        }
+        let isUrgent = new.pointee.notification.priority == .high
+        return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
+    }
+
+    /// The columns, except the content, that the row of a notification's number has for all of its deliveries.
+    struct SharedColumns {
+        var count: Int
+        var accepted: Int64
+        var scheduled: Int64?
+        var plan: DeliveryPlan
+        var caller: String
+        var collapseID: String?
+    }
+
+    private func bindShared(of new: UnsafePointer<NewNotification>, accepted: Int64, scheduled: Int64?) {
+        bindShared(
+            SharedColumns(
+                count: new.pointee.recipients.count,
+                accepted: accepted,
+                scheduled: scheduled,
+                plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: 0),
+                caller: new.pointee.caller,
+                collapseID: new.pointee.collapseID
+            )
+        )
+    }
+
+    /// Binds the shared columns; those that stay the same for many notifications only when they change.
+    func bindShared(_ shared: SharedColumns) {
+        let statement = sql.insertHead
+        statement.bind(8, shared.count)
+        statement.bind(9, shared.accepted)
+        statement.bind(10, shared.scheduled)
+        if shared.plan != boundPlan {
+            statement.bind(11, shared.plan.storedForm)
+            boundPlan = shared.plan
+        }
+        if shared.caller != boundCaller {
+            statement.bind(12, shared.caller)
+            boundCaller = shared.caller
+        }
+        if shared.collapseID != boundCollapse {
+            if let id = shared.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
+            boundCollapse = shared.collapseID
+        }
+    }
+
+    /// Binds the columns that every row has.
+    func bindDelivery(
+        _ statement: SQLStatement,
+        _ id: Int64,
+        _ flow: Flow,
+        due: Int64,
+        expires: Int64,
+        mark: Int64,
+        collapse: Int64?
+    ) {
+        statement.bind(1, id)
+        statement.bind(2, flow.number)
+        statement.bind(3, due)
+        statement.bind(4, expires)
+        statement.bind(5, mark)
+        statement.bind(6, collapse)
+    }
+
+    func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
+        try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindBlob(14, borrowing: bytes)
+            try runWithRecipient(statement)
+        }
+    }
+
+    private func runWithRecipient(_ statement: SQLStatement) throws(StoreError) {
+        try recipientText.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(7, borrowing: bytes)
+            _ = try statement.run()
+        }
+    }
+
+    /// Claims a new delivery for a call that waits for it, when nothing comes before it.
+    private func giveAtOnce(_ entry: Entry) -> Bool {
+        let queue = entry.flow.queue
+        guard entry.due <= now, queue.isNext(entry, now: now), !queueIndex.isInFlight(entry.collapseKey),
+            let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
+        else { return false }
+        guard give(entry, to: assignment, waited: false) else { return false }
+        list(entry, assignment.lease)
+        entry.flow.passThrough()
+        return true
+    }
+
+    /// A collapse ID with its caller, and the hash by which its deliveries to a recipient are found.
+    typealias Collapse = (hash: Int64, id: String, caller: String)
+
+    /// Withdraws the caller's deliveries that wait for the same recipient with the same collapse ID.
+    private func replace(
+        _ collapse: Collapse,
+        in queue: BackendQueue,
+        by id: Int64,
+        _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
+    ) throws(StoreError) {
+        // A claimed one ends when its owner would put it back.
+        for older in try rivals(collapse, queue, recipientText, besides: id)
+        where queueIndex.claims[older] == nil {
+            var reader = RowReader(self)
+            guard let entry = try reader.entry(older) else { continue }
+            try withdraw(entry, replacementEvent)
+        }
+    }
+
+    /// Returns the numbers of the waiting or claimed deliveries at a backend with the same recipient, and the same
+    /// collapse ID of the same caller.
+    func rivals(
+        _ collapse: Collapse,
+        _ queue: BackendQueue,
+        _ recipient: [UInt8],
+        besides id: Int64
+    ) throws(StoreError) -> [Int64] {
+        let statement = sql.collapsing
+        statement.bind(1, collapse.hash)
+        statement.bind(3, id)
+        statement.bind(4, collapse.id)
+        statement.bind(5, collapse.caller)
+        return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(2, borrowing: bytes)
+            var found: [Int64] = []
+            while try statement.next() {
+                guard queueIndex.flow(number: try statement.integer(1))?.queue === queue else { continue }
+                found.append(try statement.integer(0))
+            }
+            return found
+        }
+    }
+}

@@ -1,0 +1,176 @@
+import ChaparCore
+import ChaparQueue
+
+/// The removal of data that is past its retention, a little at a time.
+extension CommitLoop {
+    /// The most rows of each kind that one step reads.
+    private static let stepSize = 1_000
+    /// The number of free pages that the file keeps.
+    private static let sparePages: Int64 = 500
+    /// The share of the file's pages that stays free as well, one in this number: under a steady load the room that a
+    /// purge makes is taken again at once.
+    private static let spareShare: Int64 = 16
+    /// The number of pages that one step returns to the file system.
+    private static let vacuumedPages: Int64 = 256
+    /// The most blocks of the archive that one step removes.
+    private static let blocks = 100
+
+    /// Removes as much as one short commit can; returns whether there may be more.
+    func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
+        try begin()
+        let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
+        let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
+        let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
+        let hasMoreKeys = try purgeKeys()
+        let hasMorePages = try givePagesBack()
+        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMorePages
+        pending.answers.append { reply.succeed(hasMore) }
+    }
+
+    /// Removes old blocks of the archive, which are in the order in which their deliveries ended.
+    ///
+    /// An unreadable block is removed with the next old one.
+    private func purgeArchive(before: Int64) throws(StoreError) -> Bool {
+        sql.oldBlocks.bind(1, Self.blocks)
+        var blocks: [(Int64, Int64, Int64)] = []
+        var last: Int64?
+        while try sql.oldBlocks.next() {
+            guard try sql.oldBlocks.integer(1) < before else {
+                sql.oldBlocks.reset()
+                break
+            }
+            let number = try sql.oldBlocks.integer(0)
+            last = number
+            blocks.append((number, try sql.oldBlocks.integer(2), try sql.oldBlocks.integer(3)))
+        }
+        guard let last else { return false }
+        for (number, first, last) in blocks { try receiptTables().forget(block: number, from: first, to: last) }
+        sql.deleteBlocks.bind(1, last)
+        try sql.deleteBlocks.run()
+        try saveHighest()
+        return blocks.count == Self.blocks
+    }
+
+    /// Returns free pages at the end of the file to the file system, when many are free.
+    private func givePagesBack() throws(StoreError) -> Bool {
+        let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+        guard free > max(pages / Self.spareShare, Self.sparePages), givesPagesBack else { return false }
+        while try sql.vacuum.next() {}
+        return free.subtracting(clamping: Self.vacuumedPages) > max(pages / Self.spareShare, Self.sparePages)
+    }
+
+    /// Returns free pages to the file system until none is left, a part at a time; returns whether there are more.
+    ///
+    /// Free pages hold removed data. In a file that cannot return them they were overwritten when they became free.
+    func clearFreePages() throws(StoreError) -> Bool {
+        guard givesPagesBack else { return false }
+        // At least an eighth of them, so that this ends although other commits free pages meanwhile.
+        for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
+        return try number(sql.freePages) > 0
+    }
+
+    /// Records how much of the file is in use, about once a second.
+    func measureFile() {
+        guard core.disk.wantsUsage(now: now) else { return }
+        do throws(StoreError) {
+            let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
+            let size = Int64(pageBytes)
+            let used = pages.subtracting(clamping: free).multiplied(clamping: size)
+            core.disk.note(DiskGuard.Usage(used: used, free: free.multiplied(clamping: size)), now: now)
+        } catch {
+            core.status.record(error, now: now)
+        }
+    }
+
+    private func number(_ statement: SQLStatement) throws(StoreError) -> Int64 {
+        guard try statement.next() else { return 0 }
+        defer { statement.reset() }
+        return try statement.integer(0)
+    }
+
+    /// Saves the highest number ever given out, whose row may be removed.
+    private func saveHighest() throws(StoreError) {
+        sql.saveMark.bind(1, "highest")
+        sql.saveMark.bind(2, core.highestID)
+        try sql.saveMark.run()
+    }
+
+    /// Removes notifications of which all deliveries ended long ago.
+    ///
+    /// Each ended row is read once, in the order in which they ended: the last one of a notification removes the others
+    /// too, so rows of a notification that is still under way are not read again and again.
+    private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
+        let rows = sql.ended
+        rows.bind(1, purged.changed)
+        rows.bind(2, purged.id)
+        rows.bind(3, before)
+        rows.bind(4, Self.stepSize)
+        var last = purged
+        var looked = 0
+        var heads: [Int64] = []
+        while try rows.next() {
+            last = (try rows.integer(0), try rows.integer(1))
+            looked += 1
+            guard let head = rows.readable({ (row) throws(StoreError) in try row.integer(2) }, core.status) else {
+                continue
+            }
+            if heads.last != head { heads.append(head) }
+        }
+        for id in Set(heads) {
+            sql.countOf.bind(1, id)
+            guard try sql.countOf.next() else { continue }
+            let count = sql.countOf.readable({ (row) throws(StoreError) in try row.count(0) }, core.status)
+            sql.countOf.reset()
+            guard let count else { continue }
+            let end = id.adding(clamping: Int64(count))
+            guard try isFinished(id, end, before: before) else { continue }
+            sql.deleteRange.bind(1, id)
+            sql.deleteRange.bind(2, end)
+            try sql.deleteRange.run()
+            try receiptTables().forget(from: id, to: end)
+        }
+        if !heads.isEmpty { try saveHighest() }
+        pending.answers.append { [last] in self.purged = last }
+        return looked == Self.stepSize
+    }
+
+    private func isFinished(_ id: Int64, _ end: Int64, before: Int64) throws(StoreError) -> Bool {
+        sql.lastChange.bind(1, id)
+        sql.lastChange.bind(2, end)
+        guard try sql.lastChange.next() else { return false }
+        defer { sql.lastChange.reset() }
+        let read = sql.lastChange.readable(
+            { (row) throws(StoreError) in (state: try row.optional(0) ?? 0, changed: try row.optional(1) ?? 0) },
+            core.status
+        )
+        guard let read else { return false }
+        return read.state > 0 && read.changed < before
+    }
+
+    /// Removes old events except the newest, from which numbers continue.
+    ///
+    /// Events whose time is unreadable are removed with the next old ones. Returns true when there may be more.
+    private func purgeEvents(before: Int64) throws(StoreError) -> Bool {
+        sql.oldEvents.bind(1, Self.stepSize)
+        var last: Int64?
+        var count = 0
+        while try sql.oldEvents.next() {
+            guard try sql.oldEvents.integer(1) < before else {
+                sql.oldEvents.reset()
+                break
+            }
+            last = try sql.oldEvents.integer(0)
+            count += 1
+        }
+        guard let last else { return false }
+        sql.deleteEvents.bind(1, last)
+        try sql.deleteEvents.run()
+        return count == Self.stepSize
+    }
+
+    private func purgeKeys() throws(StoreError) -> Bool {
+        sql.deleteKeys.bind(1, now)
+        sql.deleteKeys.bind(2, Self.stepSize)
+        return try sql.deleteKeys.run() == Self.stepSize
+    }
+}

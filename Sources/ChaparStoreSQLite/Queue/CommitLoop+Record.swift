@@ -1,0 +1,284 @@
+import Foundation
+import ChaparCore
+import ChaparComposition
+import ChaparQueue
+
+/// The recording of results of deliveries.
+extension CommitLoop {
+    func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
+        try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
+            guard let first = all.baseAddress else { return }
+            for index in all.indices { try record(first + index, event) }  // Without copies.
+        }
+        pending.answers.append { reply.succeed(()) }
+    }
+
+    private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
+        if let entry = queueIndex.claims[pointer.pointee.delivery],
+            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
+        {
+            // The usual case, in which only what is kept of the resolution is copied.
+            if pointer.pointee.receipt == nil, case .end(let state) = pointer.pointee.transition, state.canBeRecorded,
+                try archiveEnded(entry, as: state, pointer.pointee.attempt)
+            {
+                finish(entry, true)
+                if let event = pointer.pointee.event { pending.events.append(event) }
+                return
+            }
+            try record(pointer.pointee, of: entry, isClaimed: true, event)
+        } else {
+            try recordStale(pointer.pointee, event)
+        }
+    }
+
+    /// Records a result under a lease that is not in force: only the platform's acceptance is believed, which is true
+    /// no matter who reports it.
+    private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
+        guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
+            pending.ignored += 1
+            return
+        }
+        if let entry = queueIndex.claims[resolution.delivery] {
+            try record(resolution, of: entry, isClaimed: true, event)
+            return
+        }
+        var reader = RowReader(self)
+        guard let entry = try reader.entry(resolution.delivery) else {
+            pending.ignored += 1  // It is final already.
+            return
+        }
+        try record(resolution, of: entry, isClaimed: false, event)
+    }
+
+    func record(
+        _ resolution: Resolution,
+        of entry: Entry,
+        isClaimed: Bool,
+        _ event: EndEvent
+    ) throws(StoreError) {
+        try begin()
+        switch resolution.transition {
+        case .end(let state):
+            guard state.canBeRecorded else { throw .refused("a delivery cannot end in the state \(state.rawValue)") }
+            let isNews =
+                if try archiveEnded(entry, as: state, resolution.attempt) {
+                    true
+                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
+                    try endAtOnce(entry.id, as: state, attempt)
+                } else {
+                    try end(entry.id, as: state, attempt: resolution.attempt)
+                }
+            finish(entry, isClaimed)
+            if isNews, let event = resolution.event { pending.events.append(event) }
+            if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
+        case .retry(let moment, let step):
+            guard entry.head.plan.backends.indices.contains(step) else {
+                throw .refused("the plan of delivery \(entry.id) has no step \(step)")
+            }
+            if try endCancelled(entry, isClaimed, resolution, event) { return }
+            let flow = queueIndex.flow(
+                of: entry.head.plan.backends[step],
+                isUrgent: entry.flow.isUrgent,
+                caller: entry.flow.caller
+            )
+            if try supersede(entry, isClaimed, at: flow.queue, resolution, event) { return }
+            try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
+        case .release:
+            if try endCancelled(entry, isClaimed, resolution, event) { return }
+            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution, event) { return }
+            try writeOut(entry)
+            sql.release.bind(1, entry.id)
+            sql.release.bind(2, returnNumber(of: entry))
+            sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
+            try sql.release.run()
+            comeBack(
+                entry,
+                isClaimed,
+                as: Entry(
+                    id: entry.id,
+                    head: entry.head,
+                    recipient: entry.recipient,
+                    flow: entry.flow,
+                    due: entry.due,
+                    step: entry.step,
+                    attempts: entry.attempts,
+                    attemptLog: entry.attemptLog,
+                    collapse: entry.collapse,
+                    isReplay: entry.isReplay || entry.isRecovered,
+                    contentBytes: entry.contentBytes
+                )
+            )
+            if let event = resolution.event { pending.events.append(event) }
+        }
+    }
+
+    /// Returns the number of the lease under which a delivery comes back; a new number for a delivery that was not
+    /// claimed, so that a worker that saw it before finds that it has changed.
+    private func returnNumber(of entry: Entry) -> Int64 { entry.lease?.number ?? queueIndex.makeLease().number }
+
+    private func retry(
+        _ resolution: Resolution,
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        flow: Flow,
+        due: Int64,
+        step: Int
+    ) throws(StoreError) {
+        // The owner died, so the outcome of its attempt is unknown to the next one.
+        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || entry.isRecovered
+        try writeOut(entry)
+        let statement = sql.retry
+        statement.bind(1, entry.id)
+        statement.bind(2, flow.number)
+        statement.bind(3, now)
+        statement.bind(4, resolution.attempt == nil ? 0 : 1)
+        statement.bind(5, isReplay ? 1 : 0)
+        statement.bind(7, due)
+        statement.bind(8, step)
+        statement.bind(9, returnNumber(of: entry))
+        _ = try run(statement, attempt: resolution.attempt)
+        var attemptLog = entry.attemptLog
+        if let attempt = resolution.attempt {
+            if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
+            attemptLog.append(contentsOf: attempt)
+        }
+        comeBack(
+            entry,
+            isClaimed,
+            as: Entry(
+                id: entry.id,
+                head: entry.head,
+                recipient: entry.recipient,
+                flow: flow,
+                due: due,
+                step: step,
+                attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
+                attemptLog: attemptLog,
+                collapse: entry.collapse,
+                isReplay: isReplay,
+                contentBytes: entry.contentBytes
+            )
+        )
+        if let event = resolution.event { pending.events.append(event) }
+    }
+
+    /// Ends a delivery instead of putting it back when a newer one of its caller with its collapse ID waits, which it
+    /// must not overtake.
+    ///
+    /// Returns whether it did.
+    private func supersede(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        at queue: BackendQueue,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) -> Bool {
+        guard let collapse = entry.collapse else { return false }
+        recipientText.removeAll(keepingCapacity: true)
+        entry.recipient.appendStoredForm(to: &recipientText)
+        guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
+        let rivals = try rivals(key, queue, recipientText, besides: entry.id)
+        guard rivals.contains(where: { $0 > entry.id }) else { return false }
+        let state = entry.state(after: resolution)
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, isClaimed)
+        pending.events.append(event(entry.delivery, state, .replaced))
+        return true
+    }
+
+    /// Ends a delivery instead of putting it back when it was cancelled while it was claimed.
+    ///
+    /// Returns whether it did.
+    private func endCancelled(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) -> Bool {
+        guard entry.cancellation != nil || entry.isCancelled else { return false }
+        let state = entry.state(after: resolution)
+        // The transaction that cancelled it gave it a row. When that one failed, it may have none.
+        try writeOut(entry)
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, isClaimed)
+        // The cancellation has its own event; after a restart it is not known any more.
+        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
+        return true
+    }
+
+    private func collapse(of id: NotificationID, hash: Int64) throws(StoreError) -> Collapse? {
+        sql.collapseID.bind(1, id.rawValue)
+        guard try sql.collapseID.next() else { return nil }
+        defer { sql.collapseID.reset() }
+        guard let collapse = try sql.collapseID.optionalText(0) else { return nil }
+        return (hash, collapse, try sql.collapseID.text(1))
+    }
+
+    /// Writes the final state of a delivery after its first attempt, without moving the row.
+    private func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
+        let statement = sql.endAtOnce
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        if let padding = RowPadding.left(beside: attempt.count) {
+            statement.bind(5, emptyBytes: padding)
+        } else {
+            statement.bindNull(5)
+        }
+        let isNews =
+            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                statement.bindText(4, borrowing: bytes)
+                return try statement.run()
+            } == 1
+        if isNews { pending.end(state) }
+        return isNews
+    }
+
+    /// Writes a final state; returns false when the delivery had one already.
+    @discardableResult
+    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+        assert(DeliveryState.transitions.allows(from: .sending, to: state))
+        try begin()
+        let statement = sql.end
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, now)
+        statement.bind(4, attempt == nil ? 0 : 1)
+        statement.bind(5, 0)
+        let isNews = try run(statement, attempt: attempt) == 1
+        if isNews { pending.end(state) }
+        return isNews
+    }
+
+    private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
+        guard let attempt else {
+            statement.bindNull(6)
+            return try statement.run()
+        }
+        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+            statement.bindText(6, borrowing: bytes)
+            return try statement.run()
+        }
+    }
+
+    private func finish(_ entry: Entry, _ isClaimed: Bool) {
+        if isClaimed {
+            endClaim(entry)
+            pending.append(.ended(entry))
+        } else {
+            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        }
+    }
+
+    func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
+        // A search for expired deliveries that ran meanwhile did not see it.
+        pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
+        if isClaimed {
+            endClaim(entry)
+            pending.append(.returned(entry, as: new))
+        } else {
+            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            pending.append(.added(new))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+import ChaparCore
+import ChaparQueue
+
+/// Decisions about deliveries that wait and are not claimed.
+extension CommitLoop {
+    /// Records decisions about deliveries that still wait as they were read; writes nothing when none does.
+    func settle(
+        _ resolutions: [Resolution],
+        of backend: String,
+        _ event: EndEvent,
+        _ reply: Reply<Set<Int64>>
+    ) throws(StoreError) {
+        var reader = RowReader(self)
+        var settled: Set<Int64> = []
+        for resolution in resolutions {
+            guard let entry = try waiting(resolution.delivery, as: resolution.lease ?? 0, at: backend, &reader) else {
+                continue
+            }
+            try record(resolution, of: entry, isClaimed: false, event)
+            settled.insert(resolution.delivery)
+        }
+        pending.answers.append { [settled] in reply.succeed(settled) }
+    }
+
+    /// Returns a delivery that waits for a backend and has not changed since it came back under a lease, or since it
+    /// was accepted (0); nil for any other.
+    private func waiting(
+        _ id: Int64,
+        as lease: Int64,
+        at backend: String,
+        _ reader: inout RowReader
+    ) throws(StoreError) -> Entry? {
+        guard queueIndex.claims[id] == nil else { return nil }
+        var found: Entry?
+        if let staged = queueIndex.withoutRow(NotificationID(rawValue: id)) {
+            found = lease == 0 ? staged : nil
+        } else {
+            sql.markOf.bind(1, id)
+            guard try sql.markOf.next() else { return nil }
+            defer { sql.markOf.reset() }
+            let mark = try sql.markOf.integer(0)
+            found = mark == lease && mark != Schema.handedOut ? try reader.entry(id) : nil
+        }
+        // A delivery behind another one with its collapse ID must wait for that one.
+        guard let entry = found, entry.flow.queue.name == backend, !queueIndex.isInFlight(entry.collapseKey) else {
+            return nil
+        }
+        return entry
+    }
+
+    /// Makes deliveries of a backend due that wait for a retry.
+    func makeDue(_ deliveries: [Int64], of backend: String, _ reply: Reply<Int>) throws(StoreError) {
+        var reader = RowReader(self)
+        var count = 0
+        for id in deliveries where queueIndex.claims[id] == nil {
+            guard let entry = try reader.entry(id), entry.due > now, entry.attempts > 0,
+                entry.flow.queue.name == backend, !queueIndex.isInFlight(entry.collapseKey)
+            else { continue }
+            try begin()
+            sql.makeDue.bind(1, id)
+            sql.makeDue.bind(2, now)
+            try sql.makeDue.run()
+            comeBack(entry, false, as: entry.due(at: now))
+            count += 1
+        }
+        pending.answers.append { [count] in reply.succeed(count) }
+    }
+}
+
+extension Entry {
+    /// Returns the same delivery, due at another time.
+    fileprivate func due(at moment: Int64) -> Entry {
+        Entry(
+            id: id,
+            head: head,
+            recipient: recipient,
+            flow: flow,
+            due: moment,
+            step: step,
+            attempts: attempts,
+            attemptLog: attemptLog,
+            collapse: collapse,
+            isReplay: isReplay,
+            isRecovered: isRecovered,
+            isCancelled: isCancelled,
+            contentBytes: contentBytes
+        )
+    }
+}

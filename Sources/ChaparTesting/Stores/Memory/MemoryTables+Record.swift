@@ -1,0 +1,317 @@
+import Foundation
+import ChaparComposition
+import ChaparCore
+import ChaparQueue
+
+extension MemoryTables {
+    typealias EndEvent = @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
+
+    /// Records the results of claims: all of them or, when one cannot be recorded, none.
+    mutating func record(
+        _ resolutions: [Resolution],
+        _ event: EndEvent,
+        withdrawn: [Int64: MemoryStore.EndEvent],
+        _ now: Date
+    ) -> Result<StoreChange, StoreError> {
+        for resolution in resolutions {
+            switch resolution.transition {
+            case .end(let state) where !state.canBeRecorded:
+                return .failure(.refused("a delivery cannot end in the state \(state.rawValue)"))
+            case .retry(_, let step):
+                guard let row = waiting[resolution.delivery], !row.plan.backends.indices.contains(step) else {
+                    continue
+                }
+                return .failure(.refused("the plan of delivery \(row.id) has no step \(step)"))
+            default: continue
+            }
+        }
+        var change = StoreChange()
+        for resolution in resolutions { decide(resolution, event, withdrawn, now, &change) }
+        return .success(change)
+    }
+
+    /// Reads a page of deliveries that are due and not claimed, in order, after a place.
+    func look(_ look: WaitingLook, where isWanted: (WaitingDelivery) -> Bool, _ time: any TimeSource) -> WaitingPage {
+        let rows = waiting.values.filter { row in
+            let due = due(row, time)
+            return row.backend == look.backend && isFree(row) && due <= time.steady
+                && due >= look.since ?? .distantPast
+        }.map { (row: $0, place: WaitingPlace(flow: 0, due: due($0, time).millisecondsSince1970, id: $0.id)) }
+            .filter { one in look.after.map { ($0.due, $0.id) < (one.place.due, one.place.id) } ?? true }
+            .sorted { ($0.place.due, $0.place.id) < ($1.place.due, $1.place.id) }
+        let looked = rows.prefix(max(1, look.limit))
+        let found = looked.map { claim(of: $0.row) }.filter {
+            isWanted(
+                WaitingDelivery(
+                    id: $0.id,
+                    recipient: $0.recipient,
+                    plan: $0.plan,
+                    step: $0.step,
+                    isReplay: $0.isReplay,
+                    isRecovered: $0.isRecovered,
+                    isCancelled: $0.isCancelled
+                )
+            )
+        }
+        return WaitingPage(found: found, next: rows.count > looked.count ? looked.last?.place : nil)
+    }
+
+    /// Records decisions about waiting deliveries of a backend, unless they have changed since they were read; returns
+    /// the numbers of those recorded.
+    mutating func settle(
+        _ resolutions: [Resolution],
+        at backend: String,
+        _ event: EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> Set<Int64> {
+        var settled: Set<Int64> = []
+        for resolution in resolutions {
+            guard let row = waiting[resolution.delivery], row.backend == backend, row.lease == resolution.lease,
+                isFree(row)
+            else { continue }
+            // It counts as claimed while the decision is recorded.
+            lastLease += 1
+            waiting[row.id]?.owner = 0
+            waiting[row.id]?.lease = lastLease
+            var decision = resolution
+            decision.lease = lastLease
+            decide(decision, event, [:], now, &change)
+            settled.insert(row.id)
+        }
+        return settled
+    }
+
+    /// Makes the deliveries of a backend due that wait for another attempt; returns their number.
+    mutating func makeRetriesDue(_ backend: String, _ time: any TimeSource) -> Int {
+        let found = waiting.values.filter {
+            $0.backend == backend && $0.owner == nil && $0.attempts > 0 && due($0, time) > time.steady
+                && !($0.isReplay && $0.plan.onUnknown == .wait) && !AttemptLog.asksToWait($0.attemptLog)
+        }
+        for row in found {
+            waiting[row.id]?.due = time.steady
+            waiting[row.id]?.wallDue = nil
+        }
+        return found.count
+    }
+
+    private mutating func decide(
+        _ resolution: Resolution,
+        _ event: EndEvent,
+        _ withdrawn: [Int64: MemoryStore.EndEvent],
+        _ now: Date,
+        _ change: inout StoreChange
+    ) {
+        guard var row = waiting[resolution.delivery] else {
+            change.ignored += 1
+            return
+        }
+        let isInForce = row.owner != nil && resolution.lease ?? row.lease == row.lease
+        if !isInForce {
+            guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
+                change.ignored += 1
+                return
+            }
+        }
+        if case .end(let state) = resolution.transition {
+            end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
+            if let event = resolution.event { append(event, now) }
+            return
+        }
+        var backend = row.backend
+        if case .retry(_, let step) = resolution.transition { backend = target(of: row.plan.backends[step]) }
+        let isReplaced = rivals(of: row, at: backend).contains { $0.owner == nil && $0.id > row.id }
+        if row.isCancelled || isReplaced {
+            let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
+            end(row, state, now, &change, attempt: resolution.attempt)
+            // A cancellation has its own event; otherwise the caller's is used.
+            let told = row.isCancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
+            append(told ?? event(claim(of: row), state, row.isCancelled ? .cancelled : .replaced), now)
+            return
+        }
+        row.isReplay = row.isReplay || row.isRecovered
+        row.isRecovered = false
+        row.owner = nil
+        if case .retry(let moment, let step) = resolution.transition {
+            row.isReplay = row.isReplay || resolution.mayHaveBeenSent
+            (row.due, row.wallDue, row.step, row.backend) = (moment, nil, step, backend)
+            if let attempt = resolution.attempt {
+                row.attempts += 1
+                row.attemptLog = row.attemptLog.joined(with: attempt)
+            }
+        }
+        waiting[row.id] = row
+        if let event = resolution.event { append(event, now) }
+    }
+
+    /// Brings a delivery to a state without a claim, for tests.
+    mutating func bring(_ delivery: Int64, to state: DeliveryState, _ attempt: [UInt8]?, _ now: Date) {
+        var change = StoreChange()
+        if var row = waiting[delivery] {
+            if state.isFinal { return end(row, state, now, &change, attempt: attempt) }
+            row.attempts += 1
+            row.attemptLog = row.attemptLog.joined(with: attempt)
+            waiting[delivery] = row
+        } else if var row = ended[delivery] {
+            row.state = state
+            row.attemptLog = row.attemptLog.joined(with: attempt)
+            ended[delivery] = row
+        }
+    }
+
+    /// Cancels the waiting deliveries of a notification, and marks the claimed ones; returns the numbers of the latter.
+    mutating func cancel(
+        _ id: NotificationID,
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (Cancellation, claimed: [Int64])? {
+        guard let new = notifications[id.rawValue] else { return nil }
+        let rows = new.numbers.compactMap { waiting[$0] }
+        let claimed = withdraw(rows, event, now, &change)
+        let cancelled = rows.count - claimed.count
+        let result = Cancellation(
+            cancelled: cancelled,
+            tooLate: new.recipients.count - rows.count,
+            inFlight: claimed.count
+        )
+        return (result, claimed)
+    }
+
+    /// Cancels the waiting deliveries of a caller up to a number, and marks the claimed ones; returns the numbers of
+    /// the latter.
+    mutating func cancel(
+        caller: String,
+        upTo end: Int64,
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (CallerCancellation, claimed: [Int64]) {
+        let rows = waiting.values.filter {
+            $0.id <= end && notifications[$0.notification]?.caller == caller && !($0.owner != nil && $0.isCancelled)
+        }.sorted { $0.id < $1.id }
+        let claimed = withdraw(rows, event, now, &change)
+        return (CallerCancellation(cancelled: rows.count - claimed.count, inFlight: claimed.count), claimed)
+    }
+
+    /// Ends those of some deliveries that wait, and marks the claimed ones; returns the numbers of the latter.
+    mutating func withdraw(
+        _ rows: [Waiting],
+        _ event: MemoryStore.EndEvent,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> [Int64] {
+        for row in rows {
+            if row.owner != nil {
+                waiting[row.id]?.isCancelled = true
+            } else {
+                end(row, row.withdrawnState, now, &change)
+                append(event(claim(of: row), row.withdrawnState), now)
+            }
+        }
+        return rows.filter { $0.owner != nil }.map(\.id)
+    }
+
+    mutating func move(_ backend: String, to other: String) -> Int? {
+        let rows = waiting.values.filter { $0.backend == backend }
+        guard rows.allSatisfy({ $0.owner == nil }) else { return nil }
+        for row in rows { waiting[row.id]?.backend = other }
+        for (name, target) in moves where target == backend { moves[name] = other }
+        moves[backend] = other
+        moves[other] = nil
+        return rows.count
+    }
+
+    // MARK: Receipts
+
+    /// The longest attempt log, in bytes, to which a receipt without a state is still added.
+    private static let longestAttemptLog = 32 << 10
+
+    mutating func record(_ receipt: ReceiptEntry, _ now: Date) -> ReceiptResult {
+        for id in candidates(receipt.address) {
+            guard var row = ended[id], let recipient = row.recipient,
+                receipt.address.backend.isEmpty || row.backend == receipt.address.backend
+            else { continue }
+            func received(_ state: DeliveryState) -> ReceivedDelivery {
+                ReceivedDelivery(
+                    id: id,
+                    notificationID: NotificationID(rawValue: row.notification),
+                    recipient: recipient,
+                    caller: notifications[row.notification]?.caller ?? "",
+                    state: state
+                )
+            }
+            guard receipt.isFor(received(row.state)) else { continue }
+            if let state = receipt.state {
+                guard row.state.canBecome(state) else { return .repeated(received(row.state)) }
+                row.state = state
+            } else if row.attemptLog.count > Self.longestAttemptLog
+                || row.attemptLog.firstRange(of: receipt.logEntry) != nil
+            {
+                return .repeated(received(row.state))
+            }
+            row.attemptLog = row.attemptLog.joined(with: receipt.logEntry)
+            row.changed = now
+            ended[id] = row
+            append(receipt.event(received(row.state)), now)
+            return .recorded(received(row.state))
+        }
+        return .unknown
+    }
+
+    private func candidates(_ address: ReceiptAddress) -> [Int64] {
+        if let delivery = address.delivery { return [delivery] }
+        let found = ended.values.filter { row in
+            guard let receipt = row.receipt, receipt.backend == address.backend,
+                receipt.platformID == address.platformID
+            else { return false }
+            return address.token == nil || address.token == receipt.token
+        }.map(\.id).sorted()
+        return address.token == nil ? Array(found.prefix(1)) : found
+    }
+
+    // MARK: Erasure
+
+    /// Cancels, removes and anonymises the deliveries of a user up to an end.
+    mutating func erase(
+        _ traces: UserTraces,
+        _ event: MemoryStore.EndEvent,
+        _ state: (Set<Int64>) -> (name: String, value: [UInt8]),
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> (ErasedDeliveries, claimed: [Int64]) {
+        var result = ErasedDeliveries()
+        let end = traces.end?.delivery ?? .max
+        let recipients = Set(traces.recipients.map { ExactText($0) })
+        func isTheirs(_ recipient: Recipient?) -> Bool {
+            recipient.map { recipients.contains(ExactText($0.storedForm)) } ?? false
+        }
+        let rows = waiting.values.filter { $0.id <= end && isTheirs($0.recipient) }.sorted { $0.id < $1.id }
+        let claimed = withdraw(rows, event, now, &change)
+        result.inFlight = claimed.count
+        result.cancelled = rows.count - claimed.count
+        let own = ended.values.filter { $0.id <= end && isTheirs($0.recipient) }
+        for id in Set(own.map(\.notification)) {
+            guard let new = notifications[id],
+                new.numbers.allSatisfy({ number in
+                    waiting[number] == nil
+                        && ended[number].map { $0.recipient == nil || isTheirs($0.recipient) } ?? true
+                })
+            else { continue }
+            for number in new.numbers where ended.removeValue(forKey: number) != nil { result.removed += 1 }
+            notifications[id] = nil
+            result.notifications.insert(id)
+        }
+        for row in own where ended[row.id] != nil {
+            ended[row.id]?.recipient = nil
+            ended[row.id]?.attemptLog = []
+            ended[row.id]?.receipt = nil
+            result.anonymised += 1
+        }
+        if !result.notifications.isEmpty {
+            let (name, value) = state(result.notifications)
+            self.state[name] = value
+        }
+        return (result, claimed)
+    }
+}

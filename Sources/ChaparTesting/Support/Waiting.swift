@@ -1,0 +1,60 @@
+internal import ChaparCore
+
+/// Runs `body` for at most `waitLimit`; throws a failure with the sentence when it does not end.
+func within<Value: Sendable>(
+    _ waitLimit: Duration,
+    _ sentence: @autoclosure () -> String,
+    _ body: @escaping @Sendable () async throws -> Value
+) async throws -> Value {
+    do {
+        return try await Deadline.run(waitLimit, body)
+    } catch is Deadline.Passed {
+        throw ConformanceFailure(sentence())
+    }
+}
+
+/// Runs a call of a platform's ability; turns its error into a conformance failure.
+func saying<Value>(
+    _ what: String,
+    _ body: () async throws(PushError) -> Value
+) async throws(ConformanceFailure) -> Value {
+    do throws(PushError) {
+        return try await body()
+    } catch {
+        throw ConformanceFailure("\(what) failed: \(error)")
+    }
+}
+
+/// Tries the claim again and again until it holds or the wait limit ends; returns whether it held.
+func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
+    let end = ContinuousClock.now + waitLimit
+    while ContinuousClock.now < end {
+        if try await claim() { return true }
+        try await Task.sleep(for: .milliseconds(2))
+    }
+    return try await claim()
+}
+
+extension ManualTime {
+    /// Moves the clock in small steps until a task that waits on it ends.
+    func advance<Value: Sendable>(until task: Task<Value, any Error>, line: Int = #line) async throws -> Value {
+        let isDone = Flag()
+        let watcher = Task {
+            defer { isDone.set() }
+            return try await task.value
+        }
+        let end = ContinuousClock.now + .seconds(30)
+        var rounds = 0
+        while !isDone.isSet, ContinuousClock.now < end {
+            advance(by: .milliseconds(50))
+            rounds += 1
+            // After 100 s of its time the disk must be slow: leases and wait limits must not all run out meanwhile.
+            try await Task.sleep(for: .milliseconds(rounds < 2_000 ? 1 : 50))
+        }
+        guard isDone.isSet else {
+            task.cancel()
+            throw ConformanceFailure("line \(line): still waiting after \(rounds / 20) s of the store's time")
+        }
+        return try await watcher.value
+    }
+}

@@ -1,0 +1,195 @@
+import ChaparCore
+import ChaparComposition
+import ChaparTesting
+import Testing
+
+@Suite("Wrappers keep a backend's promises", .timeLimit(.minutes(1)))
+struct WrapperTests {
+    /// A way to wrap a backend.
+    struct Wrapping: Sendable, CustomStringConvertible {
+        let description: String
+        let wrap: @Sendable (ScriptedBackend) -> any PushBackend
+    }
+
+    static let wrappings: [Wrapping] = [
+        Wrapping(description: "fallback") { inner in
+            FallbackBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())], onUnknown: .next)
+        },
+        Wrapping(description: "fan-out to any") { inner in
+            FanOutBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())])
+        },
+        Wrapping(description: "fan-out to all") { inner in
+            FanOutBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())], rule: .all)
+        },
+        Wrapping(description: "retrying") { RetryingBackend($0, time: InstantTime()) },
+        Wrapping(description: "rate limited") {
+            RateLimitedBackend($0, pacing: Pacing(perSecond: 3, urgentShare: 0.5), time: InstantTime())
+        },
+        Wrapping(description: "circuit breaking") { CircuitBreakingBackend($0) },
+        Wrapping(description: "bulkhead") { BulkheadBackend($0, limit: 2) },
+        Wrapping(description: "all of them") { inner in
+            FallbackBackend([
+                NamedBackend(
+                    "inner",
+                    RetryingBackend(inner, time: InstantTime()).bounded(to: 3).breaking().paced(
+                        Pacing(perSecond: 10_000)
+                    )
+                ), NamedBackend("spare", spare()),
+            ])
+        },
+    ]
+
+    /// A second member that takes another service, so that the group's promises are those of the first.
+    private static func spare() -> ScriptedBackend {
+        ScriptedBackend("spare", audience: BackendAudience(services: [.androidFirebase]))
+    }
+
+    @Test("The conformance kit passes over every wrapper", arguments: wrappings, BackendConformance.checks)
+    func conformance(_ wrapping: Wrapping, _ check: BackendConformance.Check) async throws {
+        let inner = ScriptedBackend()
+        let backend = wrapping.wrap(inner)
+        let others = backend.audience.services.subtracting([.iOSAPNs]).map {
+            Recipient.token(DeviceToken("t", service: $0))
+        }
+        var subject = BackendConformance.Subject(
+            backend: backend,
+            recipient: { .token(DeviceToken("token-\($0)", service: .iOSAPNs)) },
+            others: others + [.topic("news")],
+            deadRecipient: .token(DeviceToken(ScriptedBackend.deadToken, service: .iOSAPNs)),
+            foreignRecipient: .token(DeviceToken("of-another-service", service: .androidHuawei)),
+            taken: { inner.taken },
+            payloadLimit: ScriptedBackend.bodyLimit
+        )
+        // What waits longer for its turn than its lane allows is refused, which is another promise.
+        subject.largeBatch = 60
+        try await check.run(subject)
+    }
+
+    /// A backend that can do everything.
+    private struct Capable: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
+        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, TopicManager, ChannelManager, TokenDirectory
+    {
+        let kind: BackendKind = "capable"
+        let audience = BackendAudience(forms: [.topic])
+        let window: Int? = 7
+        let pacing: Pacing? = Pacing(perSecond: 9)
+        let health = BackendHealth(status: .degraded, detail: "slow", connections: 2)
+        let acknowledgement: [UInt8] = [1]
+        var devices: (any DeviceRegistrar)? { self }
+        var subscriptions: (any SubscriptionManager)? { self }
+        var tags: (any TagEditor)? { self }
+        var events: (any EventReporter)? { self }
+        var cancellation: (any MessageCanceller)? { self }
+        var tracking: (any MessageTracker)? { self }
+        var receipts: (any ReceiptReader)? { self }
+        var recall: (any MessageRecaller)? { self }
+        var topics: (any TopicManager)? { self }
+        var channels: (any ChannelManager)? { self }
+        var tokenDirectory: (any TokenDirectory)? { self }
+        let services: [TokenService] = [.iOSAPNs]
+        let importedService = TokenService.iOSFirebase
+
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+        func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
+        func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+            PayloadCheck(warnings: [Finding(pointer: "#/", code: "w", detail: "w")])
+        }
+        func diagnose() async -> [Diagnosis] { [Diagnosis("key", .ok, "fine")] }
+        func register(_ device: DeviceRecord) async throws(PushError) -> String { "id" }
+        func remove(_ device: DeviceRecord) async throws(PushError) {}
+        func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {}
+        func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? { .suspended }
+        func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {}
+        func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {}
+        func cancel(platformID: String) async throws(PushError) -> Bool { true }
+        func state(of platformID: String) async throws(PushError) -> DeliveryState? { .opened }
+        func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] { [] }
+        func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool { true }
+        func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
+            tokens.map { _ in .done }
+        }
+        func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
+            tokens.map { _ in .dead("GONE") }
+        }
+        func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? { [.init(name: "news")] }
+        func create(storage: ChannelStorage) async throws(PushError) -> String { "c" }
+        func read(_ id: String) async throws(PushError) -> ChannelStorage? { .newest }
+        func delete(_ id: String) async throws(PushError) -> Bool { true }
+        func list() async throws(PushError) -> [String] { ["c"] }
+        func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? { .init(application: "a") }
+        func importTokens(
+            _ tokens: [DeviceToken],
+            application: String,
+            environment: TokenEnvironment
+        ) async -> [TokenImport] { [] }
+    }
+
+    private static let capable: [(String, any PushBackend)] = [
+        ("fallback", FallbackBackend([NamedBackend("in", Capable())])),
+        ("fan-out", FanOutBackend([NamedBackend("in", Capable())])), ("retrying", Capable().retrying()),
+        ("rate limited", Capable().paced(Pacing(perSecond: 1))), ("breaking", Capable().breaking()),
+        ("bulkhead", Capable().bounded(to: 10)),
+        ("nested", FallbackBackend([NamedBackend("in", Capable().retrying().breaking().bounded(to: 10))])),
+    ]
+
+    @Test("Abilities, window, quota, health, checks and diagnoses are passed on")
+    func abilities() async throws {
+        let device = DeviceRecord(id: "d", token: DeviceToken("t", service: .iOSAPNs))
+        for (name, backend) in Self.capable {
+            #expect(try await backend.devices?.register(device) == "id", "\(name)")
+            #expect(try await backend.subscriptions?.status(of: device) == .suspended, "\(name)")
+            #expect(backend.tags != nil && backend.events != nil, "\(name)")
+            #expect(try await backend.cancellation?.cancel(platformID: "p") == true, "\(name)")
+            #expect(try await backend.tracking?.state(of: "p") == .opened, "\(name)")
+            #expect(backend.receipts?.acknowledgement == [1], "\(name)")
+            #expect(try await backend.recall?.recall(nil, from: "u") == true, "\(name)")
+            #expect(try await backend.topics?.topics(of: device.tokens[0])?.map(\.name) == ["news"], "\(name)")
+            #expect(try await backend.channels?.list() == ["c"], "\(name)")
+            #expect(try await backend.tokenDirectory?.details(of: device.tokens[0])?.application == "a", "\(name)")
+            #expect(backend.window == 7, "\(name)")
+            #expect((backend.pacing == nil) == (name == "rate limited"), "\(name)")
+            #expect(backend.health.connections == 2 && backend.health.status != .ok, "\(name)")
+            #expect(backend.check(PushNotification(), for: .topic).warnings.count == 1, "\(name)")
+            #expect(backend.isRepeatHarmful(PushNotification()), "\(name)")
+            #expect(await backend.diagnose().count == 1, "\(name)")
+            #expect(backend.audience.contains(.topic("t")), "\(name)")
+        }
+    }
+
+    @Test("What a backend cannot do, no wrapper pretends")
+    func inabilities() {
+        let plain = ScriptedBackend()
+        let wrapped: [any PushBackend] = [
+            plain.retrying(), plain.breaking(), FallbackBackend([NamedBackend("in", plain)]),
+            FanOutBackend([NamedBackend("in", plain)]),
+        ]
+        for backend in wrapped {
+            #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
+            #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
+            #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
+            #expect(backend.channels == nil && backend.tokenDirectory == nil)
+        }
+    }
+
+    @Test("A group gives each member the tokens of its services, and tells of each token what went wrong first")
+    func groupTopics() async throws {
+        let group = FallbackBackend([
+            NamedBackend("one", Capable()), NamedBackend("two", Capable()), NamedBackend("none", ScriptedBackend()),
+        ])
+        let topics = try #require(group.topics)
+        let own = DeviceToken("t", service: .iOSAPNs)
+        let foreign = DeviceToken("t", service: .androidHuawei)
+        #expect(topics.services == [.iOSAPNs])
+        let joined = try await topics.subscribe([own, foreign], to: "news")
+        guard case .done = joined[0], case .refused("wrong_token_service") = joined[1] else {
+            Issue.record("\(joined)")
+            return
+        }
+        let left = try await topics.unsubscribe([own], from: "news")
+        guard case .dead("GONE") = left[0] else {
+            Issue.record("\(left)")
+            return
+        }
+        #expect(try await topics.topics(of: foreign) == nil)
+    }
+}

@@ -1,0 +1,194 @@
+import Logging
+import ChaparCore
+import ChaparTesting
+import Synchronization
+import Testing
+
+@Suite("Reading a configuration section", .timeLimit(.minutes(1)))
+struct ConfigurationTests {
+    private struct NoFiles: ConfigFileReader {
+        func contents(of path: String) throws -> [UInt8] { throw InvalidToken(.iOSAPNs, "no file \(path)") }
+    }
+
+    private enum Color: String, CaseIterable {
+        case red
+        case green
+    }
+
+    private static func map(_ entries: [(String, ConfigNode.Value)]) -> ConfigNode {
+        ConfigNode(
+            .map(
+                entries.enumerated().map { line, entry in
+                    let origin = ConfigOrigin(file: "f.yaml", line: line + 1, column: 1)
+                    return ConfigNode.Entry(
+                        key: entry.0,
+                        keyOrigin: origin,
+                        node: ConfigNode(entry.1, origin: origin)
+                    )
+                }
+            ),
+            origin: ConfigOrigin(file: "f.yaml", line: 1, column: 1)
+        )
+    }
+
+    private func section(_ entries: [(String, ConfigNode.Value)]) -> ConfigSection {
+        ConfigSection(Self.map(entries), path: "server", report: ConfigReport(), files: NoFiles())
+    }
+
+    @Test("Every mistake is found at once, with place, path and the nearest key")
+    func everyMistake() {
+        let section = section([
+            ("prot", .scalar("80")), ("host", .list([])), ("limit", .scalar("many")), ("color", .scalar("gren")),
+            ("wait", .scalar("-1")), ("file", .scalar("x.pem")), ("flag", .scalar("maybe")), ("name", .scalar("  ")),
+        ])
+        _ = section.integer("port", in: 0...65535, default: 8080)
+        _ = section.string("host", default: "")
+        _ = section.integer("limit", in: 1...10, default: 5)
+        _ = section.choice("color", default: Color.red)
+        _ = section.seconds("wait", in: 0...10, default: .seconds(1))
+        _ = section.file("file")
+        _ = section.bool("flag", default: false)
+        _ = section.requiredString("name", "a name")
+        _ = section.requiredString("key", "a key")
+        section.finish()
+        let lines = section.report.issues.map(\.description)
+        let expected = [
+            "f.yaml:2:1: server.host: must be a single value, not a list or a map",
+            "f.yaml:3:1: server.limit: \"many\" is not a whole number from 1 to 10",
+            "f.yaml:4:1: server.color: \"gren\" is not allowed. Did you mean \"green\"? Allowed: red, green.",
+            "f.yaml:5:1: server.wait: \"-1\" is not a number of seconds from 0 to 10",
+            "f.yaml:6:1: server.file: not a token of ios-apns: no file x.pem",
+            "f.yaml:7:1: server.flag: \"maybe\" is neither true nor false",
+            "f.yaml:8:1: server.name: is empty. Write a name.",
+            "f.yaml:1:1: server.key: is missing. Write a key.",
+            "f.yaml:1:1: server.prot: unknown key. Did you mean \"port\"?",
+        ]
+        #expect(lines == expected)
+        #expect(throws: ConfigurationError.self) { try section.report.throwIfFaulty() }
+    }
+
+    @Test("Every key that is read is recorded with its form and its default, whether it is there or not")
+    func recordedKeys() {
+        let section = section([("share", .scalar("2")), ("hue", .scalar("gren"))])
+        #expect(section.integer("port", in: 1...Int.max, default: 8080) == 8080)
+        #expect(section.number("rate", in: 0...10) == nil)
+        #expect(section.number("share", in: 0...1) != nil, "a wrong number is there")
+        #expect((section.choice("hue") as Color?) == nil && (section.choice("shade") as Color?) == nil)
+        _ = section.requiredString("name", "a name")
+        _ = section.optionalSeconds("wait", in: 0...10)
+        _ = section.section("store")
+        let keys = section.report.keys.map { "\($0.path), \($0.form), \($0.standard ?? "-"), \($0.isRequired)" }
+        #expect(
+            keys == [
+                "server.port, whole number, 1 or more, 8080, false", "server.rate, number, 0 to 10, -, false",
+                "server.share, number, 0 to 1, -, false", "server.hue, red, green, -, false",
+                "server.shade, red, green, -, false", "server.name, text, -, true",
+                "server.wait, seconds, 0 to 10, -, false", "server.store, map, -, false",
+            ]
+        )
+        #expect(section.report.issues.map(\.path) == ["server.share", "server.hue", "server.name"])
+    }
+
+    @Test("A key that was asked for is known, also when reading ended before its value was wanted")
+    func knownKeys() {
+        let section = section([("key", .scalar("k")), ("kye", .scalar("k"))])
+        for key in ["url", "key"] where !section.has(key) { section.missing(key, "a \(key)") }
+        section.finish()
+        let expected = [
+            "f.yaml:1:1: server.url: is missing. Write a url.",
+            "f.yaml:2:1: server.kye: unknown key. Did you mean \"key\"?",
+        ]
+        #expect(section.report.issues.map(\.description) == expected)
+    }
+
+    @Test("Every value in force is noted with its origin, a secret without its value")
+    func settings() {
+        let section = section([("host", .scalar("::1")), ("key", .scalar("hunter2"))])
+        #expect(section.string("host", default: "127.0.0.1") == "::1")
+        #expect(section.secret("key")?.reveal() == "hunter2")
+        #expect(section.integer("port", in: 0...65535, default: 8080) == 8080)
+        let settings = section.report.settings
+        #expect(settings.map(\.path) == ["server.host", "server.key", "server.port"])
+        #expect(settings.map(\.value) == ["::1", nil, "8080"])
+        #expect(settings.map(\.origin.description) == ["f.yaml:1:1", "f.yaml:2:1", "default"])
+    }
+
+    @Test(
+        "The nearest word is suggested, a far one is not",
+        arguments: [("topci", "topic"), ("teamid", "team_id"), ("enviroment", "environment"), ("zzz", nil)]
+    )
+    func suggestions(word: String, expected: String?) {
+        #expect(Suggestion.nearest(to: word, among: ["topic", "team_id", "environment"]) == expected)
+    }
+
+    @Test("The registry makes backends by kind and names every mistake of each")
+    func registry() throws {
+        let factory = BackendFactory("null", summary: "takes everything") { section, _ in
+            section.requiredString("topic", "a topic") == nil ? nil : NullBackend()
+        }
+        let registry = try BackendRegistry([factory])
+        let report = ConfigReport()
+        let node = Self.map([
+            (
+                "good",
+                Self.map([("kind", .scalar("null")), ("topic", .scalar("a")), ("rate_limit", .scalar("50"))]).value
+            ),
+            ("bad name", Self.map([("kind", .scalar("null"))]).value),
+            ("other", Self.map([("kind", .scalar("nul"))]).value),
+            ("poor", Self.map([("kind", .scalar("null")), ("topik", .scalar("a"))]).value),
+            ("none", .null),
+        ])
+        let section = ConfigSection(node, path: "backends", report: report, files: NoFiles())
+        let backends = registry.backends(in: section) {
+            BackendContext(name: $0, http: NoTransport(), logger: Logger(label: "test"))
+        }
+        #expect(backends.map(\.name) == ["good"])
+        #expect(backends.first?.pacing == Pacing(perSecond: 50))
+        #expect(
+            report.issues.map(\.path) == [
+                "backends.bad name", "backends.other.kind", "backends.poor.topic", "backends.poor.topik",
+                "backends.none",
+            ]
+        )
+    }
+
+    @Test(
+        "What a backend of an app announces names the device by its key",
+        arguments: [("shop", "shop/phone-1"), (nil, "phone-1")]
+    )
+    func announcedDevice(app: String?, device: String) throws {
+        let factory = BackendFactory("null", summary: "announces at once") { _, context in
+            context.announce(BackendNotice(.info, "seen", device: "phone-1", message: "is there"))
+            return NullBackend()
+        }
+        let announced = Mutex<[String?]>([])
+        let app = app.map { [("app", ConfigNode.Value.scalar($0))] } ?? []
+        let node = Self.map([("one", Self.map([("kind", .scalar("null"))] + app).value)])
+        let section = ConfigSection(node, path: "backends", report: ConfigReport(), files: NoFiles())
+        let backends = try BackendRegistry([factory]).backends(in: section, apps: [AppName(rawValue: "shop")]) {
+            BackendContext(name: $0, http: NoTransport(), logger: Logger(label: "test")) { notice in
+                announced.withLock { $0.append(notice.device) }
+            }
+        }
+        #expect(backends.count == 1)
+        #expect(announced.withLock { $0 } == [device])
+    }
+
+    @Test("Two factories of one kind are refused")
+    func duplicates() {
+        let factory = BackendFactory("null", summary: "") { _, _ in nil }
+        #expect(throws: BackendRegistry.DuplicateKind.self) { try BackendRegistry([factory, factory]) }
+    }
+
+    private struct NullBackend: PushBackend {
+        let kind: BackendKind = "null"
+        let audience = BackendAudience(services: [.iOSAPNs])
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+    }
+
+    private struct NoTransport: HTTPTransport {
+        func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+            throw HTTPPoolError("no network in this test")
+        }
+    }
+}

@@ -1,0 +1,290 @@
+import Foundation
+import ChaparCore
+import ChaparComposition
+import ChaparGateway
+import Testing
+
+@Suite("Loading a configuration", .timeLimit(.minutes(1)))
+struct ConfigurationLoaderTests {
+    private static let fixtures = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
+
+    private static let broken = [
+        "many-mistakes", "duplicate-key", "not-yaml", "interpolation", "keys", "wrong-shapes", "empty", "routes",
+        "token-priority", "apps",
+    ]
+
+    @Test("Every mistake of a broken file is named, with its place and the nearest name", arguments: broken)
+    func golden(name: String) throws {
+        let text = try Data(contentsOf: Self.fixtures.appending(path: "\(name).yaml"))
+        let expected = try String(contentsOf: Self.fixtures.appending(path: "\(name).expected"), encoding: .utf8)
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(text: Array(text), name: "\(name).yaml", folder: "/nowhere") {
+                .sample($0)
+            }
+        }
+        #expect((error?.description ?? "") + "\n" == expected)
+    }
+
+    @Test(
+        "A timeout that is not shorter than the lease is refused, with both keys",
+        arguments: [
+            ("", "{}", false), ("timeout: 119", "{}", false), ("timeout: 120", "{}", true), ("", "{ lease: 20 }", true),
+        ]
+    )
+    func timeoutAndLease(timeout: String, queue: String, isRefused: Bool) throws {
+        let timed = BackendFactory("timed", summary: "One with a timeout.") { section, _ in
+            _ = section.seconds("timeout", in: 1...300, default: .seconds(20))
+            return SampleBackend(audience: BackendAudience(services: [.iOSAPNs]), token: nil, label: "")
+        }
+        let loader = ConfigurationLoader(registry: try BackendRegistry([timed]))
+        let text = "{ queue: \(queue), backends: { ios: { kind: timed, \(timeout) } } }"
+        guard isRefused else {
+            _ = try loader.load(text)
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["backends.ios.timeout"])
+        #expect(error?.description.contains("queue.lease") == true)
+    }
+
+    @Test("A backend is the same as long as its kind, address and credentials are")
+    func identity() throws {
+        func identity(_ more: String) throws -> String {
+            let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, \(more) } }")
+            return try #require(loaded.backends.first?.identity)
+        }
+        let plain = try identity("token: x, label: y")
+        #expect(try identity("label: y, token: x, max_in_flight: 7, rate_limit: 9, breaker: { failures: 2 }") == plain)
+        #expect(try identity("token: z, label: y") != plain)
+        #expect(try identity("token: x") != plain)
+    }
+
+    @Test("Defaults stand when the file says nothing but a backend")
+    func defaults() throws {
+        let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, token: x } }")
+        #expect(loaded.configuration.server == .init())
+        #expect(loaded.configuration.queue == .init())
+        #expect(loaded.configuration.log == .init())
+        #expect(loaded.configuration.store == .init())
+        #expect(loaded.backends.map(\.name) == ["ios"])
+        let origins = Set(loaded.settings.filter { $0.path.hasPrefix("queue.") }.map(\.origin))
+        #expect(origins == [.builtIn])
+    }
+
+    @Test("Every key reaches the setting it is named after")
+    func everyKey() throws {
+        let hash = String(repeating: "0a", count: 32)
+        let loaded = try ConfigurationLoader.sample().load(
+            """
+            version: 1
+            server: { host: 0.0.0.0, port: 0, max_body_bytes: 2048, max_requests: 7 }
+            store: { kind: sqlite, path: data/x.db, durability: normal, min_free_bytes: 5, max_waiting: 6, retention: 3600 }
+            queue:
+              default_ttl: 60
+              first_retry: 0.5
+              max_retry: 4
+              max_attempts: 3
+              lease: 30
+              drain: 2
+              idempotency_window: 90000
+              payload_check: strict
+            backends:
+              ios: { kind: sample, token: x, max_in_flight: 9, rate_limit: 11 }
+              two: { kind: sample, token: y }
+            routes:
+              - { name: main, match: { platform: ios }, use: { fallback: [ios, two], on_unknown: next } }
+              - { match: { service: ios-apns }, use: two }
+            auth: { api_keys: [ { name: shop, hash: "sha256:\(hash.uppercased())", scopes: [send, read] } ] }
+            log: { level: debug, format: json }
+            token_priority: [ios-huawei, android-huawei]
+            """,
+            folder: "/srv/push"
+        )
+        let configuration = loaded.configuration
+        #expect(configuration.server.host == "0.0.0.0")
+        #expect(configuration.server.port == 0)
+        #expect(configuration.server.maximumBodyBytes == 2048)
+        #expect(configuration.server.maximumRequests == 7)
+        #expect(configuration.store.path == "/srv/push/data/x.db")
+        #expect(configuration.store.durability == .normal)
+        #expect(configuration.store.minimumFreeBytes == 5)
+        #expect(configuration.store.maximumWaiting == 6)
+        #expect(configuration.store.retention == .seconds(3600))
+        #expect(configuration.queue.defaultTimeToLive == .seconds(60))
+        #expect(configuration.queue.firstRetry == .milliseconds(500))
+        #expect(configuration.queue.maximumRetry == .seconds(4))
+        #expect(configuration.queue.maximumAttempts == 3)
+        #expect(configuration.queue.lease == .seconds(30))
+        #expect(configuration.queue.drain == .seconds(2))
+        #expect(configuration.queue.idempotencyWindow == .seconds(90000))
+        #expect(configuration.queue.payloadCheck == .strict)
+        #expect(configuration.routes.count == 2)
+        #expect(configuration.routes.first?.name == "main")
+        #expect(configuration.routes.first?.platform == "ios")
+        #expect(configuration.routes.first?.plan == DeliveryPlan(["ios", "two"], onUnknown: .next))
+        #expect(configuration.routes.last?.service == .iOSAPNs)
+        #expect(configuration.apiKeys == [.init(name: "shop", hashes: [hash], scopes: [.send, .read])])
+        #expect(
+            configuration.tokenPriority == [
+                .iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase, .harmonyHuawei, .webFirebase,
+            ]
+        )
+        #expect(configuration.log.level == "debug")
+        #expect(configuration.log.format == .json)
+        #expect(loaded.backends.map(\.maximumInFlight) == [9, nil])
+        #expect(loaded.backends.map { $0.pacing?.perSecond } == [11, nil])
+    }
+
+    @Test("JSON is read like YAML")
+    func json() throws {
+        let loaded = try ConfigurationLoader.sample().load(
+            "{\n\t\"server\": {\"port\": 81},\n\t\"backends\": {\"ios\": {\"kind\": \"sample\", \"token\": \"x\"}}\n}"
+        )
+        #expect(loaded.configuration.server.port == 81)
+    }
+
+    @Test("A file that is not there is one mistake that says what to do")
+    func missingFile() throws {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load("/nowhere/chapar.yaml") { .sample($0) }
+        }
+        let text = error?.description ?? ""
+        #expect(text.hasPrefix("cannot read /nowhere/chapar.yaml: no such file or directory. "))
+        #expect(text.contains("--config"))
+    }
+
+    @Test(
+        "Listening beyond this machine needs keys",
+        arguments: [
+            ("127.0.0.1", true), ("127.8.9.10", true), ("localhost", true), ("::1", true), ("0.0.0.0", false),
+            ("::", false), ("127.0.0.1.example.com", false), ("10.0.0.1", false),
+        ]
+    )
+    func loopback(host: String, isFine: Bool) throws {
+        let text = "server: { host: \"\(host)\" }\nbackends: { ios: { kind: sample, token: x } }"
+        let loader = try ConfigurationLoader.sample()
+        if isFine {
+            #expect(try loader.load(text).configuration.server.host == host)
+        } else {
+            #expect(throws: ConfigurationError.self) { try loader.load(text) }
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(text + "\nauth: { api_keys: [] }") }
+            #expect(error?.description.contains("server.host: listening beyond this machine needs API keys") ?? false)
+        }
+    }
+
+    @Test(
+        "auth.keyless is for a loopback address or a socket, and stands beside no keys",
+        arguments: [
+            ("", nil), ("server: { host: localhost }", nil), ("server: { unix_socket: s.sock }", nil),
+            ("server: { host: 0.0.0.0 }", "auth.keyless: means a loopback address or server.unix_socket only"),
+            ("server: { host: 10.0.0.1 }", "auth.keyless: means a loopback address or server.unix_socket only"),
+        ] as [(String, String?)]
+    )
+    func keyless(server: String, problem: String?) throws {
+        let loader = try ConfigurationLoader.sample()
+        let text = "backends: { ios: { kind: sample, token: x } }\n\(server)\nauth: { keyless: true"
+        if let problem {
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(text + " }") }
+            #expect(error?.description.contains(problem) ?? false)
+            #expect(error?.issues.count == 1, "said once")
+        } else {
+            #expect(try loader.load(text + " }").configuration.isKeyless)
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text + ", api_keys: [] }") }
+        #expect(error?.description.contains("auth.keyless: stands beside api_keys") ?? false)
+    }
+
+    @Test("Keyless is nothing but auth.keyless")
+    func keylessByOmission() throws {
+        let loader = try ConfigurationLoader.sample()
+        for auth in ["", "auth: {}", "auth: { api_keys: [] }", "auth: { keyless: false }"] {
+            let text = "backends: { ios: { kind: sample, token: x } }\n\(auth)"
+            #expect(try !loader.load(text).configuration.isKeyless)
+        }
+    }
+
+    @Test(
+        "A text in quotes is no truth value, in YAML and in JSON, unless a variable stands in it",
+        arguments: [
+            ("keyless: \"yes\"", false), ("keyless: 'true'", false), ("\"keyless\": \"on\"", false),
+            ("keyless: yes", true), ("keyless: true", true), ("\"keyless\": true", true),
+            ("keyless: \"${KEYLESS}\"", true),
+        ]
+    )
+    func quotedTruth(auth: String, isTaken: Bool) throws {
+        let registry = try BackendRegistry([SampleBackend.factory])
+        let loader = ConfigurationLoader(registry: registry, environment: ["KEYLESS": "true"])
+        let text = "{ backends: { ios: { kind: sample, token: x } }, auth: { \(auth) } }"
+        guard !isTaken else {
+            let loaded = try loader.load(text)
+            #expect(loaded.configuration.isKeyless)
+            return
+        }
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["auth.keyless"])
+        #expect(error?.description.contains("without quotes") == true)
+    }
+
+    @Test("A key may have several hashes, an end and backends of its own")
+    func keys() throws {
+        let (new, old) = (String(repeating: "a", count: 64), String(repeating: "b", count: 64))
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth:
+              api_keys:
+                - { name: shop, hash: ["sha256:\(new)", "sha256:\(old)"], scopes: [send, metrics], backends: [ios], not_after: 2027-01-31, queue_share: 0.25 }
+            """
+        let key = try #require(try ConfigurationLoader.sample().load(text).configuration.apiKeys.first)
+        #expect(key.hashes == [new, old])
+        #expect(key.scopes == [.send, .metrics])
+        #expect(key.backends == ["ios"])
+        #expect(key.notAfter == Date(timeIntervalSince1970: 1_801_353_600))
+        #expect(key.queueShare == 0.25)
+    }
+
+    @Test("No two keys have a hash in common, and no key has one twice, wherever the hash comes from")
+    func sharedHashes() throws {
+        let hashes = ["a", "b", "c"].map { "sha256:" + String(repeating: $0, count: 64) }
+        let loader = ConfigurationLoader(
+            registry: try BackendRegistry([SampleBackend.factory]),
+            environment: ["SHOP_HASH": "sha256:" + String(repeating: "A", count: 64)]
+        )
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth:
+              api_keys:
+                - { name: shop, hash: "${SHOP_HASH}", scopes: [send] }
+                - { name: boss, hash: ["\(hashes[1])", "\(hashes[0])"], scopes: [admin] }
+                - { name: eyes, hash: ["\(hashes[2])", "\(hashes[2])"], scopes: [read] }
+            """
+        let error = #expect(throws: ConfigurationError.self) { try loader.load(text) }
+        #expect(error?.issues.map(\.path) == ["auth.api_keys[1].hash", "auth.api_keys[2].hash"])
+        #expect(error?.issues.first?.problem == "has a value that is also that of the key \"shop\"")
+        #expect(error?.issues.first?.fix?.contains("chapar keys create") ?? false)
+        #expect(error?.issues.last?.problem == "has the same value twice")
+    }
+
+    @Test(
+        "What is wrong with a key is said with its field",
+        arguments: [
+            ("hash: [], scopes: [send]", "auth.api_keys[0].hash: has 0 values"),
+            ("hash: [\"sha256:xyz\"], scopes: [send]", "auth.api_keys[0].hash: is not sha256:"),
+            ("scopes: [send]", "auth.api_keys[0].hash: is missing"),
+            ("hash: \"sha256:HASH\", scopes: [send], backends: [iso]", "Did you mean \"ios\"?"),
+            ("hash: \"sha256:HASH\", scopes: [send], not_after: soon", "auth.api_keys[0].not_after: is no time"),
+            (
+                "hash: \"sha256:HASH\", scopes: [send], queue_share: 50",
+                "auth.api_keys[0].queue_share: \"50\" is not a number from 0.01 to 1"
+            ),
+        ]
+    )
+    func wrongKeys(fields: String, problem: String) throws {
+        let fields = fields.replacing("HASH", with: String(repeating: "a", count: 64))
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            auth: { api_keys: [ { name: shop, \(fields) } ] }
+            """
+        let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(text) }
+        #expect(error?.description.contains(problem) ?? false, "\(error?.description ?? "")")
+    }
+}

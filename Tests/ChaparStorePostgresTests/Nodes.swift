@@ -1,0 +1,75 @@
+import ChaparCore
+
+@testable import ChaparStorePostgres
+
+/// Several stores on one schema, as several gateways have them.
+enum Nodes {
+    /// Opens some, called node-0 and on.
+    static func open(_ count: Int, lease: Duration = .seconds(15)) async throws -> [PostgresStore] {
+        var options = try await TestServer.shared.options()
+        options.nodeLease = lease
+        var nodes: [PostgresStore] = []
+        for number in 0..<count {
+            options.nodeName = "node-\(number)"
+            nodes.append(try await PostgresStore.open(options))
+        }
+        return nodes
+    }
+
+    static func use(
+        _ count: Int = 1,
+        time: (any TimeSource)? = nil,
+        _ change: (inout PostgresOptions) -> Void = { _ in },
+        _ body: ([PostgresStore]) async throws -> Void
+    ) async throws {
+        var options = try await TestServer.shared.options()
+        change(&options)
+        try await use(count, time: time, options: options, body)
+    }
+
+    static func use(
+        _ count: Int,
+        time: (any TimeSource)? = nil,
+        options: PostgresOptions,
+        _ body: ([PostgresStore]) async throws -> Void
+    ) async throws {
+        var nodes: [PostgresStore] = []
+        for _ in 0..<count { nodes.append(try await PostgresStore.open(options, time: time)) }
+        do {
+            try await body(nodes)
+        } catch {
+            for node in nodes { await node.close() }
+            throw error
+        }
+        for node in nodes { await node.close() }
+    }
+}
+
+extension PostgresStore {
+    /// Lets a node judge others, as if it had renewed its lease for long.
+    func makeHealthy() {
+        let now = ContinuousClock.now
+        core.leaseHealth.noteRenewal(at: now)
+        core.leaseHealth.noteGap(at: now - options.nodeLease * 2)
+    }
+
+    /// A number out of the database.
+    func number(_ query: String) async throws -> Int64 {
+        try await session(on: registryReader) { (db) throws(PostgresError) in try db.run(query).integer(0, 0) ?? -1 }
+    }
+}
+
+extension [PostgresStore] {
+    /// How often transactions of the nodes waited for each other in a circle.
+    func deadlocks() async throws -> Int64 {
+        for node in self {
+            for connection in [node.registry, node.outbox] {
+                try await node.session(on: connection) { (db) throws(PostgresError) in
+                    // Else the server says what it had counted up to a second ago.
+                    try db.run("SELECT pg_stat_force_next_flush()")
+                }
+            }
+        }
+        return try await self[0].number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    }
+}

@@ -71,7 +71,7 @@ struct ServeCommand: AsyncParsableCommand {
             return logger.notice("stopped")
         }
         let configuration = assembly.configuration
-        address.prepare(configuration, assembly.gateway.state)
+        address.prepare(configuration, assembly.gateway)
         let drain = configuration.queue.drain
         var options = ServiceGroupConfiguration(
             services: [
@@ -174,14 +174,15 @@ private struct Reloading: Service {
 /// Reports where the gateway listens and what it sends, once it listens.
 private final class ListeningAddress: Sendable {
     private let server = Mutex((GatewayConfiguration.Server(), "http"))
-    private let state = Mutex<GatewayState?>(nil)
+    private let gateway = Mutex<(state: GatewayState, api: APIState)?>(nil)
     private let isPrinted: Bool
 
     /// Makes one; `isPrinted` is whether the address also goes to stdout, besides the log.
     init(isPrinted: Bool) { self.isPrinted = isPrinted }
 
-    func prepare(_ configuration: GatewayConfiguration, _ gateway: GatewayState) {
-        state.withLock { $0 = gateway }
+    func prepare(_ configuration: GatewayConfiguration, _ gateway: Gateway) {
+        // Not the gateway itself, whose server keeps this one.
+        self.gateway.withLock { $0 = (gateway.state, gateway.api) }
         server.withLock { $0 = (configuration.server, configuration.tls == nil ? "http" : "https") }
     }
 
@@ -202,7 +203,7 @@ private final class ListeningAddress: Sendable {
             showDashboard(url)
         }
         ServiceManager.tell(ServiceManager.ready)
-        if state.withLock({ $0?.snapshot.backends.isEmpty ?? false }) {
+        if gateway.withLock({ $0?.state.snapshot.backends.isEmpty ?? false }) {
             logger.warning(
                 "no backends: whatever is sent is refused; chapar init writes some into the configuration, then reload it"
             )
@@ -213,10 +214,10 @@ private final class ListeningAddress: Sendable {
     ///
     /// The log gets no link: other users may read it.
     private func showDashboard(_ url: String) {
-        guard Shell.isErrorTerminal, let state = state.withLock({ $0 }),
+        guard Shell.isErrorTerminal, let (state, api) = gateway.withLock({ $0 }),
             state.snapshot.configuration.apiKeys.contains(where: \.isFirst)
         else { return }
-        let code = state.dashboard.makeCode(at: state.time.steady)
+        let code = api.dashboard.makeCode(at: state.time.steady)
         let minutes = Int(clamping: DashboardAccess.codeLifetime / 60)
         Shell.complain("Dashboard: \(url)/#code=\(code.reveal())  (works once, for \(minutes) minutes)")
     }

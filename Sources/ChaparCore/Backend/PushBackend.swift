@@ -1,17 +1,5 @@
 public import Foundation
 
-/// A kind of backend: the word after `kind:` in a configuration file, such as `apns`.
-public struct BackendKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
-    /// The word.
-    public let rawValue: String
-    /// Makes a kind.
-    public init(rawValue: String) { self.rawValue = rawValue }
-    /// Makes a kind.
-    public init(stringLiteral value: String) { rawValue = value }
-    /// The word.
-    public var description: String { rawValue }
-}
-
 /// A connection to one platform under one account, which carries notifications to recipients.
 ///
 /// The dispatcher, or a caller's own code, calls `send` concurrently and owns queueing, retries and idempotency keys. A

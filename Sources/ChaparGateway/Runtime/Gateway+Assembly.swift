@@ -70,7 +70,7 @@ extension Gateway {
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
-        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time, logger: logger)
+        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
         let dispatcher = Dispatcher(
             store: store,
             devices: store,
@@ -101,6 +101,7 @@ extension Gateway {
         )
         return Gateway(
             state: state,
+            api: api.own,
             dispatcher: dispatcher,
             operations: operations,
             notices: notices,

@@ -12,6 +12,8 @@ internal import Synchronization
 public final class Gateway: Service {
     /// The state that all parts share.
     package let state: GatewayState
+    /// The state that the endpoints share.
+    package let api: APIState
     private let dispatcher: Dispatcher
     private let operations: OutboxRelay
     private let notices: EventSink
@@ -31,6 +33,7 @@ public final class Gateway: Service {
     /// `front` serves the API and ends by itself at a graceful shutdown; it passes requests to `responder`.
     package init(
         state: GatewayState,
+        api: APIState,
         dispatcher: Dispatcher,
         operations: OutboxRelay,
         notices: EventSink,
@@ -40,6 +43,7 @@ public final class Gateway: Service {
         logger: Logger
     ) {
         self.state = state
+        self.api = api
         self.dispatcher = dispatcher
         self.operations = operations
         self.notices = notices
@@ -64,10 +68,10 @@ public final class Gateway: Service {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [operations] in await operations.run() }
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
-            group.addTask { [state, logger] in await state.keyUses.run(state, logger) }
-            group.addTask { [state, logger] in await state.erasures.run(state, logger) }
+            group.addTask { [state, api, logger] in await api.keyUses.run(state, api.audit, logger) }
+            group.addTask { [state, api, logger] in await api.erasures.run(state, logger) }
             let result = await runFront()
-            state.keyUses.finish()
+            api.keyUses.finish()
             notices.finish()  // All parts that may announce something have ended.
             await group.waitForAll()
             return result
@@ -126,7 +130,7 @@ public final class Gateway: Service {
         runs.finish()
         dispatcher.stop()
         operations.beginStop()
-        state.erasures.finish()  // The next start continues: a search may take longer than the shutdown.
+        api.erasures.finish()  // The next start continues: a search may take longer than the shutdown.
     }
 
     /// Puts another configuration in force: new requests use it, and workers are replaced without losing a message.
@@ -134,7 +138,7 @@ public final class Gateway: Service {
     /// - Throws: An error when it has no API keys and the gateway listens on an address that other machines reach; then
     ///   nothing has changed.
     public func reload(_ snapshot: GatewaySnapshot) throws(ConfigurationError) {
-        if snapshot.configuration.apiKeys.isEmpty, state.isExposed.load(ordering: .relaxed) {
+        if snapshot.configuration.apiKeys.isEmpty, api.isExposed.load(ordering: .relaxed) {
             let issue = ConfigIssue(
                 path: "auth.api_keys",
                 origin: .builtIn,
@@ -143,7 +147,7 @@ public final class Gateway: Service {
             )
             throw ConfigurationError([issue])
         }
-        state.replace(snapshot)
+        api.replace(snapshot)
         operations.install()
         dispatcher.install(snapshot)
         logger.notice("configuration reloaded", metadata: ["backends": "\(snapshot.backends.map(\.name))"])

@@ -73,7 +73,7 @@ struct APIAuditTests {
         let mode = try FileManager.default.attributesOfItem(atPath: folder.path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
 
-        harness.state.keyUses.recordSends(try #require(harness.state.audit))
+        harness.api.own.keyUses.recordSends(try #require(harness.api.own.audit))
         #expect(folder.lines.last?["key"] == "shop")
         #expect(folder.lines.last?["notifications"] == 1)
     }
@@ -188,7 +188,7 @@ struct APIAuditTests {
         let folder = try Folder()
         defer { folder.remove() }
         let harness = harness(folder.path)
-        let audit = try #require(harness.state.audit)
+        let audit = try #require(harness.api.own.audit)
         for _ in 0..<1000 { audit.record(refusedAttempt(of: "192.0.2.1"), isRefusal: true) }
         audit.record(refusedAttempt(of: "192.0.2.2"), isRefusal: true)
         #expect(folder.refused.count == RefusedAttempts.linesOfPeer + 1)
@@ -217,7 +217,7 @@ struct APIAuditTests {
         }
         let boss = APIHarness.bearer("boss")
         #expect(try await harness.send(.get, "/v1/keys", headers: boss).status == 200)
-        let audit = try #require(harness.state.audit)
+        let audit = try #require(harness.api.own.audit)
         for minute in 0..<60 {
             for number in 0..<100 { audit.record(refusedAttempt(of: "10.\(minute).\(number)"), isRefusal: true) }
             harness.time.advance(by: .seconds(60))

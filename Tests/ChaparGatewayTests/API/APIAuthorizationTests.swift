@@ -201,7 +201,7 @@ struct APIAuthorizationTests {
         let after = try await harness.send(.get, "/v1/keys", headers: APIHarness.bearer("admin"))
         #expect(after.json["keys"]?.arrayValue?[1]["last_used"] == "2027-01-15T08:00:00.000Z")
 
-        try await harness.state.keyUses.save(["shop"], to: harness.store)
+        try await harness.api.own.keyUses.save(["shop"], to: harness.store)
         let later = KeyUses()
         try await later.load(from: harness.store)
         #expect(later.use(of: "shop").last == Date(timeIntervalSince1970: 1_800_000_000))

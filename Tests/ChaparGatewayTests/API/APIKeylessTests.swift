@@ -82,7 +82,7 @@ struct APIKeylessTests {
     @Test("gives the dashboard a token for the code of its link, once, that reads and does nothing else")
     func link() async throws {
         let harness = harness([Self.first])
-        let code = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
+        let code = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
         #expect(try await exchange(harness, code + "x").status == 401)
         let answer = try await exchange(harness, code)
         let token = try #require(answer.json["token"]?.stringValue)
@@ -100,8 +100,8 @@ struct APIKeylessTests {
     @Test("has a code that ends after ten minutes, and one at a time")
     func codeEnds() async throws {
         let harness = harness([Self.first])
-        let old = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
-        let late = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
+        let old = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
+        let late = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
         #expect(try await exchange(harness, old).status == 401)
         harness.time.advance(by: .seconds(600))
         #expect(try await exchange(harness, late).status == 401)
@@ -110,7 +110,7 @@ struct APIKeylessTests {
     @Test("counts wrong codes as wrong keys, and compares none of an address over its limit")
     func guesses() async throws {
         let harness = harness([Self.first])
-        let code = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
+        let code = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
         for number in 0..<200 { #expect(try await exchange(harness, "chc_\(number)").status == 401) }
         let right = try await exchange(harness, code)
         let wrong = try await exchange(harness, "chc_wrong")
@@ -122,17 +122,17 @@ struct APIKeylessTests {
     @Test("ends the dashboard's token when the configuration has keys")
     func tokenEnds() async throws {
         let harness = harness([Self.first])
-        let code = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
+        let code = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
         let unused = try #require(try await exchange(harness, code).json["token"]?.stringValue)
-        let next = harness.state.dashboard.makeCode(at: harness.time.steady).reveal()
+        let next = harness.api.own.dashboard.makeCode(at: harness.time.steady).reveal()
         var configuration = harness.state.snapshot.configuration
         configuration.apiKeys = [APIHarness.key("shop", [.read])]
         let before = harness.state.snapshot
-        harness.state.replace(GatewaySnapshot(configuration: configuration, backends: before.backends))
+        harness.api.own.replace(GatewaySnapshot(configuration: configuration, backends: before.backends))
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
         #expect(try await exchange(harness, next).status == 401)
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 401)
-        harness.state.replace(before)
+        harness.api.own.replace(before)
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 200)
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
         #expect(try await exchange(harness, next).status == 401)

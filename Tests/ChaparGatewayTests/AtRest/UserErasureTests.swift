@@ -187,9 +187,9 @@ struct UserErasureTests {
                 devices: rig.store,
                 time: rig.time
             )
-            let state = restarted ? second : rig.state
+            let (state, erasures) = restarted ? (second, UserErasures()) : (rig.state, rig.api.own.erasures)
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await state.erasures.run(state, quiet) }
+                group.addTask { await erasures.run(state, quiet) }
                 #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 200, "still being sent")
                 try await rig.store.record(
                     claims.map { claim in
@@ -199,7 +199,7 @@ struct UserErasureTests {
                 )
                 try await rig.waitUntilFinished()
                 #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
-                state.erasures.finish()
+                erasures.finish()
                 try await group.waitForAll()
             }
             let events = try await rig.events()
@@ -228,14 +228,14 @@ struct UserErasureTests {
             } while rig.time.sleeping > 0
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // It looks for what an earlier process has left at its start, which is not how it is to find this one.
-                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                group.addTask { await rig.api.own.erasures.run(rig.state, quiet) }
                 while rig.time.sleeping == 0 { try await Task.sleep(for: .milliseconds(5)) }
                 #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 503)
                 #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "the way to the rest is gone")
                 try await database.write { db in try db.execute(sql: "DROP TRIGGER refuse") }
                 try database.close()
                 try await rig.waitUntilFinished()
-                rig.state.erasures.finish()
+                rig.api.own.erasures.finish()
                 try await group.waitForAll()
             }
             #expect(try await rig.call(.get, "/v1/notifications/\(id)").status == 404)
@@ -267,9 +267,9 @@ struct UserErasureTests {
             #expect(reply.json["stays"]?.arrayValue?.first?.stringValue?.contains("the gateway goes on") == true)
             #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "nothing is sent there any more")
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                group.addTask { await rig.api.own.erasures.run(rig.state, quiet) }
                 try await rig.waitUntilFinished()
-                rig.state.erasures.finish()
+                rig.api.own.erasures.finish()
                 try await group.waitForAll()
             }
             let events = try await rig.store.events(after: 0, limit: 60_000, wait: .zero)
@@ -366,9 +366,9 @@ struct UserErasureTests {
                 }
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await rig.state.erasures.run(rig.state, quiet) }
+                group.addTask { await rig.api.own.erasures.run(rig.state, quiet) }
                 try await rig.waitUntilFinished()
-                rig.state.erasures.finish()
+                rig.api.own.erasures.finish()
                 try await group.waitForAll()
             }
             #expect(try await rig.call(.get, "/v1/notifications/\(old)").status == 404)
@@ -485,13 +485,13 @@ struct UserErasureTests {
             let store = SteeredStore(rig.store)
             store.isHeld.withLock { $0 = true }
             let reports = try await withThrowingTaskGroup(of: UserErasure.Report?.self) { group in
-                group.addTask { try await rig.state.erasures.erase("ada-lovelace", rig.state, store).report }
+                group.addTask { try await rig.api.own.erasures.erase("ada-lovelace", rig.state, store).report }
                 while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
-                group.addTask { try await rig.state.erasures.erase("ada-lovelace", rig.state, store).report }
+                group.addTask { try await rig.api.own.erasures.erase("ada-lovelace", rig.state, store).report }
                 while try await rig.erasure(in: rig.store).records(of: hash).count < 2 {
                     try await Task.sleep(for: .milliseconds(5))
                 }
-                rig.state.erasures.finish()
+                rig.api.own.erasures.finish()
                 return try await group.reduce(into: [UserErasure.Report?]()) { $0.append($1) }
             }
             #expect(reports.count == 2 && reports.allSatisfy { $0?.isSearching == true })
@@ -596,9 +596,9 @@ struct UserErasureTests {
             let store = SteeredStore(rig.store)
             store.isHeld.withLock { $0 = true }
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await rig.state.erasures.run(rig.state, store, quiet) }
+                group.addTask { await rig.api.own.erasures.run(rig.state, store, quiet) }
                 while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
-                rig.state.erasures.finish()
+                rig.api.own.erasures.finish()
                 try await group.waitForAll()
             }
             #expect(try await UserErasure.unfinished(in: rig.store) == [hash])

@@ -190,7 +190,7 @@ final class DispatcherRig: Sendable {
         let now = store.time.steady
         var pushed = PushNotification(title: "t", activity: activity)
         if lives == .zero { pushed.timeToLive = .zero }
-        let life = lives > .zero ? lives.inSeconds : NotificationIntake.graceForNowOrNever
+        let life = lives > .zero ? lives.inSeconds : ClaimedDelivery.graceForNowOrNever
         let content = Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8)
         let notification = NewNotification(
             id: id,

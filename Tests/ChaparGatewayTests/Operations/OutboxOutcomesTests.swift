@@ -38,7 +38,7 @@ struct OutboxOutcomesTests {
         let (here, there) = (OutboxOutcomes(one), OutboxOutcomes(two))
         there.report(operation(.register), .done([:]), at: now)
         there.report(operation(.remove), .done([:]), at: now)
-        there.report(operation(age: Double(SyncEndpoint.longestWait) + 1), .done([:]), at: now)
+        there.report(operation(age: Double(OutboxOutcomes.longestWait) + 1), .done([:]), at: now)
         let own = operation()
         let ticket = there.listen(for: [own.id])
         there.report(own, .done([:]), at: now)

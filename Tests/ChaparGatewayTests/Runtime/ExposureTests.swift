@@ -19,6 +19,7 @@ struct ExposureTests {
         let api = GatewayAPI(state: state, workers: StubWorkers(), metrics: metrics, logger: quiet)
         let gateway = Gateway(
             state: state,
+            api: api.own,
             dispatcher: Dispatcher(
                 store: store,
                 devices: state.devices,
@@ -36,13 +37,13 @@ struct ExposureTests {
             responder: api.responder,
             logger: quiet
         )
-        state.isExposed.store(true, ordering: .relaxed)
+        api.own.isExposed.store(true, ordering: .relaxed)
         let error = #expect(throws: ConfigurationError.self) {
             try gateway.reload(GatewaySnapshot(configuration: GatewayConfiguration(), backends: []))
         }
         #expect(error?.issues.map(\.path) == ["auth.api_keys"])
         #expect(state.snapshot.configuration.apiKeys.count == 1)
-        state.isExposed.store(false, ordering: .relaxed)
+        api.own.isExposed.store(false, ordering: .relaxed)
         try gateway.reload(GatewaySnapshot(configuration: GatewayConfiguration(), backends: []))
         #expect(state.snapshot.configuration.apiKeys.isEmpty)
     }

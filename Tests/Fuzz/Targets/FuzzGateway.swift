@@ -61,8 +61,7 @@ struct FuzzGateway {
             snapshot: snapshot,
             store: ForgetfulStore(time: time),
             devices: MemoryDeviceStore(time: time),
-            time: time,
-            logger: .silent
+            time: time
         )
         api = GatewayAPI(state: state, workers: NoWorkers(), metrics: GatewayMetrics(), logger: .silent)
         context = GatewayRequestContext(

@@ -11,8 +11,6 @@ struct NotificationIntake {
     static let furthestSendAt: TimeInterval = 365 * 86400
     /// The most deliveries of one request: they share a commit, which must not keep others waiting.
     static let maximumDeliveries = 100_000
-    /// The longest time that a notification with a TTL of 0 ("now or never") waits for its one attempt, in seconds.
-    static let graceForNowOrNever: TimeInterval = 10
 
     let snapshot: APISnapshot
     let store: any NotificationStore
@@ -150,7 +148,7 @@ struct NotificationIntake {
                 "The TTL counts from acceptance and ends before this time."
             )
         }
-        return (dueAt, now + (seconds > 0 ? seconds : Self.graceForNowOrNever))
+        return (dueAt, now + (seconds > 0 ? seconds : ClaimedDelivery.graceForNowOrNever))
     }
 
     /// The function that makes the event of a waiting delivery that this notification replaces.

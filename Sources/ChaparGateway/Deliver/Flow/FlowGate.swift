@@ -135,15 +135,15 @@ final class FlowGate: Sendable {
     typealias Look = Task<[ClaimedDelivery], any Error>
 
     /// Stores a worker's open claim, so that it can be cancelled.
-    func begin(_ look: Look, of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] = look } }
+    func begin(_ look: Look, of worker: ObjectIdentifier) { looks.withLock { $0[worker] = look } }
 
     /// Removes a worker's claim that has ended.
-    func forgetLook(of worker: DeliveryWorker) {
-        _ = looks.withLock { $0.removeValue(forKey: ObjectIdentifier(worker)) }
+    func forgetLook(of worker: ObjectIdentifier) {
+        _ = looks.withLock { $0.removeValue(forKey: worker) }
     }
 
     /// Cancels a worker's open claim.
-    func endLook(of worker: DeliveryWorker) { looks.withLock { $0[ObjectIdentifier(worker)] }?.cancel() }
+    func endLook(of worker: ObjectIdentifier) { looks.withLock { $0[worker] }?.cancel() }
 
     /// Cancels every open claim for this backend, including those of the worker that replaced this one in a reload.
     func endLooks() { for look in looks.withLock({ Array($0.values) }) { look.cancel() } }

@@ -417,7 +417,8 @@ package final class TokenInvalidation: Sendable {
         try await state.saveState(Self.callersKey(backend), nil)
         let watch = watches.withLock { $0[backend] }
         if watch?.trip != nil || watch?.heldCallers.isEmpty == false || total > 0 {
-            publish([EventJSON.invalidationsSettled(backend, action, tokens: total, at: time.now)])
+            publish([EventJSON.invalidationsSettled(backend, released: action == .release, tokens: total, at: time.now)]
+            )
             logger.notice(
                 "held invalidations were settled",
                 metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]

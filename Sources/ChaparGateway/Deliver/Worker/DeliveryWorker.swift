@@ -194,7 +194,7 @@ final class DeliveryWorker: Sendable {
     func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         gate.wake()
-        gate.endLook(of: self)
+        gate.endLook(of: ObjectIdentifier(self))
     }
 
     /// Cancels open sends: they are reported as not sent or as unknown.
@@ -414,8 +414,8 @@ final class DeliveryWorker: Sendable {
         let task = Task<[ClaimedDelivery], any Error> { [dependencies, name] in
             try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }
-        gate.begin(task, of: self)
-        defer { gate.forgetLook(of: self) }
+        gate.begin(task, of: ObjectIdentifier(self))
+        defer { gate.forgetLook(of: ObjectIdentifier(self)) }
         // A stop between the gate's step and now did not find this claim.
         let now = dependencies.time.steady
         if isStopped || wait > .zero && gate.standsStill(at: now) { task.cancel() }

@@ -21,6 +21,9 @@ extension PlanRules {
 }
 
 extension ClaimedDelivery {
+    /// The longest time that a notification with a TTL of 0 ("now or never") waits for its one attempt, in seconds.
+    static let graceForNowOrNever: TimeInterval = 10
+
     /// Returns the delivery's position in its plan, after an outcome if an attempt was made.
     ///
     /// The time of the first attempt is read from the attempt log only if a later backend can take over, or if the
@@ -40,7 +43,7 @@ extension ClaimedDelivery {
 
     /// Whether its time to live is 0; the content is read only when the times leave that open.
     func isNowOrNever(_ decode: ([UInt8]) throws -> PushNotification) -> Bool {
-        guard expiresAt.timeIntervalSince(acceptedAt) < NotificationIntake.graceForNowOrNever + 0.1 else {
+        guard expiresAt.timeIntervalSince(acceptedAt) < Self.graceForNowOrNever + 0.1 else {
             return false
         }
         return notification(decode)?.timeToLive == .zero

@@ -1,0 +1,37 @@
+internal import Logging
+internal import ChaparCore
+internal import Synchronization
+
+/// The state that the endpoints share beside ``GatewayState``: the records of requests, the usage of API keys, the
+/// dashboard's link, and the erasures of users.
+///
+/// Made by ``GatewayAPI``. It holds references and makes no decisions.
+package final class APIState: Sendable {
+    /// The audit log; nil when there is none.
+    let audit: AuditLog?
+    /// The access log; nil when it is not configured.
+    let access: AccessLog?
+    /// The usage of each API key.
+    let keyUses = KeyUses()
+    /// The code in the dashboard's link, and the token that was given for it.
+    package let dashboard = DashboardAccess()
+    /// The erasures of users.
+    let erasures = UserErasures()
+    /// Whether other machines reach the address that the gateway listens on; false before it listens.
+    let isExposed = Atomic<Bool>(false)
+    private let gateway: GatewayState
+
+    init(_ gateway: GatewayState, logger: Logger) {
+        self.gateway = gateway
+        let configuration = gateway.snapshot.configuration
+        audit = configuration.audit.map { AuditLog($0, clock: gateway.clock, logger: logger) }
+        access = configuration.accessLog.map { AccessLog($0, clock: gateway.clock, logger: logger) }
+    }
+
+    /// Puts another configuration in force.
+    func replace(_ snapshot: GatewaySnapshot) {
+        // Otherwise they would be valid again when a later configuration has no keys.
+        if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
+        gateway.replace(snapshot)
+    }
+}

@@ -1,0 +1,5 @@
+/// The endpoints that accept notifications; the raw value is the path.
+enum SendingEndpoint: String {
+    case notifications = "/v1/notifications"
+    case batch = "/v1/notifications/batch"
+}

@@ -1,0 +1,64 @@
+internal import Logging
+
+extension Handlers {
+    /// Makes the endpoints of a gateway; those that accept notifications are passed in, as the fast path shares them.
+    init(
+        notifications: NotificationsAPI,
+        batches: BatchAPI,
+        state: GatewayState,
+        api: APIState,
+        snapshots: APISnapshots,
+        workers: any WorkerObserver,
+        outbox: OutboxRelay?,
+        metrics: GatewayMetrics,
+        admission: Admission,
+        peers: Peers,
+        build: BuildInfo,
+        logger: Logger
+    ) {
+        let endpoint = SyncEndpoint(state: state, admission: admission)
+        self.init(
+            notifications: notifications,
+            batches: batches,
+            statuses: StatusAPI(endpoint: endpoint),
+            devices: DevicesAPI(state: state, admission: admission),
+            deviceBatches: DeviceBatchAPI(state: state, admission: admission),
+            subscriptions: SubscriptionAPI(endpoint: endpoint),
+            deviceEvents: DeviceEventsAPI(endpoint: endpoint),
+            switches: UserSwitchAPI(endpoint: endpoint),
+            events: EventsAPI(
+                state: state,
+                snapshots: snapshots,
+                workers: workers,
+                metrics: metrics,
+                admission: admission,
+                build: build
+            ),
+            operators: OperatorAPI(
+                state: state,
+                workers: workers,
+                metrics: metrics,
+                admission: admission,
+                build: build
+            ),
+            receipts: ReceiptsAPI(state: state, workers: workers, admission: admission, peers: peers, logger: logger),
+            clicks: ClicksAPI(endpoint: endpoint),
+            topics: TopicsAPI(endpoint: endpoint),
+            channels: ChannelsAPI(endpoint: endpoint),
+            tokens: TokensAPI(endpoint: endpoint),
+            messages: MessagesAPI(endpoint: endpoint),
+            invalidations: InvalidationsAPI(state: state, workers: workers, admission: admission),
+            goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
+            retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
+            keys: KeysAPI(state: state, uses: api.keyUses),
+            dashboard: DashboardAPI(
+                state: state,
+                access: api.dashboard,
+                admission: admission,
+                peers: peers,
+                logger: logger
+            ),
+            erasures: UserErasureAPI(state: state, erasures: api.erasures, logger: logger)
+        )
+    }
+}

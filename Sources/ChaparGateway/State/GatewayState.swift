@@ -1,0 +1,65 @@
+package import Foundation
+package import ChaparCore
+package import ChaparQueue
+internal import Synchronization
+
+/// The state that all parts of a running gateway share: the configuration in force, the store, the clock, the workers.
+///
+/// Made by ``Gateway`` and passed to endpoints, workers and upkeep. It holds references and makes no decisions.
+package final class GatewayState: Sendable {
+    /// The store.
+    package let store: any NotificationStore
+    /// The device registry with the outbox, kept by the same store or by another one.
+    package let devices: any DeviceStore & OutboxStore
+    /// The store's search for a user's data, for erasures; nil when the store cannot do that.
+    let traces: (any NotificationStore & TraceStore)?
+    /// The callers that wait for the outcomes of their operations.
+    let outcomes: OutboxOutcomes
+    /// The clock.
+    package let time: any TimeSource
+    /// The translator between the two sides of ``time``.
+    package let clock: WallClock
+    /// The time when the gateway started, on the wall clock.
+    package let startedAt: Date
+    private let current: Mutex<GatewaySnapshot>
+    private let draining = Mutex(false)
+
+    /// Makes the state of a gateway.
+    package init(
+        snapshot: GatewaySnapshot,
+        store: any NotificationStore,
+        devices: any DeviceStore & OutboxStore,
+        time: any TimeSource = SystemTime()
+    ) {
+        self.store = store
+        self.devices = devices
+        traces = store as? any NotificationStore & TraceStore
+        outcomes = OutboxOutcomes(devices as? any NodeExchange)
+        self.time = time
+        clock = WallClock(time)
+        startedAt = time.now
+        current = Mutex(snapshot)
+    }
+
+    /// The configuration in force.
+    package var snapshot: GatewaySnapshot { current.withLock { $0 } }
+
+    /// The time for outbox entries of devices that change now; nil when no platform keeps devices.
+    var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
+
+    /// Puts another configuration in force and returns the previous one.
+    @discardableResult
+    package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
+        current.withLock { current in
+            let before = current
+            current = snapshot
+            return before
+        }
+    }
+
+    /// Whether the gateway is shutting down and refuses new work.
+    package var isDraining: Bool { draining.withLock { $0 } }
+
+    /// Begins to refuse new work.
+    package func beginDraining() { draining.withLock { $0 = true } }
+}

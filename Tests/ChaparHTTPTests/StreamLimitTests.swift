@@ -1,5 +1,6 @@
 import NIOCore
 import ChaparCore
+import ChaparTesting
 import Testing
 
 @testable import ChaparHTTP
@@ -110,6 +111,25 @@ struct StreamLimitTests {
                 try await eventually("one connection stays") { pool.status.connections == 1 }
                 try await eventually("the others are closed") { server.connections.filter(\.isClosed).count == 2 }
                 #expect(await pool.status(of: HTTPCall(.get, path: "/")) == 200)
+            }
+        }
+    }
+
+    @Test("Another connection is opened for a caller that refills the queue only after answers, too")
+    func growthWithGaps() async throws {
+        try await withServer(
+            { $0.settings = [(3, 1)] },
+            script: { connection, event in
+                guard case .request(let id) = event else { return }
+                connection.after(.milliseconds(20)) { $0.answer(id) }
+            }
+        ) { server in
+            try await withPool(port: server.port, { $0.maximumConnections = 2 }) { pool in
+                // Of two calls one waits until the other is answered: half of the time none waits.
+                for _ in 0..<100 where server.connections.count < 2 {
+                    #expect(await pool.replies(to: .posts(2)).statuses.count == 2)
+                }
+                #expect(server.connections.count == 2)
             }
         }
     }

@@ -153,7 +153,9 @@ extension HTTP2Engine {
 
     /// Opens another connection when the open ones have been full for a while and calls wait.
     func growIfFull(_ now: NIODeadline) {
-        guard let fullSince, now - fullSince >= tuning.growAfter, attempt == nil, !isEnding else { return }
+        guard !waiting.isEmpty, let fullSince, now - fullSince >= tuning.growAfter, attempt == nil, !isEnding else {
+            return
+        }
         guard connections.count < configuration.maximumConnections, backoff.notBefore.map({ $0 <= now }) ?? true
         else { return }
         self.fullSince = now

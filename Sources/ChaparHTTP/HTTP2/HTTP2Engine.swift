@@ -38,8 +38,10 @@ final class HTTP2Engine: @unchecked Sendable {
     var backoff: Backoff
     let reach: ReachWatch
     var lastConnectFailure: HTTPFailure?
-    /// The time since when calls wait although connections are open.
+    /// The time since when the open connections are full: calls wait, but for gaps below ``HTTP2Tuning/emptyFor``.
     var fullSince: NIODeadline?
+    /// The last time at which calls waited although connections were open.
+    private var lastWaiting: NIODeadline?
     var isEnding = false
     var graceEnds: NIODeadline?
     var endWaiters: [CheckedContinuation<Void, Never>] = []
@@ -187,11 +189,19 @@ final class HTTP2Engine: @unchecked Sendable {
             let text = "\(configuration.maximumWaiting) calls wait already"
             fail(excess, HTTPFailure(.notProcessed, .queueFull, text))
         }
-        if waiting.isEmpty || connections.isEmpty {
-            fullSince = nil
-        } else if fullSince == nil {
-            fullSince = now
+        noteFullness(now)
+    }
+
+    /// Notes since when the open connections are full.
+    ///
+    /// A caller that refills the queue only after answers leaves it empty for moments, although every stream is in use.
+    private func noteFullness(_ now: NIODeadline) {
+        guard !waiting.isEmpty, !connections.isEmpty else {
+            if connections.isEmpty { lastWaiting = nil }
+            return
         }
+        if lastWaiting.map({ now - $0 >= tuning.emptyFor }) ?? true { fullSince = now }
+        lastWaiting = now
     }
 
     private func publish() {

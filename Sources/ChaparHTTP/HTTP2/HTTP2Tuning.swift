@@ -8,6 +8,8 @@ struct HTTP2Tuning: Sendable {
     var tick = TimeAmount.milliseconds(50)
     /// The time that all connections must have been full, with calls waiting, before another one is opened.
     var growAfter = TimeAmount.seconds(1)
+    /// The time for which no call may wait before the connections no longer count as full.
+    var emptyFor = TimeAmount.milliseconds(100)
     /// The time without an answer, with calls open, after which a connection gets no more calls.
     var stalledAfter = TimeAmount.seconds(5)
     /// The most times that a call is sent that was surely not processed, before that is reported.

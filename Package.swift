@@ -127,7 +127,6 @@ let package = Package(
             name: "ChaparCore",
             dependencies: [
                 "ChaparJSON",
-                .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -152,7 +151,6 @@ let package = Package(
             name: "ChaparOAuth",
             dependencies: [
                 "ChaparCore",
-                .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -252,7 +250,6 @@ let package = Package(
             dependencies: [
                 "ChaparCore", "ChaparComposition", "ChaparObservability", "ChaparOAuth", "ChaparQueue", "ChaparModules",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
@@ -280,7 +277,6 @@ let package = Package(
                 "ChaparCore", "ChaparOAuth", "CChaparNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -388,8 +384,7 @@ let package = Package(
             name: "SeedsExample",
             dependencies: [
                 "ChaparCore", "ChaparOAuth", "ChaparHTTP", "ChaparIDPush", "ChaparIDPushSDK", "ChaparAltcraft",
-                "ChaparAltcraftSDK",
-                "ChaparChabok", "ChaparChabokSDK", "ChaparReleaseNotes", "ChaparSandbox",
+                "ChaparAltcraftSDK", "ChaparChabok", "ChaparChabokSDK", "ChaparSandbox",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Examples/Seeds",
@@ -398,13 +393,13 @@ let package = Package(
 
         .testTarget(
             name: "ChaparJSONTests",
-            dependencies: ["ChaparCore", "ChaparJSON", "ChaparTesting"],
+            dependencies: ["ChaparCore", "ChaparJSON"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "ChaparCoreTests",
             dependencies: [
-                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparTesting", "ChaparSandbox",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparTesting",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -413,15 +408,13 @@ let package = Package(
             name: "ChaparCompositionTests",
             dependencies: [
                 "ChaparComposition", "ChaparCore", "ChaparQueue", "ChaparTesting",
-                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "ChaparObservabilityTests",
             dependencies: [
-                "ChaparObservability", "ChaparHTTP", "ChaparCore", "ChaparTesting",
-                .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
+                "ChaparObservability", "ChaparHTTP", "ChaparCore",
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: services),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics", condition: services),
@@ -490,8 +483,7 @@ let package = Package(
             name: "ChaparStorePostgresTests",
             dependencies: [
                 "ChaparStorePostgres", "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue",
-                "ChaparTesting",
-                "ChaparSandbox", "CChaparPostgres", .product(name: "Logging", package: "swift-log"),
+                "ChaparTesting", "ChaparSandbox", "CChaparPostgres",
             ],
             exclude: ["Schemas"],
             swiftSettings: strict
@@ -521,7 +513,6 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
-                .product(name: "HummingbirdTesting", package: "hummingbird", condition: gateway),
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

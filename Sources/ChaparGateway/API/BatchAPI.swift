@@ -164,12 +164,7 @@ struct BatchAPI: AcceptingAPI {
 
     /// Builds the problem for a batch without a valid notification; `notifications` has the problem of each.
     private static func nothingAccepted(_ items: [Item]) -> Problem {
-        var whole = Problem(
-            .unprocessableContent,
-            "nothing_accepted",
-            "Every notification of the batch is wrong",
-            detail: "The member notifications has the problem of each."
-        )
+        var whole = Problem.nothingAccepted
         whole.notifications = items.map { Problem($0.issues) }
         return whole
     }

@@ -24,7 +24,7 @@ struct DashboardAPI: Sendable {
         // For an address over its limit nothing is compared.
         guard !peers.isOverLimit(scope.peer, at: now), scope.snapshot.keyring.hasFirstKey,
             let token = access.exchange(code, at: now)
-        else { throw Keyring.unauthorized("The code is not known, was used, or has expired.", error: "invalid_token") }
+        else { throw .unauthorized("The code is not known, was used, or has expired.", error: "invalid_token") }
         logger.notice("the link of the dashboard was used", metadata: ["peer": "\(scope.peer)"])
         return Response.json { writer in
             writer.field("token", token.reveal())

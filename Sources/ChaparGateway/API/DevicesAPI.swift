@@ -185,21 +185,3 @@ struct DevicesAPI: Sendable {
         }
     }
 }
-
-extension Problem {
-    /// The problem of a text that is no device id.
-    static var badDeviceID: Problem {
-        Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceFieldRules.formOfID)
-    }
-
-    /// Returns the problem of a device that the registry does not have.
-    static func unknownDevice(_ id: String) -> Problem {
-        .notFound("There is no device \(id.prefix(Device.maximumIDBytes)).")
-    }
-
-    /// Makes the problem of a failed registry; calls about devices may be repeated.
-    init(ofDevices error: StoreError) {
-        self.init(error)
-        if code == "store_failed" { detail = "Whether it was stored is not known: repeat it." }
-    }
-}

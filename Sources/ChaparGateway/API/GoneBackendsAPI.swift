@@ -86,12 +86,7 @@ struct GoneBackendsAPI: Sendable {
     private static func problem(_ failure: GoneBackends.Failure, _ name: String) -> Problem {
         switch failure {
         case .configured:
-            return Problem(
-                .conflict,
-                "backend_configured",
-                "The backend is configured",
-                detail: "What waits for \(name.prefix(64)) is sent through it. Remove it from the configuration first."
-            )
+            return .backendConfigured(name)
         case .unknown:
             return .notFound("Nothing waits for a backend \(name.prefix(64)) that is not configured.")
         case .unknownTarget(let nearest):
@@ -109,13 +104,7 @@ struct GoneBackendsAPI: Sendable {
             )
             return Problem(issues)
         case .busy:
-            return Problem(
-                .conflict,
-                "backend_busy",
-                "Its deliveries are being worked on",
-                detail: "Nothing was moved. Ask again.",
-                retryAfter: .seconds(1)
-            )
+            return .backendBusy
         case .store(let error): return Problem(error)
         }
     }

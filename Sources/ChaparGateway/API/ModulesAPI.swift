@@ -175,21 +175,6 @@ struct ModulesAPI: Sendable {
     }
 }
 
-extension Problem {
-    /// Makes the problem of a module's refusal.
-    init(_ problem: ModuleProblem) {
-        self.init(
-            HTTPResponse.Status(code: problem.status),
-            problem.code,
-            problem.title,
-            detail: problem.detail,
-            retryAfter: problem.retryAfter
-        )
-        errors = Array(problem.errors.prefix(RequestIssues.shown))
-        if problem.errors.count > errors.count, detail == nil { detail = "The first \(errors.count) are listed." }
-    }
-}
-
 extension Route.Access {
     /// Converts the access of a module's endpoint.
     fileprivate init(_ access: ModuleEndpoint.Access) {

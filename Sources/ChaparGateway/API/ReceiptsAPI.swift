@@ -121,7 +121,7 @@ final class ReceiptsAPI: Sendable {
                 throw callback.pathSecret == nil ? .notBelieved : .secretGuessed
             case .malformed(let why):
                 logRefusal("malformed", name, why, at: now)
-                throw Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)
+                throw .malformedReceipt(why)
             }
         }
     }
@@ -272,19 +272,4 @@ extension DeliveryReceipt {
         case .note: nil
         }
     }
-}
-
-extension Problem {
-    fileprivate static let expectsNoReceipts = notFound("No backend of this name expects receipts.")
-    /// The same problem, counted as a wrong key.
-    fileprivate static let secretGuessed = {
-        var problem = expectsNoReceipts
-        problem.isGuess = true
-        return problem
-    }()
-    fileprivate static let notBelieved = Problem(
-        .unauthorized,
-        "receipt_not_authentic",
-        "The callback is not the platform's"
-    )
 }

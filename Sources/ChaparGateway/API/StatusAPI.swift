@@ -128,14 +128,7 @@ struct StatusAPI: Sendable {
         try scope.allowParameters(["key"])
         let key = try Self.keyName(scope.parameter("key"))
         guard scope.caller.maySee(sender: key) else {
-            throw Problem(
-                .forbidden,
-                "key_not_allowed",
-                "The API key may not do this",
-                detail: scope.caller.isAdministrator
-                    ? "It is bound to some backends, and cancels the messages of keys within its bounds; this key reaches further."
-                    : "It cancels its own messages; those of another key need the scope \"admin\"."
-            )
+            throw .keyNotAllowed(isAdministrator: scope.caller.isAdministrator)
         }
         let end = state.time.steady + Self.longestCancellation
         var total = CallerCancellation(cancelled: 0)

@@ -43,29 +43,6 @@ struct UserErasureAPI: Sendable {
     }
 }
 
-extension Problem {
-    /// Returns the problem of a request that concerns backends outside of the key's; `what` begins the sentence.
-    static func reachesFurther(_ what: String) -> Problem {
-        Problem(
-            .forbidden,
-            "forbidden",
-            "The API key may not do this",
-            detail: "\(what) reaches every backend of the app, and the key is for some."
-        )
-    }
-}
-
-extension Problem {
-    /// The problem when a user has as many unfinished erasures as may be recorded.
-    fileprivate static let erasuresUnfinished = Problem(
-        .tooManyRequests,
-        "erasures_unfinished",
-        "Too many erasures of this user are unfinished",
-        detail: "At most \(UserErasures.mostOnRecord); the gateway ends them by itself. Nothing was removed this time.",
-        retryAfter: UserErasures.interval
-    )
-}
-
 extension UserErasure.Report {
     fileprivate func write(to writer: inout JSONWriter, _ store: GatewayConfiguration.Store) {
         writer.field("complete", isComplete)

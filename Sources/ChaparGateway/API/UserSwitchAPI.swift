@@ -111,12 +111,7 @@ struct UserSwitchAPI: Sendable {
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
         guard isName else {
-            throw Problem(
-                .badRequest,
-                "bad_user_id",
-                "This can be no user's id",
-                detail: "An id has 1 to \(Device.maximumNameBytes) bytes and no control characters."
-            )
+            throw .badUserID
         }
         return id
     }

@@ -73,18 +73,11 @@ struct RequestBodyReader: Sendable {
         } catch let problem as Problem {
             throw problem
         } catch {
-            throw Self.incomplete
+            throw Problem.incomplete
         }
-        if let declared, bytes.count < declared { throw Self.incomplete }
+        if let declared, bytes.count < declared { throw Problem.incomplete }
         return bytes
     }
-
-    private static let incomplete = Problem(
-        .badRequest,
-        "body_incomplete",
-        "The body is not complete",
-        detail: "The connection ended before the body did."
-    )
 
     /// Requires that a request declares its body as JSON.
     ///

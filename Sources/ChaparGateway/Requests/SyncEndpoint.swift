@@ -173,26 +173,3 @@ extension JSONWriter {
         endObject()
     }
 }
-
-extension Problem {
-    /// Chooses our status for a platform that failed while the caller waited; no other code does.
-    ///
-    /// A platform's 401 or 429 is not the caller's fault, so the caller sees 502 or 503.
-    init(_ error: PushError) {
-        let code = error.code.rawValue.replacing("-", with: "_")
-        switch error.code {
-        case .unavailable, .rateLimited:
-            let wait = error.retryAfter ?? .seconds(5)
-            self.init(.serviceUnavailable, code, "The platform does not answer", retryAfter: wait)
-        case .credentialsRefused:
-            self.init(.badGateway, code, "The platform refused the gateway's credentials")
-        case .unknownOutcome:
-            self.init(.badGateway, code, "Whether the platform took this is not known")
-        case .badAnswer:
-            self.init(.badGateway, code, "The platform answered something unreadable")
-        default:
-            self.init(.unprocessableContent, code, "The platform refused this")
-        }
-        detail = error.reason.map { "\(error.message) (\($0))" } ?? error.message
-    }
-}

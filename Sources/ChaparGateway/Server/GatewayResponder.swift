@@ -28,8 +28,7 @@ package final class GatewayResponder: HTTPResponder {
     private let api: APIState
     private let metrics: GatewayMetrics
     private let logger: Logger
-    private let admission = Admission()
-    private let peers: Peers
+    private let limits: RequestLimits
     /// All routes of the API, except those of modules.
     let table: RouteTable
     let modules: ModulesAPI
@@ -52,7 +51,9 @@ package final class GatewayResponder: HTTPResponder {
         self.metrics = metrics
         self.logger = logger
         snapshots = APISnapshots(state, api, knownKinds: knownKinds)
-        peers = Peers(connections: state.snapshot.configuration.server.maximumConnections)
+        let admission = Admission()
+        let peers = Peers(connections: state.snapshot.configuration.server.maximumConnections)
+        limits = RequestLimits(admission: admission, peers: peers)
         let notifications = NotificationsAPI(state: state, metrics: metrics, admission: admission)
         let batches = BatchAPI(state: state, metrics: metrics, admission: admission)
         let handlers = Handlers(
@@ -76,8 +77,7 @@ package final class GatewayResponder: HTTPResponder {
             api: api,
             snapshots: snapshots,
             metrics: metrics,
-            admission: admission,
-            peers: peers,
+            limits: limits,
             notifications: notifications,
             batches: batches,
             logger: logger
@@ -85,13 +85,13 @@ package final class GatewayResponder: HTTPResponder {
     }
 
     /// The memory that is reserved for the bodies of requests in progress, in bytes.
-    var bodyBytes: Int { admission.reservedBytes }
+    var bodyBytes: Int { limits.admission.reservedBytes }
 
     /// The number of requests in progress and of open event streams.
-    var load: (requests: Int, streams: Int) { admission.load }
+    var load: (requests: Int, streams: Int) { limits.admission.load }
 
     /// The number of peers with connections, the most connections of one peer, and all connections.
-    var peerLoad: (peers: Int, most: Int, total: Int) { peers.load }
+    var peerLoad: (peers: Int, most: Int, total: Int) { limits.peers.load }
 
     /// Answers a request; never throws.
     package func respond(to request: Request, context: GatewayRequestContext) async throws -> Response {
@@ -142,17 +142,10 @@ package final class GatewayResponder: HTTPResponder {
         let isProbe = route?.isProbe ?? false
         if !isProbe { try caller.use?.countRequest(at: state.time.steady) }
         if let audit = api.audit, route?.isOnRecord ?? false, !audit.isWritable() { throw .noRecord }
-        let isForwarded = peer != connected
-        if isForwarded,
-            !peers.beginForwarded(peer, limit: snapshot.connectionsPerPeer, of: snapshot.server.maximumRequests)
-        {
-            throw .tooManyOfOne(.connectionsPerPeer)
-        }
-        defer { if isForwarded { peers.endForwarded(peer) } }
         guard let match else { throw .notFound("There is nothing here. /openapi.json lists what there is.") }
         guard let route else { throw .methodNotAllowed(match.allowed) }
-        if !isProbe { try admission.enter(caller, limit: snapshot.server.maximumRequests) }
-        defer { if !isProbe { admission.leave(caller) } }
+        let taken = try limits.admit(caller, peer, snapshot, isCounted: !isProbe, isForwarded: peer != connected)
+        defer { limits.giveBack(taken, caller, peer) }
         let scope = RequestScope(
             snapshot: snapshot,
             caller: caller,
@@ -182,7 +175,7 @@ package final class GatewayResponder: HTTPResponder {
     ) throws(Problem) -> Caller {
         let now = state.time.reading
         let peer = trace.peer
-        let guesser = peers.isOverLimit(peer, at: now.steady) ? peer : nil
+        let guesser = limits.peers.isOverLimit(peer, at: now.steady) ? peer : nil
         let tellsMore = route?.tellsKeysMore ?? false
         // An unknown path asks for a key like a known one: without a key nothing can be learned.
         let access = tellsMore ? .anyKey : route?.access ?? .anyKey
@@ -203,7 +196,7 @@ package final class GatewayResponder: HTTPResponder {
     /// Returns the answer to a request without a valid key: 401, and 429 after too many of them.
     private func refused(_ problem: Problem, _ peer: PeerAddress, at now: Date) -> Problem {
         guard problem.status == .unauthorized || problem.isGuess,
-            let wait = peers.refuse(peer, at: now), !problem.isGuess
+            let wait = limits.peers.refuse(peer, at: now), !problem.isGuess
         else { return problem }
         return .rateLimited(.refusedAttempts, perSecond: Int(clamping: Peers.refusals.perSecond), wait: wait)
     }

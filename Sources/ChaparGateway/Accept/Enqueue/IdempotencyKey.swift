@@ -25,12 +25,7 @@ struct IdempotencyKey: Sendable, Hashable {
         guard values.count == 1, (1...Self.maximumCharacters).contains(key.utf8.count),
             key.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
         else {
-            throw Problem(
-                .badRequest,
-                "idempotency_key_invalid",
-                "The Idempotency-Key is no key",
-                detail: "One field with 1 to \(Self.maximumCharacters) printable ASCII characters."
-            )
+            throw .keyInvalid(longest: Self.maximumCharacters)
         }
         value = String(key)
     }
@@ -49,23 +44,4 @@ struct IdempotencyKey: Sendable, Hashable {
             keepUntil: keepUntil
         )
     }
-}
-
-extension Problem {
-    /// The problem when an earlier, different request used the key.
-    static let keyReused = Problem(
-        .unprocessableContent,
-        "idempotency_key_reused",
-        "The Idempotency-Key was used for another request",
-        detail: "Use a new key for a new request."
-    )
-
-    /// The problem when a request with the key is still being stored.
-    static let keyInUse = Problem(
-        .conflict,
-        "idempotency_key_in_use",
-        "A request with this Idempotency-Key is in progress",
-        detail: "Repeat it in a second to get its answer.",
-        retryAfter: .seconds(1)
-    )
 }

@@ -60,9 +60,9 @@ struct Keyring: Sendable {
     ) throws(Problem) -> Caller {
         if access == .open { return .stranger }
         if isKeyless { return .everybody }
-        guard let authorization else { throw Self.unauthorized("An API key is needed." + whereItIs, error: nil) }
+        guard let authorization else { throw .unauthorized("An API key is needed." + whereItIs, error: nil) }
         guard let presented = Self.bearer(authorization) else {
-            throw Self.unauthorized("Write Authorization: Bearer, then the API key.", error: "invalid_request")
+            throw .unauthorized("Write Authorization: Bearer, then the API key.", error: "invalid_request")
         }
         let candidates = peer.map { peer in
             keys.filter { $0.caller.use?.peers.contains(peer, at: now.steady) ?? false }
@@ -71,10 +71,10 @@ struct Keyring: Sendable {
             if let watcher = watcher(presented, onlyKnownFrom: peer, at: now.steady) {
                 return try Self.permit(watcher, access)
             }
-            throw Self.unauthorized("The API key is not known.", error: "invalid_token")
+            throw .unauthorized("The API key is not known.", error: "invalid_token")
         }
         if let notAfter = key.notAfter, now.wall > notAfter {
-            var problem = Self.unauthorized("The API key has expired.", error: "invalid_token")
+            var problem = Problem.unauthorized("The API key has expired.", error: "invalid_token")
             problem.keyName = key.caller.name
             throw problem
         }
@@ -135,12 +135,6 @@ struct Keyring: Sendable {
         return key.isEmpty ? nil : key
     }
 
-    static func unauthorized(_ detail: String, error: String?) -> Problem {
-        var problem = Problem(.unauthorized, "unauthorized", "Not authorised", detail: detail)
-        problem.headers[.wwwAuthenticate] = "Bearer realm=\"chapar\"" + (error.map { ", error=\"\($0)\"" } ?? "")
-        return problem
-    }
-
     private static func bytes(hexadecimal text: String) -> [UInt8] {
         let digits = text.compactMap { $0.hexDigitValue.map { UInt8(clamping: $0) } }
         guard digits.count == text.count, digits.count == 2 * SHA256.Digest.byteCount else { return [] }
@@ -152,20 +146,5 @@ extension GatewayConfiguration {
     /// The part of the queue that a key without a share of its own may fill: half, if another key may send as well.
     var queueShare: Double {
         apiKeys.count { key in key.scopes.contains { $0 == .send || $0.includes(.send) } } > 1 ? 0.5 : 1
-    }
-}
-
-extension Problem {
-    /// Returns the problem of a key that lacks a scope.
-    static func lacks(_ scope: GatewayConfiguration.APIKey.Scope) -> Problem {
-        var problem = Problem(
-            .forbidden,
-            "forbidden",
-            "The API key may not do this",
-            detail: "It lacks the scope \"\(scope.rawValue)\"."
-        )
-        problem.headers[.wwwAuthenticate] =
-            "Bearer realm=\"chapar\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\""
-        return problem
     }
 }

@@ -51,43 +51,9 @@ struct OriginGuard: Sendable {
         guard !fields.isForwarded else { throw .throughProxy }
         switch rule.refusal(host: fields.authority, origin: fields.origin, fetchSite: fields.fetchSite) {
         case nil: return
-        case .crossSite?: throw Self.crossSite
+        case .crossSite?: throw .crossSite
         case .foreignHost?:
-            throw Problem(
-                .forbidden,
-                "host_not_allowed",
-                "The request is for another host",
-                detail:
-                    "Without API keys only requests for localhost are answered. Configure auth.api_keys to be reached by other names."
-            )
+            throw .foreignHost
         }
-    }
-
-    private static let crossSite = Problem(
-        .forbidden,
-        "cross_site",
-        "The request comes from a page of another site",
-        detail: "Without API keys pages of other sites are refused."
-    )
-}
-
-extension Problem {
-    /// The problem of a request to a gateway without keys that came through a proxy.
-    static let throughProxy = keysNeeded(
-        "The request came through a proxy",
-        "Whoever reaches the proxy would be let in."
-    )
-
-    /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
-    static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
-
-    private static func keysNeeded(_ title: String, _ why: String) -> Problem {
-        Problem(
-            .forbidden,
-            "keys_needed",
-            title,
-            detail: "Without API keys only requests that come straight from this machine are answered. \(why) "
-                + "Make a key with \"chapar keys create\" and write it under auth.api_keys."
-        )
     }
 }

@@ -107,10 +107,11 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         let snapshot = intake.snapshots.current
         isProxy = snapshot.isProxy(address)
         guard !isProxy else {
-            intake.peers.connectProxy()
+            intake.limits.peers.connectProxy()
             return true
         }
-        number = intake.peers.connect(address, limit: snapshot.connectionsPerPeer) { [channel = context.channel] in
+        number = intake.limits.peers.connect(address, limit: snapshot.connectionsPerPeer) {
+            [channel = context.channel] in
             channel.pipeline.fireUserInboundEventTriggered(GiveWay())
         }
         guard number == nil else { return true }
@@ -124,10 +125,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private func leave() {
         if isProxy {
             isProxy = false
-            intake.peers.disconnectProxy()
+            intake.limits.peers.disconnectProxy()
         } else if let number {
             self.number = nil
-            intake.peers.disconnect(address, number)
+            intake.limits.peers.disconnect(address, number)
         }
     }
 

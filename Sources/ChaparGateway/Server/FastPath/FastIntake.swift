@@ -20,8 +20,7 @@ struct FastIntake: Sendable {
     let api: APIState
     let snapshots: APISnapshots
     let metrics: GatewayMetrics
-    let admission: Admission
-    let peers: Peers
+    let limits: RequestLimits
     let notifications: NotificationsAPI
     let batches: BatchAPI
     let logger: Logger
@@ -32,8 +31,7 @@ struct FastIntake: Sendable {
         api: APIState,
         snapshots: APISnapshots,
         metrics: GatewayMetrics,
-        admission: Admission,
-        peers: Peers,
+        limits: RequestLimits,
         notifications: NotificationsAPI,
         batches: BatchAPI,
         logger: Logger
@@ -42,8 +40,7 @@ struct FastIntake: Sendable {
         self.api = api
         self.snapshots = snapshots
         self.metrics = metrics
-        self.admission = admission
-        self.peers = peers
+        self.limits = limits
         self.notifications = notifications
         self.batches = batches
         self.logger = logger
@@ -64,7 +61,7 @@ struct FastIntake: Sendable {
         do throws(Problem) {
             let now = state.time.reading
             let peer = snapshot.peer(connected, forwardedFor: usual.caller.forwardedFor)
-            guard !peers.isOverLimit(peer, at: now.steady) else { return nil }
+            guard !limits.peers.isOverLimit(peer, at: now.steady) else { return nil }
             let caller = try snapshot.admit(usual.caller, .scope(.send), at: now)
             caller.use?.peers.note(peer, at: now.steady)
             let scope = RequestScope(
@@ -76,36 +73,14 @@ struct FastIntake: Sendable {
                 peer: peer
             )
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
-            let isForwarded = peer != connected
-            let all = snapshot.server.maximumRequests
-            guard !isForwarded || peers.beginForwarded(peer, limit: snapshot.connectionsPerPeer, of: all) else {
-                return nil
-            }
-            do throws(Problem) {
-                try admission.enter(caller, limit: all)
-            } catch {
-                if isForwarded { peers.endForwarded(peer) }
-                return nil
-            }
-            do throws(Problem) {
-                try admission.reserve(
-                    bytes: usual.length,
-                    payer: scope.payer,
-                    largest: snapshot.server.maximumBodyBytes
-                )
-            } catch {
-                admission.leave(caller)
-                if isForwarded { peers.endForwarded(peer) }
-                return nil
-            }
-            return LoopRequest(
-                endpoint: endpoint,
-                head: head,
-                scope: scope,
-                key: key,
-                length: usual.length,
-                isForwarded: isForwarded
+            let taken = try limits.admit(
+                caller,
+                peer,
+                snapshot,
+                isForwarded: peer != connected,
+                bodyBytes: usual.length
             )
+            return LoopRequest(endpoint: endpoint, head: head, scope: scope, key: key, taken: taken)
         } catch {
             return nil
         }
@@ -190,7 +165,7 @@ struct FastIntake: Sendable {
     /// Nil sends the request to the general path.
     func check(_ request: LoopRequest) -> EnqueueBatch? {
         let body = Array(request.body.readableBytesView)
-        guard body.count == request.length else { return nil }
+        guard body.count == request.taken.bodyBytes else { return nil }
         do throws(Problem) {
             let checked =
                 switch request.endpoint {
@@ -198,7 +173,7 @@ struct FastIntake: Sendable {
                 case .batch: try batches.checkAtOnce(body, request.key, request.scope)
                 }
             guard let checked else { return nil }
-            request.treeBytes = checked.reserved
+            request.taken.treeBytes = checked.reserved
             try request.scope.caller.use?.countRequest(at: state.time.steady)
             request.reply = checked.reply
             return checked.batch
@@ -234,11 +209,7 @@ struct FastIntake: Sendable {
 
     /// Releases a request that goes to the general path, or whose client is gone.
     func abandon(_ request: LoopRequest) {
-        let scope = request.scope
-        admission.release(bytes: request.length, payer: scope.payer)
-        admission.release(bytes: request.treeBytes, payer: scope.payer)
-        admission.leave(scope.caller)
-        if request.isForwarded { peers.endForwarded(scope.peer) }
+        limits.giveBack(request.taken, request.scope.caller, request.scope.peer)
     }
 
     private func end(
@@ -268,7 +239,7 @@ struct FastIntake: Sendable {
                 status: status.code,
                 code: code
             ),
-            AccessLog.Cost(duration: duration, requestBytes: request.length, answerBytes: bytes)
+            AccessLog.Cost(duration: duration, requestBytes: request.taken.bodyBytes, answerBytes: bytes)
         )
     }
 }
@@ -282,15 +253,11 @@ final class LoopRequest {
     let head: HTTPRequestHead
     let scope: RequestScope
     let key: IdempotencyKey?
-    /// The length of its body, in bytes.
-    let length: Int
-    /// Whether a trusted proxy names its sender, so that it counts for that peer.
-    let isForwarded: Bool
+    /// What it has taken of the limits.
+    var taken: Admitted
     let begin = NIODeadline.now()
     /// The part of its body that has arrived.
     var body = ByteBuffer()
-    /// The memory that is reserved for its trees, in bytes.
-    var treeBytes = 0
     /// The reply to send once the store has accepted.
     var reply = PendingReply(body: [], labels: [])
 
@@ -299,15 +266,13 @@ final class LoopRequest {
         head: HTTPRequestHead,
         scope: RequestScope,
         key: IdempotencyKey?,
-        length: Int,
-        isForwarded: Bool
+        taken: Admitted
     ) {
-        self.isForwarded = isForwarded
         self.endpoint = endpoint
         self.head = head
         self.scope = scope
         self.key = key
-        self.length = length
+        self.taken = taken
     }
 }
 

@@ -1,7 +1,7 @@
 internal import ChaparCore
 
-/// What a request in progress has taken of the limits: a place among all and among those of its key, one among those of
-/// its peer, and memory.
+/// The share of the limits that a request in progress has taken: a place among all, among those of its key and among
+/// those of its peer, and memory.
 ///
 /// ``RequestLimits/admit(_:_:_:isCounted:isForwarded:bodyBytes:)`` makes it, and ``RequestLimits/giveBack(_:_:_:)``
 /// gives all of it back, once.

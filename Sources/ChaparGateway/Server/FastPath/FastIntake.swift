@@ -253,7 +253,7 @@ final class LoopRequest {
     let head: HTTPRequestHead
     let scope: RequestScope
     let key: IdempotencyKey?
-    /// What it has taken of the limits.
+    /// The share of the limits that it has taken.
     var taken: Admitted
     let begin = NIODeadline.now()
     /// The part of its body that has arrived.

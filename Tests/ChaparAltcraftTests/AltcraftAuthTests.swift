@@ -99,7 +99,7 @@ struct AltcraftAuthTests {
         (AltcraftClosureTokens { _ in throw CancellationError() }, "540"),
         (
             AltcraftClosureTokens(deadline: .milliseconds(5)) { _ in
-                try await Task.sleep(for: .seconds(60)); return "x"
+                try await ManualTime().sleep(for: .seconds(60)); return "x"
             }, "540"
         ),
     ]

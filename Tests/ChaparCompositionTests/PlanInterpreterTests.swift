@@ -172,7 +172,7 @@ struct PlanInterpreterTests {
         struct Down: Error {}
         let failing = RecipientResolver { _ in throw Down() }
         let hanging = RecipientResolver(deadline: .milliseconds(20)) { _ in
-            try await Task.sleep(for: .seconds(3600))
+            try await ManualTime().sleep(for: .seconds(3600))
             return [:]
         }
         for resolver in [failing, hanging] {

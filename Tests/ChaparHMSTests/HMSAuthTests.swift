@@ -249,6 +249,6 @@ struct HMSAuthTests {
             reads.add(1, ordering: .relaxed)
             return Date()
         }
-        func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+        func sleep(for duration: Duration) async throws { try await SystemTime().sleep(for: duration) }
     }
 }

@@ -54,7 +54,7 @@ struct HMSConformanceTests {
             case "empty": { nil }
             case "hanging":
                 {
-                    try await Task.sleep(for: .seconds(3600)); return nil
+                    try await ManualTime().sleep(for: .seconds(3600)); return nil
                 }
             case "failing": { throw CancellationError() }
             default: { "IQAAAACy0sampleA" }

@@ -63,10 +63,7 @@ struct BrokenPeerTests {
                             progress.finish(["\(progress.text): \(error)"])
                         }
                     }
-                    let end = ContinuousClock.now + Self.patience
-                    while progress.complaints == nil, ContinuousClock.now < end {
-                        try? await Task.sleep(for: .milliseconds(5))
-                    }
+                    try? await eventually("case \(seed) ends", within: Self.patience) { progress.complaints != nil }
                     return (seed, progress.complaints ?? ["hangs after: \(progress.text)"])
                 }
             }

@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import ChaparCore
+import ChaparTesting
 import Testing
 
 @testable import ChaparHTTP

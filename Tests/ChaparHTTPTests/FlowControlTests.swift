@@ -1,5 +1,6 @@
 import NIOCore
 import ChaparCore
+import ChaparTesting
 import Testing
 
 @testable import ChaparHTTP

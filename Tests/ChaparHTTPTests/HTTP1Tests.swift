@@ -3,6 +3,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 import ChaparCore
+import ChaparTesting
 import Synchronization
 import Testing
 

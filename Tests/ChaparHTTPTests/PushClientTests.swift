@@ -1,6 +1,7 @@
 import Logging
 import NIOCore
 import ChaparCore
+import ChaparTesting
 import Synchronization
 import Testing
 
@@ -26,7 +27,7 @@ struct PushClientTests {
                 switch ending {
                 case .returns: return
                 case .throwsError: throw BodyFailed()
-                case .isCancelled: try await Task.sleep(for: .seconds(600))
+                case .isCancelled: try await ManualTime().sleep(for: .seconds(600))
                 }
             }
         }

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOPosix
 import ChaparCore
+import ChaparTesting
 import Testing
 
 @testable import ChaparHTTP

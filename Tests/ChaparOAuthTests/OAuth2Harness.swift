@@ -142,7 +142,7 @@ final class MovableClock: TimeSource {
     var instant: ContinuousClock.Instant { start.instant + offset.withLock { $0 } }
 
     func advance(by span: Duration) { offset.withLock { $0 += span } }
-    func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+    func sleep(for duration: Duration) async throws { try await SystemTime().sleep(for: duration) }
 }
 
 /// Hooks that write down what they are told.

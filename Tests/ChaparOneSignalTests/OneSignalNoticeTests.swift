@@ -94,7 +94,7 @@ struct OneSignalNoticeTests {
             let ids = harness.simulator.addPlayers(5)
             harness.simulator.setSubscribed(false, ids[0])
             let outcomes = await harness.send(ids + (0..<3).map { _ in UUID().uuidString })
-            try await poll { !harness.notices.all.isEmpty }
+            try await eventually("a notice comes", within: .seconds(20)) { !harness.notices.all.isEmpty }
             let notice = try #require(harness.notices.all.first)
             #expect(notice.name == "shortfall" && notice.detail["unknown"] == 3 && notice.detail["named"] == 8)
             #expect(notice.detail["message"]?.stringValue == outcomes[1].acceptance?.platformID)
@@ -118,7 +118,7 @@ struct OneSignalNoticeTests {
             harness.time.holdsSleepers.withLock { $0 = true }
             for _ in 0..<30 { _ = await harness.send(ids) }
             harness.time.holdsSleepers.withLock { $0 = false }
-            try await poll { harness.simulator.counters.views > 0 }
+            try await eventually("a look comes", within: .seconds(20)) { harness.simulator.counters.views > 0 }
             await harness.oneSignal.shutdown(grace: .zero)
             #expect(harness.simulator.counters.views == 1, "one list for thirty messages")
             #expect(harness.notices.all.isEmpty, "nothing is missing")
@@ -132,14 +132,6 @@ struct OneSignalNoticeTests {
             _ = await harness.send(harness.simulator.addPlayers(1))
             await harness.oneSignal.shutdown(grace: .zero)
             #expect(harness.simulator.counters.views == 0)
-        }
-    }
-
-    private func poll(_ condition: () -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(20)
-        while !condition() {
-            try #require(ContinuousClock.now < end, "it never came")
-            try await Task.sleep(for: .milliseconds(5))
         }
     }
 }

@@ -115,6 +115,9 @@ final class RawClient: Sendable {
 
     func ping() { send(Frame(type: 6, flags: 0, stream: 0, payload: Array(repeating: 7, count: 8))) }
 
+    /// Returns once all that was sent before is with the kernel; for little, after the handshake.
+    func flushed() async throws { try await channel.eventLoop.submit {}.get() }
+
     /// Sends one complete push.
     func push(
         _ stream: Int32,

@@ -28,9 +28,10 @@ struct AnyLanguageTests {
         // The group that `timeout` makes for itself and the service: killed alone, it would leave the service behind.
         defer { kill(-process.processIdentifier, SIGKILL) }
         var line = ""
-        while !line.contains("\n"), process.isRunning {
-            try await Task.sleep(for: .milliseconds(5))
+        try await eventually("the service tells its port or ends", within: .seconds(60)) {
+            let isOver = !process.isRunning
             line = String(decoding: try Data(contentsOf: output), as: UTF8.self)
+            return line.contains("\n") || isOver
         }
         let words = line.split(whereSeparator: \.isWhitespace)
         let port = try #require(words.last.flatMap { Int($0) }, "\(line)")

@@ -37,11 +37,8 @@ final class ClosingTests: Sendable {
 
     /// How so many calls ended, once all have; whoever never hears is missing.
     private func ended(_ count: Int) async throws -> Tally {
-        let end = ContinuousClock.now + .seconds(20)
-        while ContinuousClock.now < end {
-            let tally = tally.withLock { $0 }
-            if tally.done + tally.closed + tally.failed == count { return tally }
-            try await Task.sleep(for: .milliseconds(2))
+        try? await eventually("\(count) calls end", within: .seconds(20)) {
+            tally.withLock { $0.done + $0.closed + $0.failed == count }
         }
         return tally.withLock { $0 }
     }

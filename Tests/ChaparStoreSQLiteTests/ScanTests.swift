@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 import Synchronization
 import Testing
 
@@ -22,7 +23,7 @@ struct ScanTests {
                 defer { isFound.withLock { $0 = true } }
                 return try await store.devices(["a"]).count
             }
-            for _ in 0..<5_000 where !isFound.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
+            try? await eventually("the look-up ends") { isFound.withLock { $0 } }
             #expect(isFound.withLock { $0 }, "the look-up waits behind searches")
             for _ in searches { gate.signal() }
             for search in searches { try await search.value }

@@ -222,8 +222,8 @@ struct DevicesTests {
                         }
                     }
                     group.addTask { @Sendable in
-                        try await Task.sleep(for: .milliseconds(300 + 200 * round))
-                        try await Program.wait("a few devices") { count.withLock { $0 > 4 } ? true : nil }
+                        let few = 50 * (round + 1)
+                        try await Program.wait("\(few) devices") { count.withLock { $0 >= few } ? true : nil }
                         gateway.child.kill()
                         return []
                     }

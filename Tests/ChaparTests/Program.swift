@@ -1,4 +1,5 @@
 import Foundation
+import ChaparTesting
 import Synchronization
 
 /// The built `chapar`, run as a child process: what users run is what is tested.
@@ -40,21 +41,20 @@ enum Program {
         return try await child.end(within: limit)
     }
 
-    /// Waits until a condition holds, looking every few milliseconds.
+    /// Waits until there is a value, looking every few milliseconds.
     @discardableResult
     static func wait<Value>(
         _ what: String,
         within limit: Duration = .seconds(30),
         for condition: () async throws -> Value?
     ) async throws -> Value {
-        let deadline = ContinuousClock.now + limit
-        while true {
-            if let value = try await condition() { return value }
-            guard ContinuousClock.now < deadline else {
-                throw TooSlow(description: "\(what) did not happen in \(limit)")
-            }
-            try await Task.sleep(for: .milliseconds(10))
+        var found: Value?
+        try await eventually(what, within: limit, every: .milliseconds(10)) {
+            found = try await condition()
+            return found != nil
         }
+        guard let value = found else { throw TooSlow(description: "\(what) did not happen in \(limit)") }
+        return value
     }
 }
 

@@ -25,6 +25,27 @@ func saying<Value>(
     }
 }
 
+/// Tries a condition again and again until it holds.
+///
+/// - Parameters:
+///   - what: The condition in words, for the failure.
+///   - limit: The time after which it fails.
+///   - pause: The wait between two attempts.
+///   - condition: Whether it holds.
+/// - Throws: ``ConformanceFailure`` when it does not hold within the limit; the error of the condition.
+package func eventually(
+    _ what: String,
+    within limit: Duration = .seconds(30),
+    every pause: Duration = .milliseconds(5),
+    _ condition: () async throws -> Bool
+) async throws {
+    let end = ContinuousClock.now + limit
+    while try await !condition() {
+        guard ContinuousClock.now < end else { throw ConformanceFailure("never happened: \(what)") }
+        try await Task.sleep(for: pause)
+    }
+}
+
 /// Tries the claim again and again until it holds or the wait limit ends; returns whether it held.
 func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
     let end = ContinuousClock.now + waitLimit

@@ -53,7 +53,7 @@ struct TokenProviderChainTests {
             case .hasNone: return nil
             case .fails: throw PushError(.unavailable, "down")
             case .hangs:
-                try? await Task.sleep(for: .seconds(3600))
+                try? await ManualTime().sleep(for: .seconds(3600))  // Until it is cancelled.
                 return nil
             case .isDeaf:
                 await withCheckedContinuation { continuation in state.withLock { $0.hanging.append(continuation) } }
@@ -140,7 +140,7 @@ struct TokenProviderChainTests {
         var now: Date { time.now }
         func sleep(for duration: Duration) async throws {
             if duration <= .seconds(1) { return try await time.sleep(for: duration) }
-            try await Task.sleep(for: .seconds(86_400))
+            try await ManualTime().sleep(for: duration)
         }
     }
 

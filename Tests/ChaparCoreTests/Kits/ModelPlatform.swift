@@ -99,6 +99,7 @@ final class ModelBackend: PushBackend {
 
     /// Waits longer than any test, whatever is cancelled.
     static func hang() async {
+        // Real time: longer than any check waits, and not for ever, so that no task is left behind.
         await Task.detached { try? await Task.sleep(for: .seconds(60)) }.value
     }
 
@@ -207,16 +208,17 @@ extension ModelBackend {
         if has(.waitsForEver) { await Self.hang() }
         // Where a fault shows only before the deadline, that comes late: a machine that stands still must not hide it.
         let isLate = has(.goesOnInShutdown) || has(.hangsWhenCancelled)
-        let end = ContinuousClock.now + (isLate ? .seconds(60) : .milliseconds(100))
-        while ContinuousClock.now < end {
-            if isShutDown.withLock({ $0 }), !has(.goesOnInShutdown) { return }
-            if Task.isCancelled {
-                if has(.hangsWhenCancelled) { await Self.hang() }
-                return
-            }
-            try? await Task.sleep(for: .milliseconds(1))
+        try? await eventually(
+            "nobody wants the answer any more",
+            within: isLate ? .seconds(60) : .milliseconds(100),
+            every: .milliseconds(1)
+        ) {
+            isToldToEnd || Task.isCancelled
         }
+        if Task.isCancelled, !isToldToEnd, has(.hangsWhenCancelled) { await Self.hang() }
     }
+
+    private var isToldToEnd: Bool { isShutDown.withLock { $0 } && !has(.goesOnInShutdown) }
 
     private func bend(
         _ outcome: DeliveryOutcome,

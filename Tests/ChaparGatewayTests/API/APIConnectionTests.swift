@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 import ServiceLifecycle
 import Synchronization
 import Testing
@@ -96,11 +97,12 @@ struct APIConnectionTests {
         try await harness.serve(limits: limits) { port, _ in
             try await RawClient.run(port) { client in
                 try await client.send(beginning)
-                // Until the other side ends the connection; for ever, if it did not.
-                await #expect(throws: (any Error).self) {
-                    while true {
+                try await eventually("the other side ends the connection", every: .milliseconds(20)) {
+                    do {
                         try await client.send("x")
-                        try await Task.sleep(for: .milliseconds(20))
+                        return false
+                    } catch {
+                        return true
                     }
                 }
             }
@@ -367,11 +369,11 @@ struct APIConnectionTests {
                 }
             }
             await harness.store.heldOne()
-            // Until all of it is taken, or nothing of it any more.
             var before = -1
-            while case let now = sent.count.withLock({ $0 }), now != before, now < Sent.most {
-                before = now
-                try await Task.sleep(for: .milliseconds(500))
+            try await eventually("all of it is taken, or nothing of it any more", every: .milliseconds(500)) {
+                let now = sent.count.withLock { $0 }
+                defer { before = now }
+                return now == before || now >= Sent.most
             }
             harness.store.release()
             #expect(try await answer.text.hasPrefix("HTTP/1.1 202 "))

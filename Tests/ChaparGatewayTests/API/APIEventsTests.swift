@@ -13,11 +13,10 @@ import Testing
 struct APIEventsTests {
     /// Waits until the stream has written what a test looks for.
     private func wait(for text: String, in writer: CollectingWriter) async throws {
-        let deadline = ContinuousClock.now + .seconds(20)
-        while !writer.text.contains(text) {
-            try #require(ContinuousClock.now < deadline, "\(text) never came; there is: \(writer.text)")
-            try await Task.sleep(for: .milliseconds(2))
+        try? await eventually("it is written", within: .seconds(20), every: .milliseconds(2)) {
+            writer.text.contains(text)
         }
+        try #require(writer.text.contains(text), "\(text) never came; there is: \(writer.text)")
     }
 
     /// Opens a stream, gives it to `body`, ends it.
@@ -159,7 +158,7 @@ struct APIEventsTests {
             let backends = harness.state.snapshot.backends
             harness.state.replace(GatewaySnapshot(configuration: configuration, backends: backends))
             try await harness.store.publish([event("backend.parked", #","backend":"ios""#)])
-            while !writer.isFinished.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
+            try await eventually("the stream ends") { writer.isFinished.withLock { $0 } }
             #expect(!writer.text.contains("backend.parked"))
         }
         #expect(harness.api.responder.load.streams == 0)

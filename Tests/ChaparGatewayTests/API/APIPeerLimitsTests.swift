@@ -119,7 +119,7 @@ struct APIPeerLimitsTests {
                     try await second.finish()
                 }
             }
-            while harness.api.responder.peerLoad.peers > 0 { try await Task.sleep(for: .milliseconds(2)) }
+            try await eventually("the connections end") { harness.api.responder.peerLoad.peers == 0 }
             try await RawClient.run(port) { client in
                 try await client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 _ = try await client.read(until: "}")
@@ -153,9 +153,9 @@ struct APIPeerLimitsTests {
                             }
                         }
                     }
-                    let deadline = ContinuousClock.now + .seconds(20)
-                    func held() -> Int { harness.api.responder.peerLoad.total }
-                    while held() < 87, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(2)) }
+                    try await eventually("87 connections are held", within: .seconds(20)) {
+                        harness.api.responder.peerLoad.total >= 87
+                    }
                     // Another address is answered, round after round, and has no less than each of them.
                     for _ in 0..<20 {
                         let answer = try await RawClient.converse(port, from: "127.0.0.\(9 + round)") { outbound in
@@ -168,7 +168,7 @@ struct APIPeerLimitsTests {
                     group.cancelAll()
                     while let result = await group.nextResult() { _ = result }
                 }
-                while harness.api.responder.peerLoad.total > 0 { try await Task.sleep(for: .milliseconds(2)) }
+                try await eventually("the connections end") { harness.api.responder.peerLoad.total == 0 }
             }
         }
     }
@@ -254,7 +254,7 @@ struct APIPeerLimitsTests {
                         }
                     }
                 }
-                while harness.api.responder.bodyBytes < 6 * largest { try await Task.sleep(for: .milliseconds(2)) }
+                try await eventually("six bodies are held") { harness.api.responder.bodyBytes >= 6 * largest }
                 let small = 5000
                 for (key, peer, status) in [
                     ("crm", "192.0.2.1", 503), ("crm", "192.0.2.2", 202), ("shop", "192.0.2.2", 202),

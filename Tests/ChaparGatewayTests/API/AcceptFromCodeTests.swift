@@ -174,9 +174,9 @@ struct AcceptFromCodeTests {
                 }
                 #expect(reused?.code == "idempotency_key_reused")
                 var states = try await gateway.states(of: first.id)
-                while !states.allSatisfy(\.state.isFinal) {
-                    try await Task.sleep(for: .milliseconds(5))
+                try await eventually("both have ended") {
                     states = try await gateway.states(of: first.id)
+                    return states.allSatisfy(\.state.isFinal)
                 }
                 #expect(states.map(\.recipient) == [Self.phone, .token("dead", service: .iOSAPNs)])
                 #expect(states.map(\.state) == [.acceptedByPlatform, .failed])

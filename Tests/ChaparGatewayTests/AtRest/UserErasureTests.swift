@@ -72,11 +72,11 @@ struct UserErasureTests {
 
         /// Moves the clock until no erasure is unfinished.
         func waitUntilFinished() async throws {
-            for _ in 0..<1_000 where try await !UserErasure.unfinished(in: store).isEmpty {
+            try await eventually("no erasure is unfinished", every: .milliseconds(10)) {
+                if try await UserErasure.unfinished(in: store).isEmpty { return true }
                 time.advance(by: .seconds(1))
-                try await Task.sleep(for: .milliseconds(10))
+                return false
             }
-            #expect(try await UserErasure.unfinished(in: store).isEmpty)
         }
 
         func events() async throws -> [String] {
@@ -222,14 +222,17 @@ struct UserErasureTests {
                 )
             }
             // The store notes a second after a commit how far it is.
-            repeat {
+            var looks = 0
+            try await eventually("nothing waits on the clock", every: .milliseconds(50)) {
+                looks += 1
+                if looks > 1, rig.time.sleeping == 0 { return true }
                 rig.time.advance(by: .seconds(2))
-                try await Task.sleep(for: .milliseconds(50))
-            } while rig.time.sleeping > 0
+                return false
+            }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // It looks for what an earlier process has left at its start, which is not how it is to find this one.
                 group.addTask { await rig.api.own.erasures.run(rig.state, quiet) }
-                while rig.time.sleeping == 0 { try await Task.sleep(for: .milliseconds(5)) }
+                try await eventually("it waits for its next round") { rig.time.sleeping > 0 }
                 #expect(try await rig.call(.delete, "/v1/users/ada-lovelace").status == 503)
                 #expect(try await rig.call(.get, "/v1/devices/phone-a").status == 404, "the way to the rest is gone")
                 try await database.write { db in try db.execute(sql: "DROP TRIGGER refuse") }
@@ -257,9 +260,10 @@ struct UserErasureTests {
                 defer { isAnswered.store(true, ordering: .releasing) }
                 return try await rig.call(.delete, "/v1/users/ada-lovelace")
             }()
-            while !isAnswered.load(ordering: .acquiring) {
+            try await eventually("the call is answered", within: .seconds(60), every: .milliseconds(2)) {
+                if isAnswered.load(ordering: .acquiring) { return true }
                 rig.time.advance(by: .seconds(10))
-                try await Task.sleep(for: .milliseconds(2))
+                return false
             }
             let reply = try await answer
             #expect(reply.status == 202, "\(reply.text)")
@@ -486,10 +490,10 @@ struct UserErasureTests {
             store.isHeld.withLock { $0 = true }
             let reports = try await withThrowingTaskGroup(of: UserErasure.Report?.self) { group in
                 group.addTask { try await rig.api.own.erasures.erase("ada-lovelace", rig.state, store).report }
-                while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
+                try await eventually("the first search is held") { store.holding.withLock { $0 > 0 } }
                 group.addTask { try await rig.api.own.erasures.erase("ada-lovelace", rig.state, store).report }
-                while try await rig.erasure(in: rig.store).records(of: hash).count < 2 {
-                    try await Task.sleep(for: .milliseconds(5))
+                try await eventually("both are on record") {
+                    try await rig.erasure(in: rig.store).records(of: hash).count >= 2
                 }
                 rig.api.own.erasures.finish()
                 return try await group.reduce(into: [UserErasure.Report?]()) { $0.append($1) }
@@ -597,7 +601,7 @@ struct UserErasureTests {
             store.isHeld.withLock { $0 = true }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await rig.api.own.erasures.run(rig.state, store, quiet) }
-                while store.holding.withLock({ $0 == 0 }) { try await Task.sleep(for: .milliseconds(5)) }
+                try await eventually("the search is held") { store.holding.withLock { $0 > 0 } }
                 rig.api.own.erasures.finish()
                 try await group.waitForAll()
             }

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparGateway
+import ChaparTesting
 import Testing
 
 @Suite("A configuration that cannot be read", .timeLimit(.minutes(1)))
@@ -61,10 +62,9 @@ struct UnreadableFileTests {
         if isWritten {
             // Without a reader it cannot be opened so.
             var descriptor: Int32 = -1
-            let end = ContinuousClock.now + .seconds(20)
-            while descriptor < 0, ContinuousClock.now < end {
+            try await eventually("the pipe has a reader", within: .seconds(20), every: .milliseconds(2)) {
                 descriptor = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-                if descriptor < 0 { try await Task.sleep(for: .milliseconds(2)) }
+                return descriptor >= 0
             }
             let text = Array("backends: { ios: { kind: sample, token: x } }\n".utf8)
             #expect(write(descriptor, text, text.count) == text.count)

@@ -210,24 +210,25 @@ final class DispatcherRig: Sendable {
 
     /// Waits until the counts of a notification are these; gives up after a while with what they are.
     func expect(_ id: NotificationID, _ counts: [DeliveryState: Int], sourceLine: Int = #line) async throws {
-        let end = ContinuousClock.now + .seconds(20)
         var last: [DeliveryState: Int]?
-        while ContinuousClock.now < end {
-            last = try await store.notification(id)?.counts
-            if last == counts { return }
-            try await Task.sleep(for: .milliseconds(1))
+        do {
+            try await eventually("the counts", within: .seconds(20), every: .milliseconds(1)) {
+                last = try await store.notification(id)?.counts
+                return last == counts
+            }
+        } catch is ConformanceFailure {
+            throw ConformanceFailure("line \(sourceLine): \(String(describing: last)) instead of \(counts)")
         }
-        throw ConformanceFailure("line \(sourceLine): \(String(describing: last)) instead of \(counts)")
     }
 
     /// Waits until something holds.
     func until(sourceLine: Int = #line, _ condition: () async throws -> Bool) async throws {
-        let end = ContinuousClock.now + .seconds(20)
-        while ContinuousClock.now < end {
-            if try await condition() { return }
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        throw ConformanceFailure("line \(sourceLine): it did not happen in time")
+        try await eventually(
+            "what line \(sourceLine) waits for",
+            within: .seconds(20),
+            every: .milliseconds(1),
+            condition
+        )
     }
 
     /// Moves the clock until a run has ended.
@@ -253,7 +254,7 @@ final class DispatcherRig: Sendable {
             while !ended.withLock({ $0 }) {
                 release()
                 time.advance(by: .seconds(1))
-                try? await Task.sleep(for: .milliseconds(2))
+                await Task.yield()
             }
             throw error
         }
@@ -280,9 +281,9 @@ final class DispatcherRig: Sendable {
 
     /// Moves the rig's clock on until the task is cancelled.
     private func letTimeGo() async {
-        while !Task.isCancelled {
+        try? await eventually("the task is cancelled", within: .seconds(600), every: .milliseconds(1)) {
             time.advance(by: .milliseconds(10))
-            try? await Task.sleep(for: .milliseconds(1))
+            return Task.isCancelled
         }
     }
 

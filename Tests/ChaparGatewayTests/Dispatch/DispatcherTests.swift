@@ -144,9 +144,12 @@ struct DispatcherTests {
             let end = rig.time.steady.addingTimeInterval(2)
             while rig.time.steady < end {
                 rig.time.advance(by: .milliseconds(100))
-                for _ in 0..<20 where counts?[.acceptedByPlatform] ?? 0 < 999 {
+                var looks = 0
+                try await eventually("the others are accepted, or twenty looks", every: .milliseconds(1)) {
+                    if looks == 20 || counts?[.acceptedByPlatform] ?? 0 >= 999 { return true }
                     counts = try await rig.store.notification(id)?.counts
-                    try await Task.sleep(for: .milliseconds(1))
+                    looks += 1
+                    return false
                 }
             }
             try await rig.until { try await rig.store.notification(id)?.counts[.acceptedByPlatform] ?? 0 >= 999 }
@@ -249,7 +252,7 @@ struct DispatcherTests {
 
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
             calls.withLock { $0 += 1 }
-            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(2)) }
+            try? await ManualTime().sleep(for: .seconds(1))  // Until it is cancelled.
         }
 
         func shutdown(grace: Duration) async {
@@ -378,15 +381,18 @@ struct DispatcherTests {
         try await DispatcherRig.run(["a": backend]) { rig in
             let first = try await rig.accept(["first"])
             try await rig.expect(first, [.acceptedByPlatform: 1])
-            try await Task.sleep(for: .milliseconds(50))  // The worker waits for work.
+            try await eventually("the worker waits for work") { try await rig.store.hasOpenClaim(of: "a") }
             let worker = try #require(rig.dispatcher.workersGuarded.withLock { $0.current.first })
             let now = rig.time.steady
             // Without the end of the look that follows at once elsewhere: the claim may come between the two.
             worker.gate.update { (_ = $0.pause(until: now.addingTimeInterval(60), reason: "Busy"), wakes: false) }
             let second = try await rig.accept(["second"])
-            try await Task.sleep(for: .milliseconds(100))
+            // The open claim took it as it came; it goes back.
+            try await rig.until {
+                let depth = try await rig.store.depths()["a"]
+                return depth?.waiting == 1 && depth?.claimed == 0 && worker.status.inFlight == 0
+            }
             #expect(backend.attempts(.topic("second")).isEmpty)
-            #expect(worker.status.inFlight == 0)
             try await rig.until {
                 rig.time.advance(by: .seconds(5))
                 return try await rig.store.notification(second)?.counts == [.acceptedByPlatform: 1]

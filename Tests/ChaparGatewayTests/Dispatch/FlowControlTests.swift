@@ -77,11 +77,16 @@ struct FlowControlTests {
                 try await rig.accept(["probe"])
                 return after.attemptCount > 0
             }
-            try await Task.sleep(for: .milliseconds(50))  // It looks for work again by now.
+            try await rig.until { try await rig.store.hasOpenClaim(of: "a") }
             crowd.open()
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let id = try await rig.accept(["second"])
-            try await Task.sleep(for: .milliseconds(50))
+            // A worker that did not pause would have claimed again by now, and get one of these as it comes.
+            for topic in ["third", "fourth"] {
+                let other = try await rig.accept([topic])
+                try await rig.expect(other, [.queued: 1])
+            }
+            try await rig.expect(id, [.queued: 1])
             #expect(after.attempts(.topic("second")).isEmpty)
             rig.time.advance(by: .seconds(1201))
             try await rig.expect(id, [.acceptedByPlatform: 1])
@@ -112,8 +117,10 @@ struct FlowControlTests {
             // The new one sends what comes now.
             try await rig.until {
                 let other = try await rig.accept(["probe"])
-                try await Task.sleep(for: .milliseconds(5))
-                return try await rig.store.notification(other)?.counts == [.acceptedByPlatform: 1]
+                let isSent: Void? = try? await eventually("it is sent", within: .milliseconds(50)) {
+                    try await rig.store.notification(other)?.counts == [.acceptedByPlatform: 1]
+                }
+                return isSent != nil
             }
             crowd.open()
             try await rig.expect(id, [.retrying: 1])

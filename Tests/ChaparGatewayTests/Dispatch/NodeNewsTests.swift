@@ -25,7 +25,12 @@ struct NodeNewsTests {
             try await DispatcherRig(time: time, nodes: one), try await DispatcherRig(time: time, nodes: two)
         )
         defer { for rig in [first, second] { try? FileManager.default.removeItem(at: rig.folder) } }
-        let other = ScriptedBackend { _, _ in .accepted(Acceptance()) }
+        let earliest = time.steady.addingTimeInterval(1_200)
+        let sentAt = Recorder<Date>()
+        let other = ScriptedBackend { addressee, _ in
+            if addressee.recipient == .topic("waits") { sentAt.add(time.steady) }
+            return .accepted(Acceptance())
+        }
         try await first.run(["a": Self.busy(1_200)]) {
             try await second.run(["a": other]) {
                 let id = try await second.accept(["works"])
@@ -38,16 +43,15 @@ struct NodeNewsTests {
                 try await second.until { second.dispatcher.workers.first?.pausedUntil != nil }
                 #expect(second.dispatcher.workers.first?.pauseReason == "Busy")
                 #expect(one.notes.filter { $0.topic == "paused" }.count == 1)
-                let sent = other.attemptCount
                 let waiting = try await second.accept(["waits"])
                 time.advance(by: .seconds(1_190))
-                try await Task.sleep(for: .milliseconds(50))
-                #expect(other.attemptCount == sent)
-                // In steps: a wait that begins while the time is moved counts from where it is then.
+                // In steps: a wait that begins while the time is moved counts from where it is then. In small ones at
+                // first: a message that does not wait has time to go before the pause is over.
                 try await second.until {
-                    time.advance(by: .seconds(1))
+                    time.advance(by: time.steady < earliest ? .milliseconds(100) : .seconds(1))
                     return try await second.store.notification(waiting)?.counts == [.acceptedByPlatform: 1]
                 }
+                #expect(sentAt.all.count == 1 && sentAt.all.allSatisfy { $0 >= earliest }, "\(sentAt.all)")
             }
         }
         for rig in [first, second] { await rig.store.close() }

@@ -138,6 +138,7 @@ struct OpenRequestsTests {
             } else {
                 try await rig.accept((0..<100).map { "t\($0)" })
             }
+            // Time in which more would be claimed, or a third request would go out.
             try await Task.sleep(for: .milliseconds(100))
             #expect(backend.sizes == [1, 1])
             let depth = try #require(try await rig.store.depths()["a"])
@@ -198,18 +199,17 @@ struct OpenRequestsTests {
                 event: Array("{}".utf8)
             )
             _ = try await store.enqueue(EnqueueBatch([notification]))
-            let end = ContinuousClock.now + .seconds(20)
-            while !store.hasLostClaim, .now < end {
+            try await eventually("a claim is lost", within: .seconds(20), every: .milliseconds(2)) {
+                if store.hasLostClaim { return true }
                 #expect(backend.sizes.isEmpty)
                 time.advance(by: .milliseconds(50))
-                try await Task.sleep(for: .milliseconds(2))
+                return false
             }
-            #expect(store.hasLostClaim)
-            while try await store.notification(id)?.counts != [.acceptedByPlatform: 1], .now < end {
+            try await eventually("the message is accepted", within: .seconds(20), every: .milliseconds(2)) {
+                if try await store.notification(id)?.counts == [.acceptedByPlatform: 1] { return true }
                 time.advance(by: .milliseconds(50))
-                try await Task.sleep(for: .milliseconds(2))
+                return false
             }
-            #expect(try await store.notification(id)?.counts == [.acceptedByPlatform: 1])
             #expect(backend.sizes == [1])
             #expect(backend.permits == [true], "the transport can ask again")
             #expect(store.records == 2, "the lost claim went back, and the message was recorded")
@@ -229,8 +229,9 @@ struct OpenRequestsTests {
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await dispatcher.run(DispatcherRig.snapshot(["a": backend])) }
-            let end = ContinuousClock.now + .seconds(20)
-            while time.sleeping < 3, .now < end { try await Task.sleep(for: .milliseconds(2)) }
+            try await eventually("three tasks wait", within: .seconds(20), every: .milliseconds(2)) {
+                time.sleeping >= 3
+            }
             // Nobody moves the clock: only the stop can end the wait.
             dispatcher.stop()
             try await group.waitForAll()
@@ -272,7 +273,10 @@ private final class BatchingBackend: PushBackend {
             state.most = max(state.most, state.underWay)
             return state.sizes.count
         }
-        while !state.withLock({ $0.isOpen }) { try? await Task.sleep(for: .milliseconds(1)) }
+        try? await eventually("the test opens it", within: .seconds(60), every: .milliseconds(1)) {
+            state.withLock { $0.isOpen }
+        }
+        // Real time: a request takes a moment, in which too many would be seen together.
         try? await Task.sleep(for: .milliseconds(5))
         state.withLock { $0.underWay -= 1 }
         let refusal = Refusal(.platform, reason: "http_500", status: 500, advice: .retry(after: nil))

@@ -314,6 +314,15 @@ struct SharedQuotaTests {
         )
     }
 
+    /// Moves the clock on, in steps with a moment of real time after each.
+    private static func pass(_ seconds: TimeInterval, _ time: ManualTime) async throws {
+        let end = time.steady + seconds
+        try await eventually("\(seconds) s are over", every: .milliseconds(1)) {
+            time.advance(by: .milliseconds(50))
+            return time.steady >= end
+        }
+    }
+
     @Test("two gateways send what one may, wait for the rest, and a single message after a pause goes at once")
     func dispatchers() async throws {
         let time = ManualTime()
@@ -336,26 +345,20 @@ struct SharedQuotaTests {
                 try await first.until { one.attemptCount + two.attemptCount >= 80 }
                 // Nothing lets the rest go but time.
                 var excess = 0.0
-                while time.steady < start + 12 {
-                    try await Task.sleep(for: .milliseconds(5))
+                try await eventually("twelve seconds are over") {
                     let sent = Double(one.attemptCount + two.attemptCount)
                     excess = max(excess, sent - 10 * time.steady.timeIntervalSince(start))
                     time.advance(by: .milliseconds(50))
+                    return time.steady >= start + 12
                 }
                 #expect(excess <= 100.001)
                 try await first.expect(a, [.acceptedByPlatform: 80])
                 try await second.expect(b, [.acceptedByPlatform: 80])
                 // Both are idle: what each has goes back, and either may send all of it.
-                for _ in 0..<400 {
-                    time.advance(by: .milliseconds(50))
-                    try await Task.sleep(for: .milliseconds(1))
-                }
+                try await Self.pass(20, time)
                 let single = try await first.accept(["single"])
                 try await first.expect(single, [.acceptedByPlatform: 1])
-                for _ in 0..<60 {
-                    time.advance(by: .milliseconds(50))
-                    try await Task.sleep(for: .milliseconds(1))
-                }
+                try await Self.pass(3, time)
                 let many = try await second.accept((0..<90).map { "c\($0)" })
                 try await second.expect(many, [.acceptedByPlatform: 90])
             }

@@ -50,7 +50,7 @@ struct SilenceTests {
                 }
                 return
             }
-            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+            try? await ManualTime().sleep(for: .seconds(1))  // Until it is cancelled.
             state.withLock { $0.cancelled += 1 }
         }
     }
@@ -64,7 +64,7 @@ struct SilenceTests {
         func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
             calls.withLock { $0 += 1 }
             await withTaskCancellationHandler {
-                while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+                try? await ManualTime().sleep(for: .seconds(1))  // Until it is cancelled.
             } onCancel: {
                 report([DeliveryReport(request: 0, recipient: 0, outcome: SilenceTests.accepted)])
             }
@@ -174,7 +174,7 @@ struct SilenceTests {
 
         func state(of id: String) async throws(PushError) -> DeliveryState? {
             asked.withLock { $0 += 1 }
-            while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(5)) }
+            try? await ManualTime().sleep(for: .seconds(1))  // Until it is cancelled.
             return nil
         }
     }

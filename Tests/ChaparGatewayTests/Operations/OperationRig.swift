@@ -204,9 +204,9 @@ struct OperationRig: Sendable {
             group.addTask { await desk.stop() }
             // Calls that never end get their grace by the clock that the test owns.
             group.addTask { [time] in
-                while !Task.isCancelled {
+                try? await eventually("the task is cancelled", within: .seconds(600), every: .milliseconds(2)) {
                     time.advance(by: .seconds(1))
-                    try? await Task.sleep(for: .milliseconds(2))
+                    return Task.isCancelled
                 }
             }
             try await group.next()
@@ -223,15 +223,13 @@ struct OperationRig: Sendable {
         sourceLine: Int = #line,
         _ condition: () async throws -> Bool
     ) async throws {
-        let end = ContinuousClock.now + .seconds(45)
-        while ContinuousClock.now < end {
-            if try await condition() { return }
+        try await eventually("\(what), in line \(sourceLine)", within: .seconds(45), every: .milliseconds(1)) {
+            if try await condition() { return true }
             time.advance(by: step)
             // It takes its turn after everything that waits to be written, and finds nothing.
             _ = try await store.claimEntries(of: "nobody", limit: 1, lease: .zero, wait: .zero)
-            try await Task.sleep(for: .milliseconds(1))
+            return false
         }
-        throw ConformanceFailure("line \(sourceLine): \(what) did not happen")
     }
 
     /// Waits until nothing waits for any backend.

@@ -26,8 +26,7 @@ struct OutboxPlannerTests {
 
         /// Waits until the plugin stands still; asks nothing of the store, which may do so too.
         func reached() async throws {
-            for _ in 0..<5_000 where !isReached.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
-            try #require(isReached.withLock { $0 }, "the plugin was not asked")
+            try await eventually("the plugin is asked") { isReached.withLock { $0 } }
         }
 
         /// Lets everybody through from now on.
@@ -61,7 +60,7 @@ struct OutboxPlannerTests {
                     defer { isDone.withLock { $0 = true } }
                     return try await work.value
                 }
-                for _ in 0..<5_000 where !isDone.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(2)) }
+                try? await eventually("the work is done") { isDone.withLock { $0 } }
                 #expect(isDone.withLock { $0 }, "the store takes work while a plugin is asked")
                 #expect(platform.calls.isEmpty)
                 hold.open()

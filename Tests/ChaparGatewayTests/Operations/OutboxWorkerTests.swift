@@ -132,7 +132,7 @@ struct OperationLaneTests {
         try await OperationRig.run { rig in
             let platform = ScriptedPlatform { call, earlier throws(PushError) in
                 guard call.device.id == "slow", earlier == 0 else { return }
-                try? await Task.sleep(for: .seconds(3_600))
+                try? await ManualTime().sleep(for: .seconds(3_600))
             }
             _ = try await rig.store.put([rig.device("slow"), rig.device("quick")])
             try await rig.store.enqueue([rig.subscription("slow"), rig.subscription("slow"), rig.subscription("quick")])
@@ -153,7 +153,7 @@ struct OperationLaneTests {
         try await OperationRig.run { rig in
             let isHanging = Mutex(true)
             let platform = ScriptedPlatform { _, _ throws(PushError) in
-                if isHanging.withLock({ $0 }) { try? await Task.sleep(for: .seconds(3_600)) }
+                if isHanging.withLock({ $0 }) { try? await ManualTime().sleep(for: .seconds(3_600)) }
             }
             _ = try await rig.store.put([rig.device("a")])
             try await rig.store.enqueue([rig.subscription("a")])

@@ -83,9 +83,9 @@ struct DrainTests {
             let event = Array(#"{"type":"test.padding","padding":"\#(padding)"}"#.utf8)
             for _ in 0..<16 { try await store.publish([event]) }
             for _ in 0..<2 { try await accept(store) }
-            try await until { backend.sendCount == 1 }
+            try await eventually("a message is sent") { backend.sendCount == 1 }
             await services.triggerGracefulShutdown()
-            try await until { gateway.state.isDraining }
+            try await eventually("the drain begins") { gateway.state.isDraining }
             backend.release()
             try await group.waitForAll()
             #expect(backend.sendCount == 1, "nothing is claimed after the signal")
@@ -110,10 +110,6 @@ struct DrainTests {
         _ = try await store.enqueue(EnqueueBatch([notification]))
     }
 
-    private func until(_ condition: () -> Bool) async throws {
-        while !condition() { try await Task.sleep(for: .milliseconds(5)) }
-    }
-
     @Test("A client that does not read is cut off")
     func unread() async throws {
         let harness = APIHarness { $0.server.port = 0 }
@@ -121,10 +117,10 @@ struct DrainTests {
         try await harness.serve(limits: limits) { port, _ in
             let padding = String(repeating: "x", count: 250_000)
             let reader = try UnreadClient(port, "GET /v1/events?after=0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            try await until { harness.api.responder.load.streams == 1 }
+            try await eventually("the stream is open") { harness.api.responder.load.streams == 1 }
             let event = Array(#"{"type":"test.padding","padding":"\#(padding)"}"#.utf8)
             for _ in 0..<32 { try await harness.store.publish([event]) }
-            try await until { harness.api.responder.load.streams == 0 }
+            try await eventually("the stream is cut off") { harness.api.responder.load.streams == 0 }
             _ = reader
         }
     }

@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import ChaparCore
+import ChaparTesting
 
 /// A server program of somebody else's, run as a child on a free port: the proof that we speak HTTP/2 as others do.
 ///
@@ -59,17 +60,4 @@ final class PeerProcess: @unchecked Sendable {
     ///
     /// Children of dispatch threads have SIGTERM blocked, and waiting here would spin.
     func stop() { kill(process.processIdentifier, SIGKILL) }
-}
-
-struct NeverHappened: Error, CustomStringConvertible {
-    let description: String
-}
-
-/// Polls a condition until it holds; throws after half a minute.
-func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + .seconds(30)
-    while try await !condition() {
-        guard ContinuousClock.now < end else { throw NeverHappened(description: "never happened: \(what)") }
-        try await Task.sleep(for: .milliseconds(5))
-    }
 }

@@ -26,7 +26,7 @@ enum ChaparFuzz {
                 try await target.use { read in
                     reader.withLock { $0 = read }
                     ready.signal()
-                    while true { try await Task.sleep(for: .seconds(3600)) }
+                    while true { try await Task.sleep(for: .seconds(3600)) }  // Until the process ends.
                 }
             } catch {
                 fatalError("\(target.name) cannot be made ready: \(error)")

@@ -156,7 +156,7 @@ struct HostileClientTests {
             for piece in one.pieces { try await outbound.write(ByteBuffer(bytes: piece)) }
             while !one.again.isEmpty {
                 try await outbound.write(ByteBuffer(bytes: one.again))
-                try await Task.sleep(for: one.pause)
+                try await Task.sleep(for: one.pause)  // Real time: the client's pace, which the server measures.
             }
             switch one.end {
             case .waits: break

@@ -12,11 +12,11 @@ struct AnnouncerTests {
     @Test("What one node accepts wakes a call that waits on another, long before that would look")
     func wakes() async throws {
         let nodes = try await Nodes.open(2, lease: .seconds(3))
-        while !nodes[0].core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually("the first node knows of the other one") { nodes[0].core.announcer.hasPeers }
         var spans: [Duration] = []
         for number in 0..<9 {
             let waiting = Task { try await nodes[1].claim(backend: "apns", limit: 1, wait: .seconds(20)) }
-            try await Task.sleep(for: .milliseconds(20))
+            try await eventually("the call waits") { nodes[1].parked() == 1 }
             let begin = ContinuousClock.now
             try await nodes[0].accept(to: [.user("\(number)")])
             try await nodes[1].end(try await waiting.value)
@@ -41,20 +41,26 @@ struct AnnouncerTests {
         }
         #expect(try await nodes[1].nodes().map(\.name) == ["node-0", "node-1", "node-2"])
         #expect(try await nodes[1].nodes().map(\.isSelf) == [false, true, false])
-        for node in nodes { while !node.core.announcer.hasPeers { try await Task.sleep(for: .milliseconds(20)) } }
+        try await eventually("each node knows of the others") { nodes.allSatisfy(\.core.announcer.hasPeers) }
         for number in 0..<20 {
             nodes[0].tell(NodeNote(topic: "a\(number)", body: [1]))
-            if number % 7 == 0 { try await Task.sleep(for: .milliseconds(70)) }
+            // So they are told in several transactions.
+            guard number % 7 == 0 else { continue }
+            try await eventually("note \(number) is written") {
+                try await nodes[0].count("SELECT count(*) FROM chapar.notes") > number
+            }
         }
         nodes[2].tell(NodeNote(topic: "b", body: []))
-        let begin = ContinuousClock.now
-        while heard.notes.withLock({ ($0[1]?.count ?? 0) < 21 || ($0[2]?.count ?? 0) < 20 }),
-            begin.duration(to: .now) < .seconds(10)
-        {
-            try await Task.sleep(for: .milliseconds(20))
+        try await eventually("all notes are heard", within: .seconds(10), every: .milliseconds(20)) {
+            heard.notes.withLock { ($0[1]?.count ?? 0) >= 21 && ($0[2]?.count ?? 0) >= 20 }
         }
-        try await Task.sleep(for: .milliseconds(1_200))
-        let all = heard.notes.withLock { $0 }
+        // Each later read returns all notes of the last seconds: a note that is heard twice is heard before these.
+        for node in [nodes[0], nodes[2]] { node.tell(NodeNote(topic: "end", body: [])) }
+        try await eventually("the last notes are heard", within: .seconds(10), every: .milliseconds(20)) {
+            let counts = heard.notes.withLock { notes in (0..<3).map { notes[$0, default: []].count { $0 == "end" } } }
+            return counts == [1, 2, 1]
+        }
+        let all = heard.notes.withLock { $0.mapValues { topics in topics.filter { $0 != "end" } } }
         #expect(all[0] == ["b"])
         #expect(all[1]?.filter { $0 != "b" } == (0..<20).map { "a\($0)" })
         #expect(all[1]?.count == 21)

@@ -62,15 +62,18 @@ struct CallerTests {
             }
             /// What each node has accepted since its last look counts for both, until the next one.
             func acceptAtLast(_ caller: String, _ node: PostgresStore) async throws {
-                while let error = try await accept(caller, node) {
+                try await eventually("\(caller) has room in its share", every: .milliseconds(50)) {
+                    guard let error = try await accept(caller, node) else { return true }
                     guard case .shareFull = error else { throw error }
-                    try await Task.sleep(for: .milliseconds(50))
+                    return false
                 }
             }
             for number in 0..<10 { try await acceptAtLast("shop", nodes[number % 2]) }
             // From the next look on, at each node.
             for node in nodes {
-                while node.core.callerCounts.of("shop") < 10 { try await Task.sleep(for: .milliseconds(20)) }
+                try await eventually("the node has counted what the caller has") {
+                    node.core.callerCounts.of("shop") >= 10
+                }
                 guard case .shareFull(let reason, let retryAfter)? = try await accept("shop", node) else {
                     Issue.record("more than its share was taken")
                     return
@@ -82,7 +85,7 @@ struct CallerTests {
                 try await acceptAtLast("news", node)
             }
             for _ in 0..<8 { try await acceptAtLast("news", nodes[0]) }
-            while nodes[1].core.waiting < 20 { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually("the other node has counted what waits") { nodes[1].core.waiting >= 20 }
             let health = await nodes[1].health()
             #expect(health.isQueueFull && !health.acceptsWork)
             guard case .full? = try await accept("crm", nodes[1]) else {
@@ -91,8 +94,8 @@ struct CallerTests {
             }
             var part = try await nodes[0].cancel(caller: "shop", from: nil) { _, _ in [1] }
             while let next = part.next { part = try await nodes[0].cancel(caller: "shop", from: next) { _, _ in [1] } }
-            while nodes[1].core.waiting > 10 || nodes[1].core.callerCounts.of("shop") > 0 {
-                try await Task.sleep(for: .milliseconds(20))
+            try await eventually("the other node has counted what is left") {
+                nodes[1].core.waiting <= 10 && nodes[1].core.callerCounts.of("shop") <= 0
             }
             #expect(await nodes[1].health().acceptsWork)
             #expect(try await accept("shop", nodes[1]) == nil)
@@ -131,9 +134,9 @@ struct CallerTests {
             while let next = part.next { part = try await store.cancel(caller: "shop", from: next) { _, _ in [1] } }
             // What has ended counts no more, from the next look on.
             var again = 0
-            while again < 1_000 {
+            try await eventually("the caller has all of its share again", every: .milliseconds(20)) {
                 again += try await taken("shop", of: 1)
-                try await Task.sleep(for: .milliseconds(20))
+                return again >= 1_000
             }
             #expect(try await taken("shop", of: 3) == 0)
         }

@@ -1,5 +1,6 @@
 import Foundation
 import ChaparCore
+import ChaparTesting
 import Testing
 
 @testable import ChaparStorePostgres
@@ -90,7 +91,9 @@ struct ConnectionTests {
         }
         #expect(error?.isOutage == true && error?.description.contains("target_session_attrs=read-write") == true)
         await #expect(throws: PostgresError.self, "it is not asked all the time") { try await process() }
-        try await Task.sleep(for: .milliseconds(200))
+        try await eventually("the server may be asked again", every: .milliseconds(20)) {
+            (try? await process()) != nil
+        }
         #expect(try await process() != former)
         try await connection.transaction { (db) throws(PostgresError) in
             try db.perform("CREATE TABLE \(options.schema).changes (number int)")
@@ -129,10 +132,8 @@ struct ConnectionTests {
                 try db.perform("SELECT pg_advisory_lock(471100), pg_sleep(300)")
             }
         }
-        let begin = ContinuousClock.now
-        while try await !lock(471_100, over: other) {
-            try #require(begin.duration(to: .now) < .seconds(20))
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("the lock is free", within: .seconds(20), every: .milliseconds(50)) {
+            try await lock(471_100, over: other)
         }
         await connection.close()
         await other.close()
@@ -170,13 +171,19 @@ struct ConnectionTests {
         await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
             try await connection.single(insertion, [.integer(2)]) { (_) throws(PostgresError) in }
         }
-        for _ in 0..<10 {
-            try await Task.sleep(for: .milliseconds(100))
-            let seen = try await other.session { (db) throws(PostgresError) in
-                try db.run("SELECT count(*) FROM public.written").integer(0, 0)
+        // A statement that is given up after them, and that the server has ended: it would have ended them before.
+        await #expect(throws: PostgresError.broken("no answer within 1.0 seconds")) {
+            try await connection.session { (db) throws(PostgresError) in
+                try db.perform("SELECT pg_advisory_lock(471102), pg_sleep(300)")
             }
-            #expect(seen == 0)
         }
+        try await eventually("the later statement is ended", within: .seconds(20), every: .milliseconds(50)) {
+            try await lock(471_102, over: other)
+        }
+        let seen = try await other.session { (db) throws(PostgresError) in
+            try db.run("SELECT count(*) FROM public.written").integer(0, 0)
+        }
+        #expect(seen == 0)
         await connection.close()
         await other.close()
         try await server.end()
@@ -198,10 +205,8 @@ struct ConnectionTests {
             }
         }
         await isHeld.wait(after: .start, atMost: .seconds(10), SystemTime())
-        let begin = ContinuousClock.now
-        while try await !lock(471_101, over: other) {
-            try #require(begin.duration(to: .now) < .seconds(15))
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("the lock is free", within: .seconds(15), every: .milliseconds(50)) {
+            try await lock(471_101, over: other)
         }
         mayGoOn.signal()
         let error = await #expect(throws: PostgresError.self) { try await holding.value }

@@ -137,13 +137,12 @@ struct DeadRowTests {
 
     /// Claims until there is something.
     private func claim(_ node: PostgresStore) async throws -> [Recipient] {
-        let begin = ContinuousClock.now
-        while begin.duration(to: .now) < .seconds(20) {
-            let claims = try await node.claim(backend: "apns", limit: 9, wait: .zero)
-            if !claims.isEmpty { return claims.map(\.recipient) }
-            try await Task.sleep(for: .milliseconds(20))
+        var claims: [ClaimedDelivery] = []
+        try await eventually("there is something to claim", within: .seconds(20), every: .milliseconds(20)) {
+            claims = try await node.claim(backend: "apns", limit: 9, wait: .zero)
+            return !claims.isEmpty
         }
-        return []
+        return claims.map(\.recipient)
     }
 
     @Test("A look that takes too long is given up, and what it would have found is found from the newest back")

@@ -30,7 +30,7 @@ struct FailoverTests {
                     return rows.integer(0, 0) == 1 && rows.integer(0, 1) == 3
                 }
             }
-            while try await !replayed() { try await Task.sleep(for: .milliseconds(50)) }
+            try await eventually("the standby has all of it", every: .milliseconds(50)) { try await replayed() }
             await behind.close()
             let error = await #expect(throws: StoreError.self) { try await PostgresStore.open(alone) }
             #expect(error.map { "\($0)" }?.contains("write all hosts into store.url") == true)
@@ -39,12 +39,9 @@ struct FailoverTests {
             await #expect(throws: StoreError.self) { try await nodes[0].accept(to: [.user("lost")]) }
             try await standby.promote()
             let start = ContinuousClock.now
-            var isAccepted = false
-            while !isAccepted, start.duration(to: .now) < .seconds(40) {
-                isAccepted = (try? await nodes[1].accept(to: [.user("d")])) != nil
-                if !isAccepted { try await Task.sleep(for: .milliseconds(100)) }
+            try await eventually("the standby takes new work", within: .seconds(40), every: .milliseconds(100)) {
+                (try? await nodes[1].accept(to: [.user("d")])) != nil
             }
-            #expect(isAccepted)
             try await nodes[0].end(held)
             var claimed: [ClaimedDelivery] = []
             while claimed.count < 3, start.duration(to: .now) < .seconds(60) {
@@ -130,12 +127,7 @@ struct FailoverTests {
             let core = store.core
             for connection in [core.writer, core.claimer, core.recorder] { connection.interrupt() }
             let new = store.sample(to: [.user("b")])
-            var tries = 0
-            while try await !isAccepted(new, by: store) {
-                tries += 1
-                try #require(tries < 50)
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually("it is accepted", every: .milliseconds(50)) { try await isAccepted(new, by: store) }
             let backend = "(SELECT backend FROM chapar.flows WHERE number = flow)"
             #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE \(backend) = 'apns'") == 1)
             #expect(await claimPatiently(store, "fcm").isEmpty)
@@ -178,10 +170,8 @@ struct FailoverTests {
                 )
             }
             store.core.keeper.interrupt()
-            let begin = ContinuousClock.now
-            while store.core.waiting < 100_000 {
-                try #require(begin.duration(to: .now) < .seconds(30))
-                try await Task.sleep(for: .milliseconds(50))
+            try await eventually("the node has counted what waits", every: .milliseconds(50)) {
+                store.core.waiting >= 100_000
             }
             let error = await #expect(throws: StoreError.self) { try await store.accept(to: [.user("x")]) }
             #expect(error.map { "\($0)" }?.contains("max_waiting is 100001") == true)

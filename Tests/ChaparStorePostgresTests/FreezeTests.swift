@@ -23,8 +23,8 @@ struct FreezeTests {
             try locks.take(db)
         }
 
-        /// Locks it, and stands still within the transaction.
-        func hold(_ store: PostgresStore, for span: Duration) async throws {
+        /// Locks it, and stands still within the transaction until it may go on.
+        func hold(_ store: PostgresStore, _ isHeld: AsyncSignal, until mayGoOn: DispatchSemaphore) async throws {
             let (core, place, new) = (store.core, self, store.sample(to: [.user("ada")], collapseID: "order"))
             let connection =
                 switch place {
@@ -41,7 +41,8 @@ struct FreezeTests {
                 case .device, .outboxEntry: try Self.lock("d", store, db)
                 case .nodes: try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
                 }
-                Thread.sleep(forTimeInterval: span.inSeconds)
+                isHeld.signal()
+                _ = mayGoOn.wait(timeout: .now() + 30)
             }
         }
 
@@ -73,15 +74,18 @@ struct FreezeTests {
         try await Nodes.use(2) {
             $0.nodeLease = Self.lease
         } _: { nodes in
-            let held = Task { try await place.hold(nodes[0], for: Self.lease * 2) }
+            let (isHeld, mayGoOn) = (AsyncSignal(), DispatchSemaphore(value: 0))
+            let held = Task { try await place.hold(nodes[0], isHeld, until: mayGoOn) }
+            await isHeld.wait(after: .start, atMost: .seconds(10), SystemTime())
             let begin = ContinuousClock.now
             var longest = Duration.zero
-            while begin.duration(to: .now) < Self.lease * 2 {
+            try await eventually("it has stood still for two leases", every: .milliseconds(20)) {
                 let before = ContinuousClock.now
                 try await place.use(nodes[1])
                 longest = max(longest, before.duration(to: .now))
-                try await Task.sleep(for: .milliseconds(20))
+                return begin.duration(to: .now) >= Self.lease * 2
             }
+            mayGoOn.signal()
             #expect(longest < Self.lease, "\(longest)")
             await #expect(throws: PostgresError.self, "the server has ended the session") { try await held.value }
         }
@@ -102,20 +106,22 @@ struct FreezeTests {
         }
         let new = nodes[0].sample(to: [.user("ada")], collapseID: "order")
         let schema = nodes[0].options.schema
+        let isHeld = AsyncSignal()
         let held = Task {
             try await nodes[0].core.writer.transaction { (db) throws(PostgresError) in
                 try CollapseWave.lock(CollapseWave.waves([new]), of: schema, db)
+                isHeld.signal()
                 try db.perform("SELECT pg_sleep(25)")
             }
         }
-        try await Task.sleep(for: Self.lease / 2)
+        await isHeld.wait(after: .start, atMost: .seconds(10), SystemTime())
         await nodes[0].pauseKeeper()
         let begin = ContinuousClock.now
         try await nodes[1].accept(to: [.user("ada")], collapseID: "order")
         #expect(begin.duration(to: .now) < .seconds(10), "\(begin.duration(to: .now))")
         await #expect(throws: PostgresError.self) { try await held.value }
-        while try await nodes[1].count("SELECT count(*) FROM chapar.nodes WHERE name = 'old'") > 0 {
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("the place of the one that died long ago is given up", every: .milliseconds(50)) {
+            try await nodes[1].count("SELECT count(*) FROM chapar.nodes WHERE name = 'old'") == 0
         }
         #expect(nodes[1].core.reader.serverProcess == own)
         for node in nodes { await node.close() }
@@ -134,7 +140,15 @@ struct FreezeTests {
         }
         // Sent, with a lock on each row, and not read: as if the process had been stopped.
         try await frozen.sendUnread("BEGIN; SELECT text FROM big FOR UPDATE")
-        try await Task.sleep(for: .seconds(0.5))
+        let process = try #require(frozen.serverProcess)
+        try await eventually("the server waits for it to read the answer") {
+            try await other.session { (db) throws(PostgresError) in
+                try db.run(
+                    "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = \(process) AND wait_event = 'ClientWrite')"
+                )
+                .bool(0, 0)
+            }
+        }
         let begin = ContinuousClock.now
         try await other.session { (db) throws(PostgresError) in try db.perform("UPDATE big SET text = ''") }
         #expect(begin.duration(to: .now) < Self.lease, "\(begin.duration(to: .now))")
@@ -147,11 +161,13 @@ struct FreezeTests {
     func schemas() async throws {
         try await Nodes.use { one in
             try await Nodes.use { other in
-                let held = Task { try await Place.collapseID.hold(one[0], for: .seconds(2)) }
-                try await Task.sleep(for: .milliseconds(300))
+                let (isHeld, mayGoOn) = (AsyncSignal(), DispatchSemaphore(value: 0))
+                let held = Task { try await Place.collapseID.hold(one[0], isHeld, until: mayGoOn) }
+                await isHeld.wait(after: .start, atMost: .seconds(10), SystemTime())
                 let begin = ContinuousClock.now
                 try await Place.collapseID.use(other[0])
                 #expect(begin.duration(to: .now) < .seconds(1))
+                mayGoOn.signal()
                 try await held.value
             }
         }

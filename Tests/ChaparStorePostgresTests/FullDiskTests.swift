@@ -122,7 +122,12 @@ struct FullDiskTests {
         #expect(retryAfter == .seconds(30))
         #expect(await store.health().detail?.contains("has no room") == true)
         let recording = Task { try await store.end(held) }
-        try await Task.sleep(for: .seconds(1))
+        let recorder = try #require(store.core.recorder.serverProcess)
+        try await eventually("what was sent could not be written") {
+            try await store.number(
+                "SELECT count(*) FROM pg_stat_activity WHERE pid = \(recorder) AND query = 'ROLLBACK'"
+            ) == 1
+        }
         try FileManager.default.removeItem(atPath: filler)
         try await recording.value
         #expect(try await store.notification(first)?.counts == [.acceptedByPlatform: 200])

@@ -59,7 +59,11 @@ struct LeaseTests {
         #expect(try await second.count("SELECT count(*) FROM chapar.waiting WHERE owner > 0") == 1)
         // Now it renews its lease, and ends what it has.
         try await setLease("30 seconds")
-        try await Task.sleep(for: .seconds(5))
+        // The second one judges others as soon as it has renewed its own lease for long enough.
+        try await eventually("the second node judges", within: .seconds(20), every: .milliseconds(50)) {
+            second.core.leaseHealth.mayJudge
+        }
+        #expect(try await TakeOver.run(within: .seconds(3), second.core).deliveries == 0)
         #expect(try await second.claim(backend: "apns", limit: 1, wait: .zero).isEmpty)
         try await first.end(held)
         #expect(try await second.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
@@ -79,9 +83,8 @@ struct LeaseTests {
         func kept() async throws -> Int {
             try await first.count("SELECT count(*) FROM chapar.waiting w JOIN chapar.nodes n ON n.number = w.owner")
         }
-        let begin = ContinuousClock.now
-        while try await kept() == 0, begin.duration(to: .now) < .seconds(20) {
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("its new number has the claim", within: .seconds(20), every: .milliseconds(50)) {
+            try await kept() > 0
         }
         #expect(first.core.nodeNumber > before)
         #expect(try await kept() == 1)
@@ -97,10 +100,7 @@ struct LeaseTests {
         _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
             try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
         }
-        let begin = ContinuousClock.now
-        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(10) {
-            try await Task.sleep(for: .milliseconds(50))
-        }
+        try await nodes[0].awaitPlace(after: number)
         #expect(nodes[0].core.nodeNumber > number)
         try await nodes[0].accept(to: [.user("a")])
         #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .zero).count == 1)
@@ -122,11 +122,11 @@ struct LeaseTests {
             try db.run("INSERT INTO chapar.schema_steps (number, name) VALUES ($1, 'later')", [.integer(step)])
             if losesPlace { try db.run("DELETE FROM chapar.nodes") }
         }
-        let begin = ContinuousClock.now
-        while await !isRefused(), begin.duration(to: .now) < .seconds(10) {
+        try await eventually("the node does not go on", within: .seconds(10), every: .milliseconds(50)) {
+            if await isRefused() { return true }
             // It has its place still, but the last renewal was long ago.
             if !losesPlace { node.core.leaseHealth.noteRenewal(at: ContinuousClock.now.advanced(by: .seconds(-60))) }
-            try await Task.sleep(for: .milliseconds(50))
+            return false
         }
         #expect(await isRefused())
         #expect(await !node.health().acceptsWork)
@@ -134,8 +134,8 @@ struct LeaseTests {
         try await node.transaction(on: node.core.keeper) { (db) throws(PostgresError) in
             try db.run("DELETE FROM chapar.schema_steps WHERE number = $1", [.integer(step)])
         }
-        while await isRefused(), begin.duration(to: .now) < .seconds(20) {
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("the node goes on again", within: .seconds(20), every: .milliseconds(50)) {
+            await !isRefused()
         }
         #expect(await !isRefused())
         await node.close()
@@ -153,7 +153,7 @@ struct LeaseTests {
         _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
             try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
         }
-        while nodes[0].core.nodeNumber == number { try await Task.sleep(for: .milliseconds(50)) }
+        try await nodes[0].awaitPlace(after: number)
         #expect(try await known() == [[], ["ios", "crm"]])
         for node in nodes { await node.close() }
     }
@@ -192,10 +192,7 @@ struct LeaseTests {
         let tables = ["waiting", "notifications", "events", "idempotency"]
         #expect(isRefused(await enqueue(samples[0])))
         for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }
-        let begin = ContinuousClock.now
-        while nodes[0].core.nodeNumber == number, begin.duration(to: .now) < .seconds(30) {
-            try await Task.sleep(for: .milliseconds(50))
-        }
+        try await nodes[0].awaitPlace(after: number)
         #expect(nodes[0].core.place.slot != slot)
         #expect(isRefused(await enqueue(samples[1])))
         for table in tables { #expect(try await nodes[1].count("SELECT count(*) FROM chapar.\(table)") == 0) }

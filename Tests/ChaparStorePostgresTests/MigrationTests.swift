@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 import Synchronization
 import Testing
 
@@ -121,13 +122,13 @@ struct MigrationTests {
             try db.perform("BEGIN; SELECT count(*) FROM chapar.outbox_entries")
         }
         async let migration: Void = Self.migrate(options, Schema.steps)
-        let start = ContinuousClock.now
         do {
-            while start.duration(to: .now) < .seconds(5) {
+            try await eventually("a later one has waited until the step gave way", every: .milliseconds(100)) {
                 let before = ContinuousClock.now
                 _ = try await count("outbox_entries")
-                #expect(before.duration(to: .now) < .seconds(8), "who comes later waits behind the step")
-                try await Task.sleep(for: .milliseconds(100))
+                let span = before.duration(to: .now)
+                #expect(span < .seconds(8), "who comes later waits behind the step")
+                return span > .seconds(1)
             }
         } catch {
             await reader.close()  // Else the step would wait for it for ever.

@@ -1,4 +1,5 @@
 import ChaparCore
+import ChaparTesting
 
 @testable import ChaparStorePostgres
 
@@ -51,6 +52,27 @@ extension PostgresStore {
         let now = ContinuousClock.now
         core.leaseHealth.noteRenewal(at: now)
         core.leaseHealth.noteGap(at: now - options.nodeLease * 2)
+    }
+
+    /// How many calls wait at a backend whose last look found nothing.
+    ///
+    /// They are taken and put back, so nothing may be accepted at this moment.
+    func parked(_ backend: String = "apns") -> Int {
+        var tickets: [ClaimTicket] = []
+        while let ticket = core.claimWaiters.takeParked(backend, isUrgent: true) { tickets.append(ticket) }
+        core.claimWaiters.putBack(tickets, isParked: true, now: core.now)
+        // The loop may have found no call at this moment, and would wait for the next one.
+        core.claimWaiters.signal.signal()
+        return tickets.count
+    }
+
+    /// Waits until a node that has lost its place has another, in a transaction that has ended.
+    func awaitPlace(after former: Int64) async throws {
+        try await eventually("the node has a new place", every: .milliseconds(50)) {
+            let current = core.nodeNumber
+            guard current != former else { return false }
+            return try await number("SELECT count(*) FROM chapar.nodes WHERE number = \(current)") == 1
+        }
     }
 
     /// A number out of the database.

@@ -102,14 +102,16 @@ struct NodesTests {
     func exclusively() async throws {
         let nodes = try await Nodes.open(3)
         try await nodes[0].saveState("sum", [0])
+        let tally = Tally()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for node in nodes {
                 for _ in 0..<5 {
                     group.addTask {
                         try await node.exclusively("token") {
+                            tally.begin(1)
                             let before = (try? await node.loadState("sum")) ?? []
-                            try? await Task.sleep(for: .milliseconds(3))
                             try? await node.saveState("sum", [before[0] + 1])
+                            tally.end(1)
                         }
                     }
                 }
@@ -117,6 +119,7 @@ struct NodesTests {
             try await group.waitForAll()
         }
         #expect(try await nodes[0].loadState("sum") == [15])
+        #expect(tally.inFlight.withLock { $0.most } == 1)
         _ = try await nodes[0].session(on: nodes[0].core.reader) { (db) throws(PostgresError) in
             try db.run("INSERT INTO chapar.locks VALUES ('token', 'dead', clock_timestamp() + interval '1 second')")
                 .changed
@@ -173,7 +176,7 @@ struct NodesTests {
             try await store.end(own)
             async let one = take()
             async let two = take()
-            try await Task.sleep(for: .milliseconds(300))
+            try await eventually("both calls wait") { store.parked() == 2 }
             try await accept(10, other)
             var found = try await one + two
             for _ in 0..<5 where found.count < 20 { found += try await take() }
@@ -333,12 +336,13 @@ struct NodesTests {
                             if tally.isDone.load(ordering: .acquiring) { idle += 1 }
                             continue
                         }
-                        tally.inFlight.withLock { inFlight in
-                            inFlight.now += claims.count
-                            inFlight.most = max(inFlight.most, inFlight.now)
+                        tally.begin(claims.count)
+                        for other in nodes {
+                            let more = try await other.claim(backend: "apns", limit: 5, wait: .zero)
+                            #expect(more.isEmpty, "one is claimed before the one before it has ended")
+                            if !more.isEmpty { try await other.end(more) }
                         }
-                        try await Task.sleep(for: .milliseconds(2))
-                        tally.inFlight.withLock { $0.now -= claims.count }
+                        tally.end(claims.count)
                         try await node.end(claims)
                     }
                 }
@@ -357,4 +361,13 @@ private final class Tally: Sendable {
     let claimed = Mutex<[Int64]>([])
     let inFlight = Mutex((now: 0, most: 0))
     let isDone = Atomic(false)
+
+    func begin(_ count: Int) {
+        inFlight.withLock { inFlight in
+            inFlight.now += count
+            inFlight.most = max(inFlight.most, inFlight.now)
+        }
+    }
+
+    func end(_ count: Int) { inFlight.withLock { $0.now -= count } }
 }

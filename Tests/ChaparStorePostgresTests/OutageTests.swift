@@ -48,7 +48,9 @@ struct OutageTests {
         // What a worker has sent meanwhile is written once the database is there again.
         let recording = Task { try await store.end(held) }
         let waiting = Task { try await Self.claimPatiently(store) }
-        try await Task.sleep(for: .milliseconds(600))
+        try await eventually("both calls have lost their connections") {
+            store.core.recorder.serverProcess == nil && store.core.claimer.serverProcess == nil
+        }
         try await server.restart()
         try await recording.value
         let claimed = try await waiting.value
@@ -76,7 +78,7 @@ struct OutageTests {
         #expect(try await number() == 7)
         let process = try #require(connection.serverProcess)
         try await other.session { (db) throws(PostgresError) in try db.run("SELECT pg_terminate_backend(\(process))") }
-        try await Task.sleep(for: .milliseconds(200))
+        try await eventually("the server's process has ended") { kill(Int32(clamping: process), 0) != 0 }
         #expect(try await number() == 7)
         await connection.close()
         await other.close()
@@ -95,9 +97,9 @@ struct OutageTests {
         // Until the pause before its next try is 2.4 s at least: those before it are 75 to 125 % of 0.1, 0.2, 0.4, 0.8
         // and 1.6 s.
         let end = ContinuousClock.now + .milliseconds(3_900)
-        while ContinuousClock.now < end {
+        try await eventually("its pauses are long", every: .milliseconds(10)) {
             await #expect(throws: PostgresError.self) { try await number(tired) }
-            try await Task.sleep(for: .milliseconds(10))
+            return ContinuousClock.now >= end
         }
         try await server.restart()
         #expect(try await number(fresh) == 7)
@@ -129,13 +131,12 @@ struct OutageTests {
 
     /// As a delivery worker does: asks again after an error.
     private static func claimPatiently(_ store: PostgresStore) async throws -> [ClaimedDelivery] {
-        for _ in 0..<200 {
-            if let found = try? await store.claim(backend: "apns", limit: 9, wait: .milliseconds(200)), !found.isEmpty {
-                return found
-            }
-            try await Task.sleep(for: .milliseconds(50))
+        var found: [ClaimedDelivery] = []
+        try await eventually("there is something to claim", within: .seconds(50), every: .milliseconds(50)) {
+            found = (try? await store.claim(backend: "apns", limit: 9, wait: .milliseconds(200))) ?? []
+            return !found.isEmpty
         }
-        return []
+        return found
     }
 
     @Test("Above max_waiting new work is refused until there is less")
@@ -145,7 +146,7 @@ struct OutageTests {
         options.nodeLease = .seconds(3)
         let store = try await PostgresStore.open(options)
         try await store.accept(to: (0..<10).map { .user("\($0)") })
-        while store.core.waiting < 10 { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually("the node has counted what waits") { store.core.waiting >= 10 }
         let error = await #expect(throws: StoreError.self) { try await store.accept(to: [.user("x")]) }
         guard case .full(let reason, _)? = error else {
             Issue.record("\(String(describing: error))")
@@ -153,7 +154,7 @@ struct OutageTests {
         }
         #expect(reason.contains("max_waiting is 10"))
         try await store.end(try await store.claim(backend: "apns", limit: 9, wait: .zero))
-        while store.core.waiting > 1 { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually("the node has counted what is left") { store.core.waiting <= 1 }
         try await store.accept(to: [.user("x")])
         await store.close()
     }
@@ -169,7 +170,7 @@ struct OutageTests {
         #expect(claimed.map(\.isReplay) == [false])
         // While one waits, what is accepted is given to it in the same transaction.
         let waiting = Task { try await store.claim(backend: "apns", limit: 1, wait: .seconds(30)) }
-        try await Task.sleep(for: .milliseconds(100))
+        try await eventually("the call waits") { store.parked() == 1 }
         await store.core.writer.loseNextAnswer()
         let new = store.sample(to: [.user("b")])
         await #expect(throws: StoreError.self) { try await store.enqueue(EnqueueBatch([new])) }
@@ -222,12 +223,30 @@ struct OutageTests {
             }
         }
         await isCommitted.wait(after: .start, atMost: .seconds(10), SystemTime())
+        let reader = try #require(core.reader.serverProcess)
+        let microseconds = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+        let before = try await store.number("SELECT \(microseconds)")
         core.unknownClaims.note()
-        try await Task.sleep(for: .milliseconds(500))
+        try await eventually("the search has read the claim") {
+            try await store.number(
+                """
+                SELECT count(*) FROM pg_stat_activity WHERE pid = \(reader) AND state = 'idle' AND query = 'COMMIT'
+                    AND extract(epoch FROM query_start) * 1000000 > \(before)
+                """
+            ) == 1
+        }
         mayArrive.signal()
         try await claiming.value
-        try await Task.sleep(for: .milliseconds(200))
-        #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number)") == 1)
+        // A claim without an answer, which the search that comes next frees: the one before is over then.
+        try await store.accept(to: [.user("b")])
+        try await store.session(on: core.keeper) { (db) throws(PostgresError) in
+            try db.perform("UPDATE chapar.waiting SET owner = \(number), lease = 8 WHERE lease <> 7")
+        }
+        core.unknownClaims.note()
+        try await eventually("the claim without an answer is freed") {
+            try await store.count("SELECT count(*) FROM chapar.waiting WHERE lease = 8 AND owner IS NULL") == 1
+        }
+        #expect(try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number) AND lease = 7") == 1)
         await store.close()
     }
 

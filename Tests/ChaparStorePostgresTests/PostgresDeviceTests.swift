@@ -243,17 +243,27 @@ struct PostgresDeviceTests {
         try await Nodes.use { nodes in
             let other = PostgresConnection(nodes[0].options, name: "test")
             _ = try await nodes[0].put([device("a", [token("t", at: 1)])])
+            // Time in which a call is handed in: nothing shows what waits behind a transaction, and in which order.
+            func handIn() async throws { try await Task.sleep(for: .milliseconds(20)) }
             // While the table is locked the calls gather behind the first one.
+            let (isLocked, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
             async let lock: Void = other.transaction { (db) throws(PostgresError) in
                 try db.run("LOCK TABLE chapar.devices IN EXCLUSIVE MODE")
-                try db.run("SELECT pg_sleep(0.3)")
+                isLocked.signal()
+                _ = mayEnd.wait(timeout: .now() + 10)
             }
-            try await Task.sleep(for: .milliseconds(100))
+            await isLocked.wait(after: .start, atMost: .seconds(10), SystemTime())
             async let first = nodes[0].put([device("x", [])])
-            try await Task.sleep(for: .milliseconds(20))
+            try await eventually("the first call waits for the table") {
+                try await nodes[0].number(
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'chapar.devices'::regclass"
+                ) >= 1
+            }
             async let deleted = nodes[0].delete("a", outbox: .now)
-            try await Task.sleep(for: .milliseconds(20))
+            try await handIn()
             async let again = nodes[0].put([device("a", [token("t", at: 2)])], outbox: .now)
+            try await handIn()
+            mayEnd.signal()
             let results = (try await first, try await deleted, try await again)
             try await lock
             #expect(results.1)
@@ -283,21 +293,22 @@ struct PostgresDeviceTests {
                                 done.append(id)
                             } catch {
                                 #expect(error != .closed)
-                                try await Task.sleep(for: .milliseconds(5))
                             }
                         }
                         return done
                     }
                 }
                 group.addTask {
-                    for _ in 0..<25 {
-                        try await Task.sleep(for: .milliseconds(10))
+                    var rounds = 0
+                    try await eventually("connections were cut in 25 rounds", every: .milliseconds(10)) {
                         _ = try await nodes[2].number(
                             """
                             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                             WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).device%'
                             """
                         )
+                        rounds += 1
+                        return rounds == 25
                     }
                     return []
                 }

@@ -205,24 +205,26 @@ struct PostgresOutboxTests {
 
     @Test("A change that one node commits is planned by another within its poll, and its entry claimed")
     func acrossNodes() async throws {
-        try await Nodes.use(2) {
+        let time = ManualTime()
+        try await Nodes.use(2, time: time) {
             $0.pollsOnly = true
         } _: { nodes in
             let planner = Task { try await nodes[1].unplannedChanges(limit: 5, wait: .seconds(30)) }
             let worker = Task {
                 try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(30))
             }
-            // Both have looked and found nothing.
-            try await Task.sleep(for: .milliseconds(200))
-            let start = ContinuousClock.now
-            _ = try await nodes[0].put([device("a")], outbox: .now)
+            // The loop of each node that claims deliveries waits on this clock as well.
+            try await eventually("both calls have found nothing and wait") { time.sleeping >= 4 }
+            _ = try await nodes[0].put([device("a")], outbox: time.now)
+            time.advance(by: OutboxSignals.poll)
             let changes = try await planner.value
             #expect(changes.map(\.content.device) == ["a"])
+            try await eventually("the worker has found nothing again and waits") { time.sleeping >= 3 }
             try await nodes[0].record(
                 changes.map { OutboxPlan(change: $0.number, [entry("a", .register)]) }
             )
+            time.advance(by: OutboxSignals.poll)
             #expect(try await worker.value.map(\.operation.device) == ["a"])
-            #expect(ContinuousClock.now - start < .seconds(10))
         }
     }
 
@@ -236,7 +238,8 @@ struct PostgresOutboxTests {
             let worker = Task {
                 try await nodes[1].claimEntries(of: "crm", limit: 5, lease: .seconds(60), wait: .seconds(3_600))
             }
-            while time.sleeping < 2 { try await Task.sleep(for: .milliseconds(1)) }
+            // The loop of each node that claims deliveries waits on this clock as well.
+            try await eventually("both calls have found nothing and wait") { time.sleeping >= 4 }
             _ = try await nodes[0].put([device("a")], outbox: time.now)
             #expect(try await planner.value.map(\.content.device) == ["a"])
             try await nodes[0].enqueue([entry("b")])
@@ -335,24 +338,20 @@ struct PostgresOutboxTests {
             let tally = Tally()
             /// As the gateway does it: until it is written.
             @Sendable func insist(_ body: () async throws(StoreError) -> Void) async throws {
-                while true {
-                    do throws(StoreError) {
-                        return try await body()
-                    } catch {
-                        try await Task.sleep(for: .milliseconds(5))
-                    }
-                }
+                try await eventually("it is written") { (try? await body()) != nil }
             }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    for _ in 0..<60 {
-                        try await Task.sleep(for: .milliseconds(10))
+                    var rounds = 0
+                    try await eventually("connections were cut in 60 rounds", every: .milliseconds(10)) {
                         _ = try await nodes[2].number(
                             """
                             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                             WHERE pid <> pg_backend_pid() AND query LIKE '%\(nodes[2].options.schema).outbox%'
                             """
                         )
+                        rounds += 1
+                        return rounds == 60
                     }
                 }
                 for device in 0..<devices {
@@ -524,12 +523,14 @@ struct PostgresOutboxTests {
 
     @Test("A store that closes ends those who wait for work")
     func closing() async throws {
-        try await Nodes.use { nodes in
+        let time = ManualTime()
+        try await Nodes.use(time: time) { nodes in
             let claim = Task {
                 try await nodes[0].claimEntries(of: "crm", limit: 1, lease: .seconds(9), wait: .seconds(3_600))
             }
             let look = Task { try await nodes[0].unplannedChanges(limit: 1, wait: .seconds(3_600)) }
-            try await Task.sleep(for: .milliseconds(50))
+            // The loop that claims deliveries waits on this clock as well.
+            try await eventually("both calls wait") { time.sleeping >= 3 }
             await nodes[0].close()
             await #expect(throws: StoreError.closed) { try await claim.value }
             await #expect(throws: StoreError.closed) { try await look.value }

@@ -94,8 +94,9 @@ struct QuotaTests {
         let store = try await PostgresStore.open(try await server.options())
         let request = QuotaRequest(pacing: Pacing(perSecond: 0.01, burst: .seconds(1_000)), wanted: 6)
         #expect(try await store.reserve(request, of: "a").granted == 6)
-        // A crash may lose what was reserved in its last moments, since no commit is waited for.
-        try await Task.sleep(for: .milliseconds(700))
+        // A crash may lose what was reserved in its last moments, since no commit is waited for; one that is waited for
+        // takes those before it along.
+        try await store.accept(to: [.user("a")])
         try await server.crash()
         for _ in 0..<5 {
             let begin = ContinuousClock.now
@@ -104,9 +105,9 @@ struct QuotaTests {
         }
         try await server.restart()
         var granted: Int?
-        for _ in 0..<200 where granted == nil {
+        try await eventually("the quota can be asked again", every: .milliseconds(50)) {
             granted = try? await store.reserve(request, of: "a").granted
-            try await Task.sleep(for: .milliseconds(50))
+            return granted != nil
         }
         #expect(granted == 4)
         await store.close()

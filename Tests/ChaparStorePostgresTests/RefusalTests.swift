@@ -29,12 +29,16 @@ struct RefusalTests {
             #expect(claims.map(\.notificationID) == [first.id])
             // A worker waits, so that what is accepted is handed to it.
             let waiting = Task { try await store.claim(backend: "apns", limit: 9, wait: .seconds(5)) }
+            try await eventually("the worker waits") { store.parked() == 1 }
             // They wait for the same transaction.
+            let isBusy = AsyncSignal()
             let busy = Task {
-                try await store.core.writer.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(1)")
+                try await store.core.writer.session { (db) throws(PostgresError) in
+                    isBusy.signal()
+                    try db.perform("SELECT pg_sleep(1)")
                 }
             }
-            try await Task.sleep(for: .milliseconds(200))
+            await isBusy.wait(after: .start, atMost: .seconds(10), SystemTime())
             async let again = answer(first, store)
             async let other = answer(store.sample(to: [.user("bob")]), store)
             let (refused, stored) = await (again, other)

@@ -123,24 +123,28 @@ struct ServerClockTests {
             }
             // When one is taken for dead, the others judge.
             await nodes[3].pauseKeeper()
-            while try await owners().contains(numbers[3]) { try await Task.sleep(for: .milliseconds(50)) }
+            try await eventually("one is taken for dead", every: .milliseconds(50)) {
+                try await !owners().contains(numbers[3])
+            }
             try await clock.step(step)
             // Each renews its lease three times in this time, and nobody's steady time is moved.
             let (start, times) = (ContinuousClock.now, nodes.map(\.core.now))
             var careful: Set<Int64> = []
-            while start.duration(to: .now) < .seconds(6) {
+            try await eventually("two leases are over", every: .milliseconds(100)) {
                 for (node, before) in zip(nodes.prefix(3), times) {
                     let apart = node.core.now - before - start.duration(to: .now).inMilliseconds
                     #expect(abs(apart) < 5_000)
                     if !node.core.leaseHealth.mayJudge { careful.insert(node.core.nodeNumber) }
                 }
-                try await Task.sleep(for: .milliseconds(100))
+                return start.duration(to: .now) >= .seconds(6)
             }
             #expect(careful.isSuperset(of: numbers.prefix(3)), "leases of before say nothing")
             #expect(nodes.prefix(3).map(\.core.nodeNumber) == Array(numbers.prefix(3)))
             #expect(try await owners() == Set(numbers.prefix(3)))
             await nodes[2].pauseKeeper()
-            while try await owners().contains(numbers[2]) { try await Task.sleep(for: .milliseconds(50)) }
+            try await eventually("another one is taken for dead", every: .milliseconds(50)) {
+                try await !owners().contains(numbers[2])
+            }
             #expect(try await owners() == Set(numbers.prefix(2)))
         }
         await clock.close()
@@ -170,9 +174,21 @@ struct ServerClockTests {
             )
         }
         let before = try await lease()
-        while try await lease() == before { try await Task.sleep(for: .milliseconds(10)) }
-        // The reading that comes with the renewal.
-        try await Task.sleep(for: .milliseconds(200))
+        try await eventually("the node has renewed its lease", every: .milliseconds(10)) { try await lease() != before }
+        try await awaitReading(by: node)
+    }
+
+    /// Waits until a node has read the clock, which it does right after a renewal and before a pause.
+    private static func awaitReading(by node: PostgresStore) async throws {
+        let process = try #require(node.core.pulse.serverProcess)
+        try await eventually("the connection for the lease and the clock has nothing to do", every: .milliseconds(10)) {
+            try await node.number(
+                """
+                SELECT count(*) FROM pg_stat_activity WHERE pid = \(process) AND state = 'idle'
+                    AND state_change < pg_catalog.clock_timestamp() - interval '200 milliseconds'
+                """
+            ) == 1
+        }
     }
 
     @Test("A node that starts before anybody has noted it waits for that", arguments: [3_600, -3_600])
@@ -200,8 +216,8 @@ struct ServerClockTests {
             _ = try await nodes[1].session(on: nodes[1].core.reader) { (db) throws(PostgresError) in
                 try db.run("DELETE FROM chapar.nodes WHERE number = $1", [.integer(number)]).count
             }
-            while nodes[0].core.nodeNumber == number { try await Task.sleep(for: .milliseconds(50)) }
-            try await Task.sleep(for: .milliseconds(100))  // Its reading under the new number.
+            try await eventually("it has a new number") { nodes[0].core.nodeNumber != number }
+            try await Self.awaitReading(by: nodes[0])
             for node in nodes { #expect(abs(node.core.now - time - start.duration(to: .now).inMilliseconds) < 5_000) }
         }
         await clock.close()

@@ -2,6 +2,7 @@ import CChaparPostgres
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 import Testing
 
 @testable import ChaparStorePostgres
@@ -67,11 +68,9 @@ struct SnapshotTests {
         try await holder.session { (db) throws(PostgresError) in try db.perform("COMMIT") }
         try await Keeper(store.core).lookForSnapshots()
         #expect(await store.health().oldestSnapshot ?? .zero < .seconds(1))
-        let begin = ContinuousClock.now
-        while await store.health().deadRows == nil, begin.duration(to: .now) < .seconds(20) {
-            try await Task.sleep(for: .milliseconds(100))
+        try await eventually("the store knows its dead rows", within: .seconds(20), every: .milliseconds(100)) {
+            await store.health().deadRows != nil
         }
-        #expect(await store.health().deadRows != nil)
         await holder.close()
         await store.close()
         try await server.end()

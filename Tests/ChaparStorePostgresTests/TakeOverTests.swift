@@ -144,9 +144,9 @@ struct TakeOverTests {
                 try db.perform("BEGIN; SELECT FROM chapar.waiting ORDER BY ctid DESC LIMIT 1 FOR UPDATE")
             }
             let closing = Task { await leaving.close() }
-            let begin = ContinuousClock.now
-            while try await claimed(other) > Self.deliveries / 2, begin.duration(to: .now) < .seconds(10) {
-                try await Task.sleep(for: .milliseconds(20))
+            // Without it the lock is let go all the same, and the expectations below fail.
+            try? await eventually("half is given back", within: .seconds(10), every: .milliseconds(20)) {
+                try await claimed(other) <= Self.deliveries / 2
             }
             let (left, places) = (try await claimed(other), try await self.nodes(other))
             try await locker.session { (db) throws(PostgresError) in try db.perform("ROLLBACK") }
@@ -245,11 +245,7 @@ struct TakeOverTests {
             #expect(try await claimed(store) == 0)
             try await give(to: "\(store.core.nodeNumber)", store)
             store.core.unknownClaims.note()
-            let begin = ContinuousClock.now
-            while try await claimed(store) > 0, begin.duration(to: .now) < .seconds(30) {
-                try await Task.sleep(for: .milliseconds(20))
-            }
-            #expect(try await claimed(store) == 0)
+            try await eventually("all are freed", every: .milliseconds(20)) { try await claimed(store) == 0 }
         }
     }
 
@@ -262,17 +258,14 @@ struct TakeOverTests {
             try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
                 try db.perform("DELETE FROM chapar.nodes")
             }
-            let begin = ContinuousClock.now
-            while store.core.nodeNumber == former, begin.duration(to: .now) < .seconds(30) {
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            try await eventually("it has a new number") { store.core.nodeNumber != former }
             let number = store.core.nodeNumber
             #expect(number > former)
             func given() async throws -> Int {
                 try await store.count("SELECT count(*) FROM chapar.waiting WHERE owner = \(number)")
             }
-            while try await given() < Self.deliveries, begin.duration(to: .now) < .seconds(60) {
-                try await Task.sleep(for: .milliseconds(50))
+            try await eventually("its new number has all", within: .seconds(60), every: .milliseconds(50)) {
+                try await given() >= Self.deliveries
             }
             #expect(try await given() == Self.deliveries)
             let options = store.options

@@ -34,7 +34,9 @@ struct WaitingBoundTests {
     func joined() async throws {
         try await Nodes.use(2) { nodes in
             let begin = ContinuousClock.now
-            while nodes[0].core.waitingCount.withLock({ $0.nodes }) < 2 { try await Task.sleep(for: .milliseconds(5)) }
+            try await eventually("the first node knows of the other one") {
+                nodes[0].core.waitingCount.withLock { $0.nodes } >= 2
+            }
             #expect(begin.duration(to: .now) < .seconds(3), "a third of a lease of 15 s")
         }
     }
@@ -80,11 +82,14 @@ struct WaitingBoundTests {
         try await Nodes.use(1, { $0.maximumWaiting = 10 }) { nodes in
             let store = nodes[0]
             // They wait for the same transaction, but for the first one.
+            let isBusy = AsyncSignal()
             let busy = Task {
-                try await store.core.writer.session { (db) throws(PostgresError) in try db.perform("SELECT pg_sleep(1)")
+                try await store.core.writer.session { (db) throws(PostgresError) in
+                    isBusy.signal()
+                    try db.perform("SELECT pg_sleep(1)")
                 }
             }
-            try await Task.sleep(for: .milliseconds(200))
+            await isBusy.wait(after: .start, atMost: .seconds(10), SystemTime())
             let taken = await withTaskGroup(of: Bool.self) { group in
                 for number in 0..<20 {
                     group.addTask {

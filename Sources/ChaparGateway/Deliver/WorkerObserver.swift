@@ -2,7 +2,7 @@
 package protocol WorkerObserver: Sendable {
     /// Every worker, in the order of the configuration.
     var workers: [WorkerStatus] { get }
-    /// The invalidations, for an operator to resolve held ones; nil where there are none.
+    /// The invalidations, for an operator to resolve quarantined ones; nil where there are none.
     var invalidations: TokenInvalidation? { get }
     /// The deliveries for backends that are no longer configured, for an operator to move or drop; nil where there are
     /// none.

@@ -5,7 +5,7 @@ internal import Synchronization
 /// The state that the endpoints share beside ``GatewayState``: the records of requests, the usage of API keys, the
 /// dashboard's link, and the erasures of users.
 ///
-/// Made by ``GatewayAPI``. It holds references and makes no decisions.
+/// Made by ``GatewayAPI``. A configuration is put in force through it, since that may end the dashboard's link.
 package final class APIState: Sendable {
     /// The audit log; nil when there is none.
     let audit: AuditLog?

@@ -39,19 +39,21 @@ package func eventually(
     every pause: Duration = .milliseconds(5),
     _ condition: () async throws -> Bool
 ) async throws {
-    let end = ContinuousClock.now + limit
-    while try await !condition() {
-        guard ContinuousClock.now < end else { throw ConformanceFailure("never happened: \(what)") }
-        try await Task.sleep(for: pause)
+    guard try await eventually(within: limit, every: pause, condition) else {
+        throw ConformanceFailure("never happened: \(what)")
     }
 }
 
 /// Tries the claim again and again until it holds or the wait limit ends; returns whether it held.
-func eventually(within waitLimit: Duration, _ claim: () async throws -> Bool) async throws -> Bool {
+func eventually(
+    within waitLimit: Duration,
+    every pause: Duration = .milliseconds(2),
+    _ claim: () async throws -> Bool
+) async throws -> Bool {
     let end = ContinuousClock.now + waitLimit
     while ContinuousClock.now < end {
         if try await claim() { return true }
-        try await Task.sleep(for: .milliseconds(2))
+        try await Task.sleep(for: pause)
     }
     return try await claim()
 }

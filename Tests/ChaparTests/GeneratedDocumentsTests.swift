@@ -45,19 +45,16 @@ struct GeneratedDocumentsTests {
         let guides = ReasonGuide.all(Plugins.program.backends)
         #expect(guides.count > 100)
         let text = try String(contentsOf: Page.root.appending(path: "docs/Troubleshooting.md"), encoding: .utf8)
-        let sources = Self.names(in: text).map { String($0.dropFirst("reasons of ".count)) }
+        let sources = Self.names(in: text).filter { $0.hasPrefix("reasons of ") }
+            .map { String($0.dropFirst("reasons of ".count)) }
         #expect(Set(sources) == Set(guides.map(\.source)), "each source of reasons has a table")
+        let tables = ReasonTables(guides)
+        #expect(tables.faults == [])
         for source in sources {
-            let rows = guides.filter { $0.source == source }.map { guide in
-                let cells = [guide.outcome, guide.meaning, guide.gateway, guide.action].map(Self.cell)
-                return "| `\(guide.reason)` | \(cells.joined(separator: " | ")) |"
-            }
-            let head = [
-                "| reason | outcome | what it means | what the gateway does | what you do |",
-                "| --- | --- | --- | --- | --- |",
-            ]
-            try Self.hold("docs/Troubleshooting.md", "reasons of \(source)", head + rows)
+            try Self.hold("docs/Troubleshooting.md", "reasons of \(source)", tables.rows(of: source))
         }
+        try Self.hold("docs/Troubleshooting.md", "shared reactions", tables.reactionRows)
+        try Self.hold("docs/Troubleshooting.md", "shared actions", tables.actionRows)
     }
 
     @Test("The table of the commands is what the program says of itself")
@@ -115,9 +112,6 @@ struct GeneratedDocumentsTests {
     private static func names(in text: String) -> [String] {
         text.matches(of: #/(?m)^<!-- generated: (.*) -->$/#).map { String($0.output.1) }
     }
-
-    /// A text as it stands in a cell of a table.
-    private static func cell(_ text: String) -> String { text.replacing("|", with: "\\|").replacing("\n", with: " ") }
 
     /// The lines of a part; nil when the page has no such part.
     static func part(_ name: String, of text: String) -> [String]? {

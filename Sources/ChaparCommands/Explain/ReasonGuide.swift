@@ -141,7 +141,7 @@ struct ReasonGuide: Sendable {
             case .retry(let after):
                 "Tries this delivery again\(Self.pause(after)), while its time to live and retry allow, then \(next)."
             case .slowRecipient(let after):
-                "Tries again later, and sends nothing else to this recipient until then\(Self.pause(after))."
+                "Tries again\(after == nil ? " later" : Self.pause(after)), and sends nothing else to this recipient until then."
             case .slowBackend(let after?):
                 "Pauses the whole backend\(Self.pause(after)), then goes on; messages wait, none is lost."
             case .slowBackend(nil):

@@ -182,8 +182,3 @@ private func hasControlCharacter(_ text: String) -> Bool {
 func unknownField(_ name: String, _ names: [String]) -> String {
     didYouMean(name, names) ?? "There is no such field here. Known: \(names.joined(separator: ", "))."
 }
-
-/// Returns `Did you mean …?` when a known name is near.
-func didYouMean(_ word: String, _ known: some Sequence<String>) -> String? {
-    Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
-}

@@ -67,7 +67,7 @@ extension EventJSON {
     }
 
     /// Returns the event of too many dead-token answers, which are quarantined until an operator decides.
-    static func invalidationsHeld(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
+    static func invalidationsQuarantined(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
         begin(&writer, "backend.invalidations_held", trip.at)

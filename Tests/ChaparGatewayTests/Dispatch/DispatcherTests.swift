@@ -438,8 +438,8 @@ struct DispatcherTests {
         let id = try await first.accept(["x"], plan: DeliveryPlan(["a"]))
         let call = try await first.accept(["y"], plan: DeliveryPlan(["call"]))
         // The first gateway claims both and dies without a word.
-        for lane in ["a", "call"] {
-            let claims = try await first.store.claim(backend: lane, limit: 10, wait: .seconds(1))
+        for backend in ["a", "call"] {
+            let claims = try await first.store.claim(backend: backend, limit: 10, wait: .seconds(1))
             #expect(claims.count == 1)
         }
         await first.store.close()

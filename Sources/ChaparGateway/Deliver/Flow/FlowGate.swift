@@ -53,9 +53,9 @@ final class FlowGate: Sendable {
     ///
     /// - Parameters:
     ///   - breaker: Opens after too many failures; nil never does.
-    ///   - fallbackDelay: The shortest time after which a delivery goes on to another backend; nil when none ever does.
-    init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
-        guarded = Mutex(State(breaker: breaker, fallbackDelay: fallbackDelay))
+    ///   - fallbackAfter: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
+        guarded = Mutex(State(breaker: breaker, fallbackAfter: fallbackAfter))
     }
 
     /// Reads or changes the state; wakes the loop when `body` returns `wakes`.

@@ -59,7 +59,7 @@ final class DeliveryWorker: Sendable {
         /// The backends of the app, which know which tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time that any plan waits for a failing backend before it goes to the next; nil when none does.
-        var fallbackDelay: Duration?
+        var fallbackAfter: Duration?
 
         /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {
@@ -107,10 +107,10 @@ final class DeliveryWorker: Sendable {
         self.flow = flow
         let gate = flow.gate
         let time = dependencies.time
-        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
-        watch.observe { isHeld in
-            gate.update { ((), wakes: $0.hold(isHeld, at: time.steady)) }
-            if isHeld { gate.endLooks() }
+        gate.update { ((), wakes: $0.quarantine(watch.trip != nil, at: time.steady)) }
+        watch.observe { isQuarantined in
+            gate.update { ((), wakes: $0.quarantine(isQuarantined, at: time.steady)) }
+            if isQuarantined { gate.endLooks() }
         }
     }
 
@@ -131,8 +131,8 @@ final class DeliveryWorker: Sendable {
             isSlowed: state.isSlowed,
             isPaused: state.isPauseInForce,
             breaker: breaker,
-            areInvalidationsHeld: state.isHeld,
-            undecidedCallers: watch.heldCallers.count
+            areInvalidationsQuarantined: state.isQuarantined,
+            undecidedCallers: watch.quarantinedCallers.count
         )
     }
 

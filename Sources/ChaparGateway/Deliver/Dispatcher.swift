@@ -304,7 +304,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         // The news may be about a different backend that another configuration has under the same name.
         guard until > now.steady, let flow = flows.withLock({ $0[backend] }), flow.identity == identity else { return }
         let isNew = flow.gate.update { state in (state.pause(until: until, reason: reason), wakes: false) }
-        if isNew { flow.gate.endLooks() }
+        if isNew { flow.gate.cancelClaims() }
     }
 
     // MARK: Flow control

@@ -83,13 +83,13 @@ extension EventJSON {
     /// Returns the event of an operator's decision about quarantined answers.
     static func invalidationsSettled(
         _ backend: String,
-        released: Bool,
+        isConfirmed: Bool,
         tokens: Int,
         at time: Date
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
-        begin(&writer, released ? "backend.invalidations_released" : "backend.invalidations_discarded", time)
+        begin(&writer, isConfirmed ? "backend.invalidations_released" : "backend.invalidations_discarded", time)
         writer.field("backend", backend)
         writer.field("tokens", tokens)
         writer.endObject()

@@ -425,7 +425,7 @@ struct MassInvalidationTests {
     @Test("has its tokens buried when an operator believes it, each with an event, and is believed from then on")
     func release() async throws {
         try await Self.tripped { rig, recipients in
-            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .release) ?? 0
+            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .confirm) ?? 0
             #expect(tokens >= 50)
             #expect(try await Self.alive(rig) <= Self.devices - tokens)
             let id = try await rig.accept(recipients, plan: Self.plan)
@@ -509,7 +509,7 @@ struct MassInvalidationTests {
         async let running: Void = desk.run()
         refuse(0..<100)
         meanwhile.withLock { $0 = { refuse(100..<110) } }
-        #expect(try await desk.resolve("a", .release) == 100)
+        #expect(try await desk.resolve("a", .confirm) == 100)
         #expect(meanwhile.withLock { $0 == nil }, "nothing came meanwhile")
         #expect(try await desk.resolve("a", .discard) == 0, "are held, and nothing says so")
         #expect(try await Self.alive(rig) == Self.devices - 110)

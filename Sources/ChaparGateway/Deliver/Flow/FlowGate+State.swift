@@ -127,12 +127,12 @@ extension FlowGate {
         /// Waits, with periodic searches for deliveries whose fallback delay has ended.
         private mutating func standStill(until: Date?, at now: Date) -> Step {
             guard let fallbackAfter, let since = troubleSince else { return .wait(until: until) }
-            let look = max(since.addingTimeInterval(fallbackAfter.inSeconds), nextPassOn)
-            if now >= look {
+            let search = max(since.addingTimeInterval(fallbackAfter.inSeconds), nextPassOn)
+            if now >= search {
                 nextPassOn = now.addingTimeInterval(State.passOnInterval)
                 return .passOn
             }
-            return .wait(until: until.map { min($0, look) } ?? look)
+            return .wait(until: until.map { min($0, search) } ?? search)
         }
 
         /// Searches for more of these deliveries at once, since the last search did not find all.
@@ -346,7 +346,7 @@ extension FlowGate {
         /// Stops the worker while invalidations are quarantined, or lets it go on.
         mutating func quarantine(_ isQuarantined: Bool, at now: Date) -> Bool {
             guard isQuarantined != self.isQuarantined else { return false }
-            move(isQuarantined ? .quarantine : .release) { $0.isQuarantined = isQuarantined }
+            move(isQuarantined ? .quarantine : .resolve) { $0.isQuarantined = isQuarantined }
             if isQuarantined {
                 troubleSince = troubleSince ?? now
             } else if !standsStill(at: now) {

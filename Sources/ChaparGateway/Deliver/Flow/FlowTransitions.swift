@@ -13,7 +13,7 @@ enum FlowStatus: String, Sendable, CaseIterable {
 enum FlowEvent: String, Sendable, CaseIterable {
     case pause
     case pauseEnds = "pause ends"
-    case slow, park, work, quarantine, release, restore
+    case slow, park, work, quarantine, resolve, restore
 }
 
 extension FlowGate {
@@ -55,6 +55,6 @@ extension FlowGate {
             to: [.quarantined],
             "the guard against mass invalidation tripped"
         ),
-        .init(.release, from: [.quarantined], to: [.sending, .paused, .parked], "an operator resolved it"),
+        .init(.resolve, from: [.quarantined], to: [.sending, .paused, .parked], "an operator resolved it"),
     ])
 }

@@ -14,7 +14,7 @@ package final class TokenInvalidation: Sendable {
     /// An operator's decision about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
         /// The tokens are dead.
-        case release
+        case confirm = "release"
         /// The configuration was wrong: the tokens are alive.
         case discard
     }
@@ -424,17 +424,17 @@ package final class TokenInvalidation: Sendable {
         try await state.saveState(Self.callersKey(backend), nil)
         let watch = watches.withLock { $0[backend] }
         if watch?.trip != nil || watch?.quarantinedCallers.isEmpty == false || total > 0 {
-            publish([EventJSON.invalidationsSettled(backend, released: action == .release, tokens: total, at: time.now)]
-            )
+            let isConfirmed = action == .confirm
+            publish([EventJSON.invalidationsSettled(backend, isConfirmed: isConfirmed, tokens: total, at: time.now)])
             logger.notice(
                 "quarantined invalidations were settled",
                 metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
             )
         }
-        watch?.reset(isTrusting: action == .release, at: time.steady) {
+        watch?.reset(isTrusting: action == .confirm, at: time.steady) {
             append(.settleRest(backend, action), count: 0)
         }
-        tell(.settled(backend: backend, isTrusting: action == .release))
+        tell(.settled(backend: backend, isTrusting: action == .confirm))
         return total
     }
 
@@ -444,7 +444,7 @@ package final class TokenInvalidation: Sendable {
         var found = 0
         repeat {
             switch action {
-            case .release:
+            case .confirm:
                 let invalidated =
                     try await devices?.invalidate(
                         quarantinedOf: backend,

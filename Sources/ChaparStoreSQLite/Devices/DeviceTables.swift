@@ -19,7 +19,7 @@ final class DeviceTables {
     private let removeTokens: SQLStatement
     private let insertTag: SQLStatement
     private let removeTag: SQLStatement
-    private let holdSince: SQLStatement
+    private let quarantineSince: SQLStatement
     private let quarantined: SQLStatement
     private let setReleased: SQLStatement
     private let forgetRefusals: SQLStatement
@@ -57,7 +57,7 @@ final class DeviceTables {
         removeTokens = try statement("DELETE FROM device_tokens WHERE device = ?1")
         insertTag = try statement("INSERT OR IGNORE INTO device_tags (tag, device) VALUES (?1, ?2)")
         removeTag = try statement("DELETE FROM device_tags WHERE tag = ?1 AND device = ?2")
-        holdSince = try statement(
+        quarantineSince = try statement(
             """
             UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
             WHERE backend = ?1 AND held = 0 AND invalidated >= ?2
@@ -358,10 +358,10 @@ final class DeviceTables {
     }
 
     /// Quarantines tokens that a backend has marked invalid since a moment.
-    func hold(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
-        holdSince.bind(1, backend)
-        holdSince.bind(2, moment)
-        return try holdSince.run()
+    func quarantine(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
+        quarantineSince.bind(1, backend)
+        quarantineSince.bind(2, moment)
+        return try quarantineSince.run()
     }
 
     /// Marks up to `limit` quarantined tokens of a backend invalid.

@@ -79,7 +79,7 @@ extension SQLiteStore: DeviceStore {
     public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         let moment = moment.millisecondsSince1970
         return try await change(rows: 100) { (tables) throws(StoreError) in
-            try tables.hold(tombstonesOf: backend, since: moment)
+            try tables.quarantine(tombstonesOf: backend, since: moment)
         }
     }
 

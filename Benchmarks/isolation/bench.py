@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what a backend that hangs costs the others: nothing, if lanes share nothing.
+"""Measures what a backend that hangs costs the others: nothing, if workers share nothing.
 
 usage: bench.py [--chapar BINARY] [--rate N] [--seconds N] [--rounds N] [--json FILE]
 

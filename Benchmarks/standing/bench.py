@@ -4,7 +4,7 @@
 usage: bench.py [--chapar BINARY] [--waiting N ...] [--settle S] [--seconds S] [--only gone|paused] [--postgres] [--json FILE]
 
 Two reasons to wait: `gone`, the backend was taken out of the configuration; `paused`, its platform cannot be reached, and the
-messages are for no other backend, while a route goes on from it to another after a second (`patience`). After `--settle` seconds the
+messages are for no other backend, while a route goes on from it to another after a second (`fallback_after`). After `--settle` seconds the
 bytes are counted that the process writes, by any system call; with `--postgres` those of the database's write-ahead log. Then the backend comes back: by a reload of a configuration that has it again, or with
 `POST /v1/backends/ios/retry` once its platform answers. Goals: below 20 KB/s written; the first message within 2 s, and from then on
 no 2 s without one until all have gone. Ends with 1 when a goal is missed.
@@ -77,7 +77,7 @@ def until_out(responder, waiting, begun):
 def measure(rig, arguments, reason, waiting, database=None):
     port = free_port()
     config = Path(rig.path("chapar.yaml"))
-    route = "routes:\n  - { use: { fallback: [ios, spare], patience: 1 } }\n"
+    route = "routes:\n  - { use: { fallback: [ios, spare], fallback_after: 1 } }\n"
     with rig.responder() as spare:
         def write(backends, routes=""):
             text = config.read_text()

@@ -34,19 +34,19 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// The longest time trouble of an account or a platform is tolerated at each step before the next backend is used.
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
-    public var fallbackDelay: Duration?
+    public var fallbackAfter: Duration?
 
     /// Makes a plan.
     public init(
         _ backends: [String],
         onUnknown: UnknownRule? = nil,
         unknownWait: Duration = Self.defaultUnknownWait,
-        fallbackDelay: Duration? = nil
+        fallbackAfter: Duration? = nil
     ) {
         self.backends = backends
         self.onUnknown = onUnknown
         self.unknownWait = unknownWait
-        self.fallbackDelay = fallbackDelay
+        self.fallbackAfter = fallbackAfter
     }
 
     /// Returns the steps after `step` whose backends `isUsable` accepts, in order: those where a delivery can go on.
@@ -60,10 +60,10 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
         var text = backends.joined(separator: ">")
-        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackDelay != nil
+        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackAfter != nil
         if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
         if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
-        if let fallbackDelay { text += "|patience=\(fallbackDelay.inMilliseconds)" }
+        if let fallbackAfter { text += "|patience=\(fallbackAfter.inMilliseconds)" }
         return text
     }
 
@@ -91,7 +91,7 @@ public struct DeliveryPlan: Sendable, Hashable {
             guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
             switch pair[0] {
             case "wait": unknownWait = .milliseconds(milliseconds)
-            case "patience": fallbackDelay = .milliseconds(milliseconds)
+            case "patience": fallbackAfter = .milliseconds(milliseconds)
             default: continue
             }
         }
@@ -99,10 +99,10 @@ public struct DeliveryPlan: Sendable, Hashable {
 }
 
 extension DeliveryPlan {
-    /// The former name of ``fallbackDelay``.
-    @available(*, deprecated, renamed: "fallbackDelay")
+    /// The former name of ``fallbackAfter``.
+    @available(*, deprecated, renamed: "fallbackAfter")
     public var patience: Duration? {
-        get { fallbackDelay }
-        set { fallbackDelay = newValue }
+        get { fallbackAfter }
+        set { fallbackAfter = newValue }
     }
 }

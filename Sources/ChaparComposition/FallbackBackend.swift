@@ -3,7 +3,7 @@ public import ChaparCore
 /// Several backends, each of which takes over when the one before it fails: a ``DeliveryPlan`` interpreted in memory.
 ///
 /// A recipient goes to the first backend that can address it. When that one refuses for good, or its trouble outlasts
-/// the `fallbackDelay`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
+/// the `fallbackAfter`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
 /// gets recipients that it can address: a raw token only goes to backends of its service, and the ``RecipientResolver``
 /// turns a ``ChaparCore/Recipient/device(_:)`` into the token of a service that the backend takes.
 ///
@@ -24,7 +24,7 @@ public struct FallbackBackend: BackendGroup {
     ///   - members: The backends, in the order in which they are tried; each name once.
     ///   - onUnknown: The rule after an attempt without an answer; nil stops where a repeat does harm, else retries.
     ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
-    ///   - fallbackDelay: The longest time a platform's trouble is tolerated while another backend is left.
+    ///   - fallbackAfter: The longest time a platform's trouble is tolerated while another backend is left.
     ///   - retry: The retries, over all backends together.
     ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
@@ -36,7 +36,7 @@ public struct FallbackBackend: BackendGroup {
         _ members: [NamedBackend],
         onUnknown: DeliveryPlan.UnknownRule? = nil,
         unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
-        fallbackDelay: Duration = .zero,
+        fallbackAfter: Duration = .zero,
         retry: RetryPolicy = RetryPolicy(),
         deadline: Duration = .seconds(120),
         resolver: RecipientResolver? = nil,
@@ -52,7 +52,7 @@ public struct FallbackBackend: BackendGroup {
                 members.map(\.name),
                 onUnknown: onUnknown,
                 unknownWait: unknownWait,
-                fallbackDelay: fallbackDelay
+                fallbackAfter: fallbackAfter
             ),
             rules: PlanRules(retry: retry, waitsForOperator: false),
             deadline: deadline,

@@ -13,7 +13,7 @@ public struct PlanRules: Sendable, Hashable {
     /// The number of attempts and the waits between them.
     public var retry: RetryPolicy
     /// The longest time trouble of a platform is tolerated at a step with a later one, unless the plan says otherwise.
-    public var fallbackDelay: Duration
+    public var fallbackAfter: Duration
     /// Whether a message waits at its last step, until its time to live ends, for an operator to correct the backend.
     public var waitsForOperator: Bool
     /// The shortest wait of a message after its platform asked for a pause of the backend without a length.
@@ -22,12 +22,12 @@ public struct PlanRules: Sendable, Hashable {
     /// Makes rules.
     public init(
         retry: RetryPolicy,
-        fallbackDelay: Duration = .seconds(60),
+        fallbackAfter: Duration = .seconds(60),
         waitsForOperator: Bool = true,
         defaultPause: Duration = .seconds(5)
     ) {
         self.retry = retry
-        self.fallbackDelay = fallbackDelay
+        self.fallbackAfter = fallbackAfter
         self.waitsForOperator = waitsForOperator
         self.defaultPause = defaultPause
     }
@@ -152,7 +152,7 @@ public struct PlanRules: Sendable, Hashable {
         if let expiresAt = position.expiresAt, time >= expiresAt {
             return next(position, at: now) ?? PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired))
         }
-        let borne = (position.plan.fallbackDelay ?? fallbackDelay).inSeconds * Double(position.step + 1)
+        let borne = (position.plan.fallbackAfter ?? fallbackAfter).inSeconds * Double(position.step + 1)
         if time > position.startedAt.addingTimeInterval(borne), let next = next(position, at: now) { return next }
         return PlanVerdict(.retry(at: time))
     }

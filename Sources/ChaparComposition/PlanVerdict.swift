@@ -13,7 +13,7 @@ public struct PlanPosition: Sendable, Hashable {
     public var attempts: Int
     /// The time of the first attempt, which may be the present one.
     ///
-    /// ``DeliveryPlan/fallbackDelay`` and a refusal's retry limit count from it, since a message that waits for its
+    /// ``DeliveryPlan/fallbackAfter`` and a refusal's retry limit count from it, since a message that waits for its
     /// time, or behind others, has failed at no backend.
     public var startedAt: Date
     /// The time after which nothing more is tried; nil for never.

@@ -58,7 +58,7 @@ struct APNsConversationTests {
         #expect(backend.health.status == .ok)
     }
 
-    @Test("A fresh token called expired: one replay, then the lane is parked with a word about the clock")
+    @Test("A fresh token called expired: one replay, then the worker is parked with a word about the clock")
     func wrongClock() async throws {
         let transport = Self.refusing { .max }
         let backend = try APNsBackend.scripted(transport)

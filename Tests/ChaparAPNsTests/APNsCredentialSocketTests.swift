@@ -255,7 +255,7 @@ struct APNsCredentialSocketTests {
         }
     }
 
-    @Test("A server whose certificate is not trusted, expired or of another host gets nothing, and the lane parks")
+    @Test("A server whose certificate is not trusted, expired or of another host gets nothing, and the worker parks")
     func untrusted() async throws {
         for (kind, trusts) in [
             (SandboxCertificateAuthority.ServerCertificate.valid, false), (.expired, true), (.wrongHost, true),

@@ -66,7 +66,7 @@ struct BulkheadTests {
         #expect(bulkhead.inFlight == 0)
     }
 
-    @Test("Waiting ends with the patience, and nothing is kept of it")
+    @Test("Waiting ends with the longest wait, and nothing is kept of it")
     func maximumWait() async {
         let gate = Gate()
         let time = ManualTime()

@@ -17,7 +17,7 @@ struct PlanInterpreterTests {
             one.makeBackends().map { NamedBackend($0.name, $0.backend) },
             onUnknown: one.plan.onUnknown,
             unknownWait: one.plan.unknownWait,
-            fallbackDelay: one.plan.fallbackDelay ?? .zero,
+            fallbackAfter: one.plan.fallbackAfter ?? .zero,
             retry: PlanCase.retry,
             deadline: one.timeToLive > .zero ? one.timeToLive : .seconds(3600),
             resolver: RecipientResolver { _ in ["device-1": one.deviceTokens] },
@@ -86,7 +86,7 @@ struct PlanInterpreterTests {
         let google = ScriptedBackend("google", audience: BackendAudience(services: [.iOSFirebase]))
         let chain = FallbackBackend(
             [NamedBackend("apple", apple), NamedBackend("google", google)],
-            fallbackDelay: .seconds(60),
+            fallbackAfter: .seconds(60),
             resolver: RecipientResolver { ids in
                 Dictionary(
                     uniqueKeysWithValues: ids.map {

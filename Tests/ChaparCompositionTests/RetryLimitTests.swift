@@ -24,7 +24,7 @@ struct RetryLimitTests {
         _ outcome: DeliveryOutcome = outcome
     ) -> PlanVerdict.Move {
         let position = PlanPosition(
-            DeliveryPlan(backends, fallbackDelay: .seconds(86_400)),
+            DeliveryPlan(backends, fallbackAfter: .seconds(86_400)),
             attempts: attempts,
             startedAt: Self.start,
             expiresAt: Self.start.addingTimeInterval(86_400),

@@ -60,7 +60,7 @@ struct WrapperTests {
             taken: { inner.taken },
             payloadLimit: ScriptedBackend.bodyLimit
         )
-        // What waits longer for its turn than its lane allows is refused, which is another promise.
+        // What waits longer for its turn than its backend allows is refused, which is another promise.
         subject.largeBatch = 60
         try await check.run(subject)
     }

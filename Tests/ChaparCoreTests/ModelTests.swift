@@ -115,9 +115,9 @@ struct ModelTests {
                 ["ios", "android"],
                 onUnknown: .wait,
                 unknownWait: .seconds(45),
-                fallbackDelay: .milliseconds(1500)
+                fallbackAfter: .milliseconds(1500)
             ),
-            DeliveryPlan(["ios", "android"], fallbackDelay: .zero),
+            DeliveryPlan(["ios", "android"], fallbackAfter: .zero),
         ]
     )
     func plans(plan: DeliveryPlan) {

@@ -53,7 +53,9 @@ struct TokenKindTests {
     func refusals(kind: TokenKind, other: TokenKind, isMeant: Bool) {
         let (token, moment) = (Self.token("t", kind), Date(timeIntervalSince1970: 9))
         let refusal = TokenRefusal(token.token, kind: other, asOf: moment, at: moment, backend: "ios", reason: "Gone")
-        for isHeld in [false, true] { #expect((token.refused(refusal, isHeld: isHeld) != nil) == isMeant) }
+        for isQuarantined in [false, true] {
+            #expect((token.refused(refusal, isQuarantined: isQuarantined) != nil) == isMeant)
+        }
         #expect((token.effect(of: refusal) == RegisteredToken.RefusalEffect.none) != isMeant)
     }
 

@@ -209,7 +209,7 @@ struct FCMAuthTests {
         }
     }
 
-    @Test("A second refusal parks the lane: there is no loop")
+    @Test("A second refusal parks the worker: there is no loop")
     func noLoop() async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()
@@ -222,7 +222,7 @@ struct FCMAuthTests {
         }
     }
 
-    @Test("Without an access token the lane waits and nothing is lost; what is wrong by itself is told at once")
+    @Test("Without an access token the worker waits and nothing is lost; what is wrong by itself is told at once")
     func endpointDown() async throws {
         try await SocketHarness.run { harness in
             harness.simulator.add(
@@ -240,7 +240,7 @@ struct FCMAuthTests {
         }
     }
 
-    @Test("A disabled account parks the lane, but only when its last token has ended")
+    @Test("A disabled account parks the worker, but only when its last token has ended")
     func disabledAccount() async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()

@@ -188,7 +188,7 @@ struct FCMSocketTests {
         }
     }
 
-    @Test("A certificate that nobody trusts parks the lane before a token is fetched")
+    @Test("A certificate that nobody trusts parks the worker before a token is fetched")
     func untrusted() async throws {
         try await SocketHarness.run(trusts: false) { harness in
             let refusal = try #require(await harness.send().refusal)

@@ -76,7 +76,7 @@ struct HMSAuthTests {
             #expect(refusal.kind == .platform)
             #expect(refusal.reason == reason)
             guard case .slowBackend = refusal.advice else {
-                Issue.record("the lane does not wait: \(refusal.advice)")
+                Issue.record("the worker does not wait: \(refusal.advice)")
                 return
             }
             #expect(harness.simulator.counters.sends == 0)

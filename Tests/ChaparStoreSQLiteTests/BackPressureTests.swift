@@ -9,8 +9,8 @@ import Testing
 @testable import ChaparStoreSQLite
 
 @Suite("The answer to more work than a flow takes", .timeLimit(.minutes(1)))
-struct PacerTests {
-    /// A store whose lanes are outrun with more than two deliveries waiting.
+struct BackPressureTests {
+    /// A store whose workers are outrun with more than two deliveries waiting.
     private func open(_ folder: String, _ time: ManualTime, pause: Duration) throws -> SQLiteStore {
         var options = SQLiteStoreOptions(path: folder + "/store.db")
         options.windowCapacity = 8

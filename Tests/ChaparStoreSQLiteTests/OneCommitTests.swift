@@ -41,7 +41,7 @@ struct OneCommitTests {
         }
     }
 
-    @Test("Claims of two lanes that are served by turns are listed once each")
+    @Test("Claims of two workers that are served by turns are listed once each")
     func claimsByTurns() async throws {
         try await TemporaryFolder.use { folder in
             let (time, log) = (ManualTime(), RecordedLog())

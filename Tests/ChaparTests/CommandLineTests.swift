@@ -32,6 +32,8 @@ struct CommandLineTests {
         (["devices", "put", "a", "--token", "ios-apnz:x", "--url", "http://127.0.0.1:1"], 2),
         (["devices", "import", "/nowhere.csv", "--url", "http://127.0.0.1:1"], 2),
         (["devices", "export", "--url", "http://127.0.0.1:1"], 75),
+        (["devices", "quarantined", "--url", "http://127.0.0.1:1"], 75),
+        (["devices", "held", "--url", "http://127.0.0.1:1"], 75),
         (["send", "--to", "ios-apns:ab", "hi", "--url", "http://127.0.0.1:1"], 75),
     ]
 
@@ -88,14 +90,19 @@ struct CommandLineTests {
     }
 
     static let healths: [(JSONValue, String)] = [
-        (["health": ["status": "ok"], "lane": ["parked": false, "breaker": "closed"]], "ok"),
-        (["health": ["status": "down", "detail": "refused"], "lane": [:]], "down: refused"),
-        (["health": ["status": "ok"], "lane": ["parked": true, "pause_reason": "wrong_key"]], "parked: wrong_key"),
+        (["health": ["status": "ok"], "worker": ["parked": false, "breaker": "closed"]], "ok"),
+        (["health": ["status": "down", "detail": "refused"], "worker": [:]], "down: refused"),
+        (["health": ["status": "ok"], "worker": ["parked": true, "pause_reason": "wrong_key"]], "parked: wrong_key"),
+        (
+            ["health": ["status": "ok"], "worker": ["invalidations_quarantined": true, "parked": true]],
+            "stopped: too many dead tokens, see devices quarantined"
+        ),
+        (["health": ["status": "ok"], "worker": ["breaker": "open", "breaker_reason": "503"]], "breaker open: 503"),
+        // As a gateway of an older version answers.
         (
             ["health": ["status": "ok"], "lane": ["invalidations_held": true, "parked": true]],
-            "stopped: too many dead tokens, see devices held"
+            "stopped: too many dead tokens, see devices quarantined"
         ),
-        (["health": ["status": "ok"], "lane": ["breaker": "open", "breaker_reason": "503"]], "breaker open: 503"),
     ]
 
     @Test("backends says what keeps a backend from sending", arguments: healths)

@@ -109,7 +109,7 @@ struct DamagedServeTests {
         }
         try await Program.wait("a parked backend") { () -> Bool? in
             let backends = try await client.get("/v1/backends").json["backends"]?.arrayValue
-            return backends?.first { $0["name"] == "ios" }?["lane"]?["parked"] == true ? true : nil
+            return backends?.first { $0["name"] == "ios" }?["worker"]?["parked"] == true ? true : nil
         }
         await client.close()
         gateway.child.send(SIGTERM)

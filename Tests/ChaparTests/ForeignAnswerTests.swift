@@ -31,7 +31,7 @@ struct ForeignAnswerTests {
             200,
             [
                 "backends": [
-                    ["name": "ios", "lane": ["waiting": .integer(.min), "claimed": .integer(.min), "in_flight": 0]]
+                    ["name": "ios", "worker": ["waiting": .integer(.min), "claimed": .integer(.min), "in_flight": 0]]
                 ]
             ]
         ),

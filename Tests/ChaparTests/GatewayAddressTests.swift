@@ -21,7 +21,7 @@ struct GatewayAddressTests {
             #expect(sent.status == 0, "\(sent.errors)")
             #expect(try JSONValue(parsing: Array(sent.output.utf8))["outcome"] == "sent")
             let backends = try await Program.run(["backends", "--json"], environment: here)
-            #expect(backends.output.contains("\"lane\""), "\(backends.output)\(backends.errors)")
+            #expect(backends.output.contains("\"worker\""), "\(backends.output)\(backends.errors)")
             #expect(try await Program.run(["users", "erase", "ali"], environment: here).status == 0)
 
             let elsewhere = ["CHAPAR_URL": "http://127.0.0.1:1"]

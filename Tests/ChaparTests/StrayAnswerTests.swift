@@ -10,7 +10,7 @@ import Testing
 @testable import chapar
 
 /// One odd answer among a thousand good ones stops the other 999 for no longer than 2 s, unless it names a time
-/// (`Retry-After`), or the platform's own documents ask for a pause of the project, the account or the lane.
+/// (`Retry-After`), or the platform's own documents ask for a pause of the project, the account or the worker.
 ///
 /// Every row of every platform's rejections is tried, and every failure below HTTP. Pauses of a part of a project are
 /// not seen here:

@@ -140,7 +140,7 @@ struct TextFormTests {
         let result = SendResult(
             line: 1,
             recipient: "ios-apns:ab",
-            verdict: .refused,
+            ending: .refused,
             reason: "Bad\nsent",
             detail: "no\nsent     ios-apns:cd"
         )
@@ -236,11 +236,11 @@ struct TextFormTests {
             ([], .success), ([.sent], .success), ([.accepted, .preview], .success), ([.refused], .failure),
             ([.sent, .refused], .partial), ([.later], .tryLater), ([.unknown, .refused], .tryLater),
             ([.sent, .unknown], .partial),
-        ] as [([SendResult.Verdict], ChaparCommands.ExitStatus)]
+        ] as [([SendResult.Ending], ChaparCommands.ExitStatus)]
     )
-    func tally(verdicts: [SendResult.Verdict], expected: ChaparCommands.ExitStatus) {
+    func tally(endings: [SendResult.Ending], expected: ChaparCommands.ExitStatus) {
         let tally = SendTally()
-        tally.add(verdicts.map { SendResult(line: 1, recipient: "", verdict: $0) })
+        tally.add(endings.map { SendResult(line: 1, recipient: "", ending: $0) })
         #expect(tally.status == expected)
     }
 }

@@ -435,7 +435,7 @@ def lost_gateway_is_told(browser, scene):
     gateway.start()
     browser.until(lambda: browser.text("#connection") == "● Live" and not browser.is_shown("#trouble"))
     # Beside this page one more stream is allowed (limits.streams_per_key); the next one is refused.
-    request = urllib.request.Request(gateway.address + "/v1/events?lanes=1", headers={"Authorization": "Bearer " + gateway.secret("watcher")})
+    request = urllib.request.Request(gateway.address + "/v1/events?workers=1", headers={"Authorization": "Bearer " + gateway.secret("watcher")})
     opener, streams, problem = urllib.request.build_opener(urllib.request.ProxyHandler({})), [], None
     while not problem:
         try:

@@ -8,18 +8,18 @@ enum BlockingWork {
         until interruption: Interruption,
         _ body: @escaping @Sendable (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Value
     ) async throws -> Value {
-        let mark = Mark()
+        let flag = Flag()
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await interruption.wait()
-                mark.isSet.store(true, ordering: .relaxed)
+                flag.isSet.store(true, ordering: .relaxed)
                 return nil
             }
             group.addTask {
                 try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value?, any Error>) in
                     Thread.detachNewThread {
                         continuation.resume(
-                            with: Result<Value?, any Error> { try body { mark.isSet.load(ordering: .relaxed) } }
+                            with: Result<Value?, any Error> { try body { flag.isSet.load(ordering: .relaxed) } }
                         )
                     }
                 }
@@ -30,7 +30,7 @@ enum BlockingWork {
         }
     }
 
-    private final class Mark: Sendable {
+    private final class Flag: Sendable {
         let isSet = Atomic(false)
     }
 }

@@ -75,14 +75,14 @@ struct BackendsListCommand: AsyncParsableCommand {
             let services = backend["audience"]?["services"]?.arrayValue ?? []
             let forms = backend["audience"]?["forms"]?.arrayValue ?? []
             let abilities = (backend["abilities"]?.arrayValue ?? []).compactMap(\.stringValue).filter { $0 != "send" }
-            let lane = backend["lane"]
+            let worker = backend.worker
             table.add(
                 backend["name"]?.stringValue ?? "",
                 backend["kind"]?.stringValue ?? "",
                 (services + forms).compactMap(\.stringValue).joined(separator: ","),
                 abilities.isEmpty ? "-" : abilities.joined(separator: ","),
-                "\(lane?["waiting"]?.integerValue ?? 0)",
-                "\(lane?["in_flight"]?.integerValue ?? 0)",
+                "\(worker?["waiting"]?.integerValue ?? 0)",
+                "\(worker?["in_flight"]?.integerValue ?? 0)",
                 Self.health(of: backend)
             )
         }
@@ -91,12 +91,14 @@ struct BackendsListCommand: AsyncParsableCommand {
 
     /// Returns the gravest reason why a backend does not send; else its own health.
     static func health(of backend: JSONValue) -> String {
-        let lane = backend["lane"]
-        func reason(_ name: String) -> String { lane?[name]?.stringValue.map { ": \($0)" } ?? "" }
-        if lane?["invalidations_held"] == true { return "stopped: too many dead tokens, see devices held" }
-        if lane?["parked"] == true { return "parked\(reason("pause_reason"))" }
-        if let until = lane?["paused_until"]?.stringValue { return "paused until \(until)\(reason("pause_reason"))" }
-        if let breaker = lane?["breaker"]?.stringValue, breaker != "closed" {
+        let worker = backend.worker
+        func reason(_ name: String) -> String { worker?[name]?.stringValue.map { ": \($0)" } ?? "" }
+        if worker?.value(of: "invalidations_quarantined", formerly: "invalidations_held") == true {
+            return "stopped: too many dead tokens, see devices quarantined"
+        }
+        if worker?["parked"] == true { return "parked\(reason("pause_reason"))" }
+        if let until = worker?["paused_until"]?.stringValue { return "paused until \(until)\(reason("pause_reason"))" }
+        if let breaker = worker?["breaker"]?.stringValue, breaker != "closed" {
             return "breaker \(breaker)\(reason("breaker_reason"))"
         }
         let detail = backend["health"]?["detail"]?.stringValue.map { ": \($0)" } ?? ""

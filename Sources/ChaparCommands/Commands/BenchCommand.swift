@@ -191,8 +191,8 @@ struct BenchCommand: AsyncParsableCommand {
         }
         return (answer.json["backends"]?.arrayValue ?? [])
             .reduce(0) {
-                $0.adding(clamping: $1["lane"]?["waiting"]?.integerValue ?? 0)
-                    .adding(clamping: $1["lane"]?["claimed"]?.integerValue ?? 0)
+                $0.adding(clamping: $1.worker?["waiting"]?.integerValue ?? 0)
+                    .adding(clamping: $1.worker?["claimed"]?.integerValue ?? 0)
             }
     }
 

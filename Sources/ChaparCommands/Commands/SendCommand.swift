@@ -118,7 +118,7 @@ struct SendCommand: AsyncParsableCommand {
             tally.add(results)
             for result in results {
                 // Among thousands of results, those that failed matter.
-                if isQuiet, result.verdict == .sent || result.verdict == .accepted { continue }
+                if isQuiet, result.ending == .sent || result.ending == .accepted { continue }
                 form.isJSON ? Shell.print(result.json) : Shell.print(result.text)
                 if let request = result.request, !form.isJSON { Shell.print("         " + request.text) }
             }
@@ -140,7 +140,7 @@ struct SendCommand: AsyncParsableCommand {
                     SendResult(
                         line: line.number,
                         recipient: "",
-                        verdict: .refused,
+                        ending: .refused,
                         reason: "invalid_line",
                         detail: "line \(line.number) \(failure.description)"
                     )

@@ -115,9 +115,9 @@ private final class Ending: Sendable {
     }
 
     /// The longest wait, after the signal, for a start that has no store yet.
-    private static let patience = Duration.seconds(3)
-    /// The longest wait, after ``patience``, for a start with a store until its services run.
-    private static let longPatience = Duration.seconds(30)
+    private static let shortWait = Duration.seconds(3)
+    /// The longest wait, after ``shortWait``, for a start with a store until its services run.
+    private static let longWait = Duration.seconds(30)
 
     private let state = Mutex(State())
     private let logger: Logger
@@ -133,12 +133,12 @@ private final class Ending: Sendable {
             return state.group
         }
         if let group { return await group.triggerGracefulShutdown() }
-        do { try await Task.sleep(for: Self.patience) } catch { return }
+        do { try await Task.sleep(for: Self.shortWait) } catch { return }
         if !state.withLock({ $0.isOpen }) {
             logger.notice("stopped")
             _exit(ExitStatus.success.rawValue)
         }
-        do { try await Task.sleep(for: Self.longPatience) } catch { return }
+        do { try await Task.sleep(for: Self.longWait) } catch { return }
         if state.withLock({ $0.group == nil }) { _exit(ExitStatus.failure.rawValue) }
     }
 

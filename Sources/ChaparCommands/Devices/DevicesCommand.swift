@@ -23,8 +23,8 @@ struct DevicesCommand: AsyncParsableCommand {
             subcommands: [
                 DevicesListCommand.self, DevicesGetCommand.self, DevicesPutCommand.self, DevicesDeleteCommand.self,
                 DevicesImportCommand.self, DevicesExportCommand.self,
-                DevicesSubscriptionCommand.self, DevicesOperationsCommand.self, HeldCommand.self, ReleaseCommand.self,
-                DiscardCommand.self,
+                DevicesSubscriptionCommand.self, DevicesOperationsCommand.self, QuarantinedCommand.self,
+                ReleaseCommand.self, DiscardCommand.self,
             ]
         )
     }

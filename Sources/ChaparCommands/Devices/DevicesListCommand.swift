@@ -109,11 +109,15 @@ struct DevicesDeleteCommand: AsyncParsableCommand {
 
 /// Text for people of a device in an answer of the API.
 enum DeviceText {
+    private static func isQuarantined(_ tombstone: JSONValue) -> Bool {
+        tombstone.value(of: "quarantined", formerly: "held")?.boolValue == true
+    }
+
     /// Returns the services that it has tokens of, with the problems of these tokens.
     static func tokens(_ device: JSONValue) -> [String] {
         (device["tokens"]?.objectValue?.members ?? []).map { service, token in
             guard let tombstone = token["tombstone"] else { return service }
-            return tombstone["held"]?.boolValue == true ? "\(service) (held)" : "\(service) (dead)"
+            return isQuarantined(tombstone) ? "\(service) (quarantined)" : "\(service) (dead)"
         }
     }
 
@@ -129,8 +133,7 @@ enum DeviceText {
                     line += token["registered_at"]?.words ?? ""
                     guard let tombstone = token["tombstone"] else { return line }
                     let reason = tombstone["reason"]?.words ?? ""
-                    let isHeld = tombstone["held"]?.boolValue == true
-                    return line + ", \(isHeld ? "refusal held" : "dead") since "
+                    return line + ", \(isQuarantined(tombstone) ? "refusal quarantined" : "dead") since "
                         + "\(tombstone["as_of"]?.words ?? "") (\(tombstone["backend"]?.words ?? ""): \(reason))"
                 }
             case .array(let tags): return ["\(name): \(tags.compactMap(\.words).joined(separator: ", "))"]

@@ -127,7 +127,7 @@ struct ReasonGuide: Sendable {
         if let invalidation = refusal.invalidation, refusal.advice == .never {
             let rest =
                 "When too many tokens are refused at once, a wrong configuration is likelier: then none becomes invalid, and they are "
-                + "quarantined (devices held)."
+                + "quarantined (devices quarantined)."
             return invalidation.isCertain
                 ? "Marks the token invalid: it gets nothing more until the device registers again. The message goes on with the next "
                     + "backend of the plan that takes another token, else the delivery ends as failed. \(rest)"

@@ -121,33 +121,33 @@ struct DirectSender: MessageSender {
         var result = SendResult(
             line: one.line,
             recipient: one.recipient.storedForm,
-            verdict: .sent,
+            ending: .sent,
             backend: backend
         )
         // A preview ignores the plugin's outcome: no platform gave the answer.
         if let preview, let request = preview.request(of: one.messageID, to: one.recipient) {
-            result.verdict = .preview
+            result.ending = .preview
             result.request = request
             return result
         }
         switch outcome {
         case .accepted(let acceptance):
             if preview != nil {
-                result.verdict = .preview
+                result.ending = .preview
                 return result
             }
             result.id = acceptance.platformID
             result.status = acceptance.status
         case .refused(let refusal):
             switch refusal.advice {
-            case .never, .parkBackend: result.verdict = .refused
-            case .retry, .slowRecipient, .slowBackend: result.verdict = .later
+            case .never, .parkBackend: result.ending = .refused
+            case .retry, .slowRecipient, .slowBackend: result.ending = .later
             }
             result.status = refusal.status
             result.reason = refusal.reason
             result.detail = refusal.detail
         case .unknown(let unknown):
-            result.verdict = .unknown
+            result.ending = .unknown
             result.reason = unknown.reason
             result.detail = unknown.detail ?? "It may have been delivered: no answer came."
         }
@@ -158,7 +158,7 @@ struct DirectSender: MessageSender {
         SendResult(
             line: line,
             recipient: "",
-            verdict: .refused,
+            ending: .refused,
             reason: error.issues.first?.code ?? "invalid_request",
             detail: error.issues.map { "\($0.pointer): \($0.detail)" }.joined(separator: "\n         ")
         )

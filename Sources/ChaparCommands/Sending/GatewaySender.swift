@@ -37,7 +37,7 @@ struct GatewaySender: MessageSender {
                     SendResult(
                         line: message.line,
                         recipient: "",
-                        verdict: .refused,
+                        ending: .refused,
                         status: 422,
                         reason: GatewayClient.Answer(status: 422, json: problem).code,
                         detail: sentence
@@ -65,7 +65,7 @@ struct GatewaySender: MessageSender {
                     SendResult(
                         line: $0.line,
                         recipient: "",
-                        verdict: .later,
+                        ending: .later,
                         status: answer.status,
                         reason: code,
                         detail: answer.problem
@@ -78,7 +78,7 @@ struct GatewaySender: MessageSender {
                     SendResult(
                         line: $0.line,
                         recipient: "",
-                        verdict: .refused,
+                        ending: .refused,
                         status: answer.status,
                         reason: code,
                         detail: answer.problem
@@ -95,7 +95,7 @@ struct GatewaySender: MessageSender {
     ) async throws {
         guard maximumWait > .zero else {
             report(
-                accepted.map { SendResult(line: $0.line, recipient: "", verdict: .accepted, id: $0.id, status: 202) }
+                accepted.map { SendResult(line: $0.line, recipient: "", ending: .accepted, id: $0.id, status: 202) }
             )
             return
         }
@@ -146,7 +146,7 @@ struct GatewaySender: MessageSender {
         var result = SendResult(
             line: line,
             recipient: delivery["recipient"]?.stringValue ?? "",
-            verdict: .accepted,
+            ending: .accepted,
             backend: delivery["backend"]?.stringValue,
             id: delivery["platform_id"]?.stringValue ?? id,
             status: last?["status"]?.integerValue.map { Int(count: $0) },
@@ -154,9 +154,9 @@ struct GatewaySender: MessageSender {
             detail: last?["detail"]?.stringValue
         )
         switch state {
-        case .acceptedByPlatform, .delivered, .opened: result.verdict = .sent
-        case .failed, .expired, .cancelled: result.verdict = .refused
-        case .unknown: result.verdict = .unknown
+        case .acceptedByPlatform, .delivered, .opened: result.ending = .sent
+        case .failed, .expired, .cancelled: result.ending = .refused
+        case .unknown: result.ending = .unknown
         case .queued, .scheduled, .sending, .retrying:
             // The outcome of the last attempt is no verdict on the message.
             let attempt = [result.status.map { "\($0)" }, result.reason, result.detail].compactMap(\.self)
@@ -166,7 +166,7 @@ struct GatewaySender: MessageSender {
                 (attempt.isEmpty ? "" : "Last attempt: \(attempt.joined(separator: " ")). ")
                 + "The gateway goes on with it: GET /v1/notifications/\(id)"
         }
-        if result.verdict == .refused, result.reason == nil { result.reason = state.rawValue }
+        if result.ending == .refused, result.reason == nil { result.reason = state.rawValue }
         return result
     }
 }

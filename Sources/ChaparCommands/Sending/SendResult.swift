@@ -5,7 +5,7 @@ import Synchronization
 /// The result for one recipient of one message of `chapar send`.
 struct SendResult: Sendable {
     /// The end of a message, in the words of the exit codes.
-    enum Verdict: String, Sendable, CaseIterable {
+    enum Ending: String, Sendable, CaseIterable {
         /// A platform accepted it.
         case sent
         /// A gateway accepted it: it is on its disk, and will be delivered or reported.
@@ -25,7 +25,7 @@ struct SendResult: Sendable {
     /// The recipient, `service:token`; empty when the message was refused as a whole.
     var recipient: String
     /// How it ended.
-    var verdict: Verdict
+    var ending: Ending
     /// The backend that tried it last.
     var backend: String?
     /// The platform's or gateway's id of the message.
@@ -41,7 +41,7 @@ struct SendResult: Sendable {
 
     /// One line for scripts.
     var json: JSONValue {
-        var object: JSONObject = ["line": .integer(Int64(line)), "outcome": .string(verdict.rawValue)]
+        var object: JSONObject = ["line": .integer(Int64(line)), "outcome": .string(ending.rawValue)]
         if !recipient.isEmpty { object["recipient"] = .string(recipient) }
         object["backend"] = backend.map { .string($0) }
         object["id"] = id.map { .string($0) }
@@ -55,7 +55,7 @@ struct SendResult: Sendable {
     /// One line for people.
     var text: String {
         let label =
-            switch verdict {
+            switch ending {
             case .sent: Shell.paint("sent   ", .green)
             case .accepted: Shell.paint("accepted", .green)
             case .refused: Shell.paint("refused", .red)
@@ -82,11 +82,11 @@ struct SendResult: Sendable {
 
 /// Counts results; the exit code follows from the counts.
 final class SendTally: Sendable {
-    private let counts = Mutex<[SendResult.Verdict: Int]>([:])
+    private let counts = Mutex<[SendResult.Ending: Int]>([:])
 
     func add(_ results: [SendResult]) {
         counts.withLock { counts in
-            for result in results { counts[result.verdict, default: 0] += 1 }
+            for result in results { counts[result.ending, default: 0] += 1 }
         }
     }
 
@@ -96,8 +96,8 @@ final class SendTally: Sendable {
     /// One line: `3 sent, 1 refused`.
     var summary: String {
         let counts = counts.withLock { $0 }
-        let words = SendResult.Verdict.allCases.compactMap { verdict in
-            counts[verdict].map { "\($0) \(verdict.rawValue)" }
+        let words = SendResult.Ending.allCases.compactMap { ending in
+            counts[ending].map { "\($0) \(ending.rawValue)" }
         }
         return words.isEmpty ? "nothing to send" : words.joined(separator: ", ")
     }

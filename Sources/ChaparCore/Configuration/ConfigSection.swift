@@ -11,9 +11,11 @@ public final class ConfigSection {
     /// The report of all sections of the file.
     public let report: ConfigReport
     private let files: any ConfigFileReader
-    private let entries: [ConfigNode.Entry]
+    private var entries: [ConfigNode.Entry]
     private let isMap: Bool
     private var known: Set<String> = []
+    /// The former names under which the file has keys, by the present names.
+    private var formerNames: [String: String] = [:]
 
     /// Makes a section from a map; any other value is an issue, and reads as an empty map.
     public init(_ node: ConfigNode, path: String = "", report: ConfigReport, files: any ConfigFileReader) {
@@ -33,12 +35,32 @@ public final class ConfigSection {
     /// The keys in the file, in order.
     public var keys: [String] { entries.map(\.key) }
 
-    /// Adds an issue about a key of this section.
+    /// Adds an issue about a key of this section, under the name that the file has.
     public func reject(_ key: String, _ problem: String, fix: String? = nil) {
         let entry = entries.first { $0.key == key }
         report.add(
-            ConfigIssue(path: join(key), origin: entry?.node.origin ?? origin, problem: problem, fix: fix)
+            ConfigIssue(
+                path: join(formerNames[key] ?? key),
+                origin: entry?.node.origin ?? origin,
+                problem: problem,
+                fix: fix
+            )
         )
+    }
+
+    /// Accepts a key under its former name as well; call this before the key is read.
+    ///
+    /// A file with both names is an issue: which of the two values is meant cannot be known. Former names are accepted
+    /// for one release. Documents, suggestions and the values in force name the present one only.
+    package func accept(formerName old: String, of key: String) {
+        guard let index = entries.firstIndex(where: { $0.key == old }) else { return }
+        guard !entries.contains(where: { $0.key == key }) else {
+            known.insert(old)
+            reject(old, "is the old name of \(key), which is there as well", fix: "Leave \(old) out.")
+            return
+        }
+        entries[index].key = key
+        formerNames[key] = old
     }
 
     /// Whether the key has a value in the file; asking counts the key as known.

@@ -10,6 +10,16 @@ extension GatewayState {
 
 /// The backends in `GET /v1/backends` and on the dashboard: identity, abilities and the state of the worker.
 struct BackendsAnswer {
+    /// The names that an answer has of a backend's worker and of the stop by quarantined tokens.
+    struct WorkerNames: Sendable {
+        let worker: StaticString
+        let quarantine: StaticString
+
+        static let current = Self(worker: "worker", quarantine: "invalidations_quarantined")
+        /// The former names: answers show them beside the current ones for one release, the event shows them alone.
+        static let former = Self(worker: "lane", quarantine: "invalidations_held")
+    }
+
     let backends: [BackendRegistry.ConfiguredBackend]
     private let isGone: (String) -> Bool
     let workers: [String: WorkerStatus]
@@ -48,7 +58,9 @@ struct BackendsAnswer {
     }
 
     /// Writes the member `backends`, and those about expiring credentials, into an object that the caller has begun.
-    func write(to writer: inout JSONWriter) {
+    ///
+    /// Each worker is written once under each of the names.
+    func write(to writer: inout JSONWriter, workersAs names: [WorkerNames]) {
         writer.name("backends")
         writer.beginArray()
         for backend in backends {
@@ -62,11 +74,11 @@ struct BackendsAnswer {
             for ability in ["send"] + backend.backend.abilityNames { writer.string(ability) }
             writer.endArray()
             write(health: troubles.health(of: backend.name, workers[backend.name]?.health(own) ?? own), to: &writer)
-            write(worker: backend.name, to: &writer)
+            for one in names { write(worker: backend.name, as: one, to: &writer) }
             write(operations: backend.name, to: &writer)
             writer.endObject()
         }
-        for name in goneNames { write(gone: name, to: &writer) }
+        for name in goneNames { write(gone: name, workersAs: names, to: &writer) }
         writer.endArray()
         write(expiries: expiries, to: &writer)
         writer.field("credential_warning_days", BackendHealth.credentialWarningDays)
@@ -96,7 +108,7 @@ struct BackendsAnswer {
         }.keys.sorted()
     }
 
-    private func write(gone name: String, to writer: inout JSONWriter) {
+    private func write(gone name: String, workersAs names: [WorkerNames], to writer: inout JSONWriter) {
         writer.beginObject()
         writer.field("name", name)
         writer.field("kind", "gone")
@@ -107,7 +119,7 @@ struct BackendsAnswer {
         writer.endArray()
         let detail = "it is not configured; move or drop what waits for it, or configure it again"
         write(health: BackendHealth(status: .down, detail: detail), to: &writer)
-        write(worker: name, to: &writer)
+        for one in names { write(worker: name, as: one, to: &writer) }
         write(operations: name, to: &writer)
         writer.endObject()
     }
@@ -160,10 +172,10 @@ struct BackendsAnswer {
         writer.endObject()
     }
 
-    private func write(worker name: String, to writer: inout JSONWriter) {
+    private func write(worker name: String, as names: WorkerNames, to writer: inout JSONWriter) {
         let worker = workers[name] ?? WorkerStatus(backend: name)
         let depth = depths[name] ?? QueueDepth()
-        writer.name("lane")
+        writer.name(names.worker)
         writer.beginObject()
         writer.field("in_flight", worker.inFlight)
         writer.field("window", worker.window)
@@ -182,7 +194,7 @@ struct BackendsAnswer {
             RFC3339.write(until, to: &writer)
         }
         writer.field("breaker_reason", worker.breaker.reason)
-        writer.field("invalidations_held", worker.areInvalidationsHeld)
+        writer.field(names.quarantine, worker.areInvalidationsQuarantined)
         if let until = worker.pausedUntil {
             writer.name("paused_until")
             RFC3339.write(until, to: &writer)

@@ -87,7 +87,8 @@ extension RegisteredToken {
             writer.field("backend", tombstone.backend)
         }
         writer.field("reason", tombstone.reason)
-        writer.field("held", tombstone.isHeld)
+        writer.field("quarantined", tombstone.isQuarantined)
+        writer.field("held", tombstone.isQuarantined)  // The former name, for one release.
         writer.endObject()
     }
 }

@@ -20,7 +20,7 @@ struct EventsAPI: Sendable {
 
     /// Answers a request; without a number the stream begins with events from now on.
     func open(_ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["after", "last", "types", "lanes"])
+        try scope.allowParameters(["after", "last", "types", "workers", "lanes"])
         guard !state.isDraining else { throw .draining }
         let filter = try EventFilter(scope.parameter("types"))
         let resumed = try Self.position(scope)
@@ -34,7 +34,8 @@ struct EventsAPI: Sendable {
                 throw Problem(error)
             }
         }
-        let includesWorkers = try scope.number("lanes", in: 0...1, default: 0) == 1
+        let parameter = try scope.nameInUse("workers", formerly: "lanes")
+        let includesWorkers = try scope.number(parameter, in: 0...1, default: 0) == 1
         let workers: (@Sendable (Caller) async -> [UInt8])? =
             includesWorkers ? { @Sendable in await workersEvent($0) } : nil
         let stream = EventStream(
@@ -99,7 +100,7 @@ struct EventsAPI: Sendable {
             expiries: expiries,
             nodes: (try? await state.storeNodes()) ?? nil,
             for: caller
-        ).write(to: &writer)
+        ).write(to: &writer, workersAs: [.former])
         let totals = metrics.ledger.totals
         writer.name("totals")
         writer.beginObject()

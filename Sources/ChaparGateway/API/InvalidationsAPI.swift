@@ -29,14 +29,14 @@ struct InvalidationsAPI: Sendable {
         }
         try scope.allowParameters(["backend"])
         let tripped = workers.invalidations?.trippedGuards ?? []
-        var held: [QuarantinedTokens] = []
+        var quarantined: [QuarantinedTokens] = []
         do throws(StoreError) {
-            held = try await state.devices.quarantined()
+            quarantined = try await state.devices.quarantined()
         } catch {
             throw Problem(error)
         }
-        let names = Set(tripped.map(\.backend)).union(held.map(\.backend)).filter(scope.caller.mayUse(backend:))
-            .sorted()
+        let names = Set(tripped.map(\.backend)).union(quarantined.map(\.backend))
+            .filter(scope.caller.mayUse(backend:)).sorted()
         return Response.json { writer in
             writer.name("backends")
             writer.beginArray()
@@ -44,7 +44,7 @@ struct InvalidationsAPI: Sendable {
                 Self.write(
                     name,
                     tripped.first { $0.backend == name },
-                    held.first { $0.backend == name },
+                    quarantined.first { $0.backend == name },
                     to: &writer
                 )
             }
@@ -55,24 +55,25 @@ struct InvalidationsAPI: Sendable {
     private static func write(
         _ name: String,
         _ tripped: TokenInvalidation.TrippedGuard?,
-        _ held: QuarantinedTokens?,
+        _ quarantined: QuarantinedTokens?,
         to writer: inout JSONWriter
     ) {
         writer.beginObject()
         writer.field("backend", name)
-        writer.field("held", held?.count ?? 0)
+        writer.field("quarantined", quarantined?.count ?? 0)
+        writer.field("held", quarantined?.count ?? 0)  // The former name, for one release.
         writer.name("reasons")
         writer.beginObject()
-        for (reason, count) in (held?.reasons ?? [:]).sorted(by: { $0.key < $1.key }) {
+        for (reason, count) in (quarantined?.reasons ?? [:]).sorted(by: { $0.key < $1.key }) {
             writer.name(reason)
             writer.integer(count)
         }
         writer.endObject()
-        if let held {
+        if let quarantined {
             writer.name("oldest")
-            RFC3339.write(held.oldest, to: &writer)
+            RFC3339.write(quarantined.oldest, to: &writer)
             writer.name("newest")
-            RFC3339.write(held.newest, to: &writer)
+            RFC3339.write(quarantined.newest, to: &writer)
         }
         writer.field("stopped", tripped != nil)
         if let tripped {
@@ -187,6 +188,6 @@ struct InvalidationsAPI: Sendable {
     }
 
     private static func unknown(_ name: Substring) -> Problem {
-        .notFound("There is no backend \(name.prefix(64)), and nothing is held of one.")
+        .notFound("There is no backend \(name.prefix(64)), and nothing of one is quarantined.")
     }
 }

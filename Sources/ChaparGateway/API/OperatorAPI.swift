@@ -110,7 +110,7 @@ struct OperatorAPI: Sendable {
             nodes: try await nodes(),
             for: scope.caller
         )
-        return Response.json(capacity: 2048) { answer.write(to: &$0) }
+        return Response.json(capacity: 2048) { answer.write(to: &$0, workersAs: [.current, .former]) }
     }
 
     private func outboxDepths() async throws(Problem) -> [String: OutboxDepth] {

@@ -96,10 +96,12 @@ struct ScrapedMetrics {
         for worker in workers { text.sample(.inFlight, [worker.backend], Double(worker.inFlight)) }
         text.begin(.window)
         for worker in workers { text.sample(.window, [worker.backend], Double(worker.window)) }
-        text.begin(.lanePaused)
-        for worker in workers {
-            let isPaused = worker.isSlowed || worker.pausedUntil.map { $0 > now.wall } ?? false
-            text.sample(.lanePaused, [worker.backend], worker.isParked ? 2 : isPaused ? 1 : 0)
+        for family in [MetricFamily.workerPaused, .formerWorkerPaused] {
+            text.begin(family)
+            for worker in workers {
+                let isPaused = worker.isSlowed || worker.pausedUntil.map { $0 > now.wall } ?? false
+                text.sample(family, [worker.backend], worker.isParked ? 2 : isPaused ? 1 : 0)
+            }
         }
         text.begin(.breakerState)
         for worker in workers {
@@ -113,7 +115,7 @@ struct ScrapedMetrics {
         }
         text.begin(.invalidationsStopped)
         for worker in workers {
-            text.sample(.invalidationsStopped, [worker.backend], worker.areInvalidationsHeld ? 1 : 0)
+            text.sample(.invalidationsStopped, [worker.backend], worker.areInvalidationsQuarantined ? 1 : 0)
         }
         text.begin(.invalidationsUndecided)
         for worker in workers {

@@ -130,7 +130,7 @@ struct ConfigDocument {
         if !result.problems.isEmpty { interpolation.failed(at: origin) }
         for (problem, fix) in result.problems {
             issues.append(
-                ConfigIssue(path: path, origin: origin, problem: Interpolation.mark + problem, fix: fix)
+                ConfigIssue(path: path, origin: origin, problem: Interpolation.prefix + problem, fix: fix)
             )
         }
         let isQuoted = scalar.style == .singleQuoted || scalar.style == .doubleQuoted

@@ -204,7 +204,7 @@ struct FolderFiles: ConfigFileReader {
         let limit = ConfigurationLoader.maximumBytes
         var bytes = [UInt8](repeating: 0, count: limit + 1)
         var count = 0
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.pipeTimeout
         while count < bytes.count {
             // A file can be read at once, a pipe (`<(…)`, /dev/stdin) once another program has written into it.
             guard Self.waits(for: descriptor, until: deadline) else {
@@ -232,7 +232,7 @@ struct FolderFiles: ConfigFileReader {
     }
 
     /// The longest wait for the end of a pipe: a reload that waits delays the gateway's stop.
-    private static let patience = Duration.seconds(5)
+    private static let pipeTimeout = Duration.seconds(5)
 
     /// Waits until there is something to read; false after the deadline.
     private static func waits(for descriptor: Int32, until deadline: ContinuousClock.Instant) -> Bool {

@@ -70,10 +70,10 @@ struct Interpolation {
     /// the environment or a file are replaced by their names.
     func presentable(_ issues: [ConfigIssue]) -> [ConfigIssue] {
         var seen: Set<ConfigIssue> = []
-        return issues.filter { !failures.contains($0.origin) || $0.problem.hasPrefix(Self.mark) }
+        return issues.filter { !failures.contains($0.origin) || $0.problem.hasPrefix(Self.prefix) }
             .map { issue in
                 var issue = issue
-                if issue.problem.hasPrefix(Self.mark) { issue.problem.removeFirst(Self.mark.count) }
+                if issue.problem.hasPrefix(Self.prefix) { issue.problem.removeFirst(Self.prefix.count) }
                 issue.problem = masked(issue.problem)
                 issue.fix = issue.fix.map(masked)
                 return issue
@@ -97,8 +97,8 @@ struct Interpolation {
         return setting
     }
 
-    /// The mark of issues about failed replacements while they are in the report.
-    static let mark = "\u{1}"
+    /// The prefix of issues about failed replacements while they are in the report.
+    static let prefix = "\u{1}"
 
     private func masked(_ text: String) -> String {
         var text = text

@@ -102,13 +102,14 @@ struct RouteReader {
         }
         let rule: DeliveryPlan.UnknownRule? = use.choice("on_unknown")
         let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
-        let fallbackDelay = use.optionalSeconds("patience", in: 0...28 * 86400)
-        if use.has("patience"), use.has("fan_out") {
-            use.reject("patience", "means nothing with fan_out", fix: "There is no next backend to go on to.")
+        use.accept(formerName: "patience", of: "fallback_after")
+        let fallbackAfter = use.optionalSeconds("fallback_after", in: 0...28 * 86400)
+        if use.has("fallback_after"), use.has("fan_out") {
+            use.reject("fallback_after", "means nothing with fan_out", fix: "There is no next backend to go on to.")
         }
         use.finish()
         return (chain ?? fan).map {
-            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, fallbackDelay: fallbackDelay), chain == nil)
+            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, fallbackAfter: fallbackAfter), chain == nil)
         }
     }
 

@@ -293,7 +293,7 @@ function expiryLine([name, end]) {
 function backendState({ gone, lane, health }) {
   const why = lane.pause_reason || health.detail;
   if (gone) return [text("backend.gone"), "bad", why];
-  if (lane.invalidations_held) return [text("backend.held"), "bad", null, text("backend.held_fix")];
+  if (lane.invalidations_held) return [text("backend.quarantined"), "bad", null, text("backend.quarantined_fix")];
   if (lane.parked) return [text("backend.parked"), "bad", why];
   if (lane.breaker === "open") {
     const key = lane.breaker_until ? "backend.breaker_open_until" : "backend.breaker_open";
@@ -437,7 +437,7 @@ async function watch() {
     try {
       const from = lastID == null ? "last=" + replayed : "after=" + lastID;
       const headers = key ? { Authorization: "Bearer " + key } : {};
-      const answer = await fetch("/v1/events?lanes=1&" + from, { headers, signal: own.signal });
+      const answer = await fetch("/v1/events?workers=1&" + from, { headers, signal: own.signal });
       if (answer.status === 401 || answer.status === 403) {
         return askForKey(answer.status === 403 ? "key.scope" : key ? "key.unknown" : linkReason);
       }

@@ -93,7 +93,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// The status of every worker.
     package var workers: [WorkerStatus] { workersGuarded.withLock { $0.current }.map(\.status) }
 
-    /// The invalidations, for an operator to resolve held ones.
+    /// The invalidations, for an operator to resolve quarantined ones.
     package var invalidations: TokenInvalidation? { tokenInvalidation }
 
     /// The deliveries for backends that are no longer configured, for an operator to move or drop.
@@ -304,7 +304,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         // The news may be about a different backend that another configuration has under the same name.
         guard until > now.steady, let flow = flows.withLock({ $0[backend] }), flow.identity == identity else { return }
         let isNew = flow.gate.update { state in (state.pause(until: until, reason: reason), wakes: false) }
-        if isNew { flow.gate.endLooks() }
+        if isNew { flow.gate.cancelClaims() }
     }
 
     // MARK: Flow control
@@ -325,7 +325,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         }
         let kept = flow ?? FlowControl(configured, ledger: quotas, at: now.steady)
         kept.gate.update { state in
-            state.fallbackDelay = settings.fallbackDelay
+            state.fallbackAfter = settings.fallbackAfter
             return ((), wakes: false)
         }
         flows.withLock { $0[configured.name] = kept }

@@ -12,23 +12,23 @@ extension GatewaySnapshot {
             tokenPriority: configuration.tokenPriority,
             audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
             backends: backends.map { ($0.name, $0.backend) },
-            fallbackDelay: fallbackDelay(of: name)
+            fallbackAfter: fallbackAfter(of: name)
         )
     }
 
     /// Returns the shortest time after which some delivery leaves the backend's worker while that is stopped; nil when
     /// none does.
-    private func fallbackDelay(of name: String) -> Duration? {
-        var shortest = configuration.queue.fallbackDelay
+    private func fallbackAfter(of name: String) -> Duration? {
+        var shortest = configuration.queue.fallbackAfter
         for route in configuration.routes {
             guard let index = route.plan.backends.firstIndex(of: name) else { continue }
-            var fallbackDelay: Duration?
+            var fallbackAfter: Duration?
             // A wait for the platform's status ends while the worker is stopped, too.
-            if route.plan.onUnknown == .wait { fallbackDelay = .zero }
+            if route.plan.onUnknown == .wait { fallbackAfter = .zero }
             if !route.isFanOut, index + 1 < route.plan.backends.count {
-                fallbackDelay = fallbackDelay ?? route.plan.fallbackDelay
+                fallbackAfter = fallbackAfter ?? route.plan.fallbackAfter
             }
-            if let fallbackDelay { shortest = shortest.map { min($0, fallbackDelay) } ?? fallbackDelay }
+            if let fallbackAfter { shortest = shortest.map { min($0, fallbackAfter) } ?? fallbackAfter }
         }
         return shortest
     }

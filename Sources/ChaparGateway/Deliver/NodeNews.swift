@@ -14,8 +14,8 @@ enum NodeNews: Sendable, Equatable {
     ///
     /// An older version sends neither callers nor identity: its answers then count for no single caller.
     case answers(backend: String, AnswerCounts, acceptedUnder: String?)
-    /// The guard has tripped, and invalidations are held.
-    case held(backend: String, InvalidationGuard.Trip)
+    /// The guard has tripped, and invalidations are quarantined.
+    case quarantined(backend: String, InvalidationGuard.Trip)
     /// An operator has resolved them.
     case settled(backend: String, isTrusting: Bool)
 
@@ -41,7 +41,7 @@ enum NodeNews: Sendable, Equatable {
             object["certain"] = .integer(Int64(counts.dead.certain))
             if !counts.callers.isEmpty { object["callers"] = .object(Self.told(counts.callers)) }
             if let identity { object["identity"] = .string(identity) }
-        case .held(let backend, let trip):
+        case .quarantined(let backend, let trip):
             topic = "held"
             object["backend"] = .string(backend)
             object["trip"] = .string(String(decoding: trip.stored, as: UTF8.self))
@@ -78,12 +78,12 @@ enum NodeNews: Sendable, Equatable {
                 callers: Self.callers(in: value["callers"]?.objectValue)
             )
             self = .answers(backend: backend, counts, acceptedUnder: value["identity"]?.stringValue)
-        case "held":
+        case "held":  // As gateways of older versions write and read it.
             guard let text = value["trip"]?.stringValue, let trip = InvalidationGuard.Trip(stored: Array(text.utf8))
             else {
                 return nil
             }
-            self = .held(backend: backend, trip)
+            self = .quarantined(backend: backend, trip)
         case "settled": self = .settled(backend: backend, isTrusting: value["trusting"]?.boolValue ?? false)
         default: return nil
         }

@@ -9,7 +9,7 @@ internal import ChaparQueue
 /// wrote. Made once for a worker; unusual deliveries are left to `EventJSON`.
 struct AttemptTemplate {
     /// The placeholder for the platform's id or a token in a sample: it needs no escape and occurs in no name.
-    private static let mark = "\u{7F}\u{7F}\u{7F}"
+    private static let placeholder = "\u{7F}\u{7F}\u{7F}"
 
     /// A moment and its text.
     struct Moment {
@@ -36,25 +36,25 @@ struct AttemptTemplate {
         self.backend = backend
         let time = Date(timeIntervalSince1970: 0)
         let moment = RFC3339.string(time)
-        let acceptance = Acceptance(platformID: Self.mark, status: 200)
+        let acceptance = Acceptance(platformID: Self.placeholder, status: 200)
         attemptParts = Self.split(
             EventJSON.attempt(.accepted(acceptance), backend: backend, at: time, retryAt: nil),
-            at: [moment, Self.mark]
+            at: [moment, Self.placeholder]
         )
         let id = NotificationID(rawValue: .max)
         let sample = ClaimedDelivery(
             id: id.rawValue,
             notificationID: id,
             content: .stored([]),
-            recipient: .token(DeviceToken("", service: TokenService(rawValue: Self.mark))),
+            recipient: .token(DeviceToken("", service: TokenService(rawValue: Self.placeholder))),
             plan: DeliveryPlan([backend]),
             acceptedAt: time,
             expiresAt: time
         )
-        let attempt = "{\(Self.mark)}"
+        let attempt = "{\(Self.placeholder)}"
         eventParts = Self.split(
             EventJSON.delivery(sample, state: .acceptedByPlatform, at: time, attempt: Array(attempt.utf8)),
-            at: [moment, id.description, "0", Self.mark + ":", attempt]
+            at: [moment, id.description, "0", Self.placeholder + ":", attempt]
         )
     }
 

@@ -67,7 +67,7 @@ extension EventJSON {
     }
 
     /// Returns the event of too many dead-token answers, which are quarantined until an operator decides.
-    static func invalidationsHeld(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
+    static func invalidationsQuarantined(_ backend: String, _ trip: InvalidationGuard.Trip, reason: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.beginObject()
         begin(&writer, "backend.invalidations_held", trip.at)
@@ -83,13 +83,13 @@ extension EventJSON {
     /// Returns the event of an operator's decision about quarantined answers.
     static func invalidationsSettled(
         _ backend: String,
-        released: Bool,
+        isConfirmed: Bool,
         tokens: Int,
         at time: Date
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
-        begin(&writer, released ? "backend.invalidations_released" : "backend.invalidations_discarded", time)
+        begin(&writer, isConfirmed ? "backend.invalidations_released" : "backend.invalidations_discarded", time)
         writer.field("backend", backend)
         writer.field("tokens", tokens)
         writer.endObject()

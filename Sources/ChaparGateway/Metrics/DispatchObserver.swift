@@ -14,8 +14,8 @@ package protocol DispatchObserver: Sendable {
     func fellBack(from: String, to: String, reason: String)
     /// Counts a token that a platform called dead.
     func invalidatedToken(backend: String, reason: String)
-    /// Counts dead-token answers that the guard against mass invalidation held back.
-    func heldInvalidations(backend: String, reason: String, count: Int)
+    /// Counts dead-token answers that the guard against mass invalidation quarantined.
+    func quarantinedInvalidations(backend: String, reason: String, count: Int)
     /// Records a worker's wait for its quota.
     func waitedForQuota(backend: String, _ duration: Duration)
 }
@@ -42,7 +42,7 @@ package struct SilentObserver: DispatchObserver {
     /// Does nothing.
     package func invalidatedToken(backend: String, reason: String) {}
     /// Does nothing.
-    package func heldInvalidations(backend: String, reason: String, count: Int) {}
+    package func quarantinedInvalidations(backend: String, reason: String, count: Int) {}
     /// Does nothing.
     package func waitedForQuota(backend: String, _ duration: Duration) {}
 }

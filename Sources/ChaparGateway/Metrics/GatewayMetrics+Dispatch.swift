@@ -55,13 +55,11 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// Counts dead-token answers that the guard against mass invalidation held back.
-    package func heldInvalidations(backend: String, reason: String, count amount: Int) {
-        count(
-            .invalidationsHeld,
-            [backend, reason],
-            amount
-        )
+    /// Counts dead-token answers that the guard against mass invalidation quarantined.
+    package func quarantinedInvalidations(backend: String, reason: String, count amount: Int) {
+        for family in [MetricFamily.invalidationsQuarantined, .formerInvalidationsQuarantined] {
+            count(family, [backend, reason], amount)
+        }
     }
 
     /// Counts an attempt at a call about a device.

@@ -19,6 +19,9 @@ package struct MetricFamily: Sendable, Hashable {
 
     private init(_ kind: PrometheusText.Kind, _ name: String, _ help: String) { self.init(kind, name, [], help) }
 
+    /// Returns the family under a former name, which is written beside the present one for one release.
+    private func former(_ name: String) -> Self { Self(kind, name, labels, "The old name of `\(self.name)`.") }
+
     /// Returns the labels with their values, which are in the same order.
     func labeled(_ values: [String]) -> [(String, String)] { Array(zip(labels, values)) }
 }
@@ -158,12 +161,13 @@ extension MetricFamily {
         ["backend"],
         "The most messages that may be with the backend now."
     )
-    static let lanePaused = Self(
+    static let workerPaused = Self(
         .gauge,
-        "chapar_lane_paused",
+        "chapar_worker_paused",
         ["backend"],
         "0 while messages flow, 1 during a pause, 2 parked until mended."
     )
+    static let formerWorkerPaused = workerPaused.former("chapar_lane_paused")
     static let breakerState = Self(
         .gauge,
         "chapar_breaker_state",
@@ -179,23 +183,24 @@ extension MetricFamily {
         ["backend", "reason"],
         "Device tokens that a platform declared dead."
     )
-    static let invalidationsHeld = Self(
+    static let invalidationsQuarantined = Self(
         .counter,
-        "chapar_invalidations_held_total",
+        "chapar_invalidations_quarantined_total",
         ["backend", "reason"],
-        "Verdicts that tokens are dead which were held back because there were too many of them."
+        "Dead-token answers that were quarantined because there were too many of them."
     )
+    static let formerInvalidationsQuarantined = invalidationsQuarantined.former("chapar_invalidations_held_total")
     static let invalidationsStopped = Self(
         .gauge,
         "chapar_invalidations_stopped",
         ["backend"],
-        "1 while held invalidations stop the delivery worker until settled."
+        "1 while quarantined invalidations stop the delivery worker until an operator decides."
     )
     static let invalidationsUndecided = Self(
         .gauge,
         "chapar_invalidations_undecided",
         ["backend"],
-        "API keys whose dead-token answers are held until an operator decides; the backend goes on."
+        "API keys whose dead-token answers are quarantined until an operator decides; the backend goes on."
     )
     static let operations = Self(
         .counter,
@@ -279,13 +284,16 @@ extension MetricFamily {
         ),
         (
             "Backends",
-            [backendUp, backendConnections, credentialExpiry, inFlight, window, lanePaused, breakerState]
+            [
+                backendUp, backendConnections, credentialExpiry, inFlight, window, workerPaused, formerWorkerPaused,
+                breakerState,
+            ]
         ),
         (
             "Devices",
             [
-                tokensInvalidated, invalidationsHeld, invalidationsStopped, invalidationsUndecided, operations,
-                operationsWaiting, changesUnplanned, noticesDropped,
+                tokensInvalidated, invalidationsQuarantined, formerInvalidationsQuarantined, invalidationsStopped,
+                invalidationsUndecided, operations, operationsWaiting, changesUnplanned, noticesDropped,
             ]
         ),
         (

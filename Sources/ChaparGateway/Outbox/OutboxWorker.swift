@@ -40,7 +40,7 @@ final class OutboxWorker: Sendable {
     private struct State {
         var isStopped = false
         var inFlight = 0
-        var look: Task<[ClaimedEntry], any Error>?
+        var claim: Task<[ClaimedEntry], any Error>?
     }
 
     let name: String
@@ -85,7 +85,7 @@ final class OutboxWorker: Sendable {
     func stop() {
         state.withLock { state in
             state.isStopped = true
-            return state.look
+            return state.claim
         }?.cancel()
         changed.signal()
     }
@@ -120,7 +120,7 @@ final class OutboxWorker: Sendable {
             case .wait(let span): await changed.wait(after: mark, atMost: span, dependencies.time)
             case .claim(let capacity):
                 let since = ContinuousClock.now
-                let claims = await look(capacity)
+                let claims = await claim(capacity)
                 guard !claims.isEmpty else { continue }
                 if isPaused {
                     await write(claims.map { OutboxResult($0, .release) })
@@ -151,7 +151,7 @@ final class OutboxWorker: Sendable {
         return flow.pause.withLock { $0.until.map { $0 > now } ?? false }
     }
 
-    private func look(_ capacity: Int) async -> [ClaimedEntry] {
+    private func claim(_ capacity: Int) async -> [ClaimedEntry] {
         let mark = changed.mark
         guard dependencies.holdsClaims(.now) else {
             // Claimed entries could not be carried out. A stop after the step ends the wait, one before it is checked
@@ -162,7 +162,7 @@ final class OutboxWorker: Sendable {
             return []
         }
         // A task, so that a stop or a pause can end the claim; awaited here.
-        let look = Task { [dependencies, name] in
+        let task = Task { [dependencies, name] in
             try await dependencies.store.claimEntries(
                 of: name,
                 limit: capacity,
@@ -171,17 +171,17 @@ final class OutboxWorker: Sendable {
             )
         }
         let isStopped = state.withLock { state in
-            state.look = look
+            state.claim = task
             return state.isStopped
         }
         // A stop or a pause between the step and now did not find this claim.
-        if isStopped || isPaused { look.cancel() }
+        if isStopped || isPaused { task.cancel() }
         let result = await withTaskCancellationHandler {
-            await look.result
+            await task.result
         } onCancel: {
-            look.cancel()
+            task.cancel()
         }
-        state.withLock { $0.look = nil }
+        state.withLock { $0.claim = nil }
         switch result {
         case .success(let claims): return claims
         case .failure(let error):
@@ -322,7 +322,7 @@ final class OutboxWorker: Sendable {
         let now = dependencies.time.steady
         guard flow.pause.withLock({ $0.recordFailure(error, at: now) }) else { return }
         dependencies.outcomes.troubles.pauses(name, for: error)
-        state.withLock { $0.look }?.cancel()
+        state.withLock { $0.claim }?.cancel()
         if error.code == .credentialsRefused {
             dependencies.logger.warning(
                 "a platform refuses the gateway's credentials",

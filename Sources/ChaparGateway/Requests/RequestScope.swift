@@ -48,6 +48,18 @@ struct RequestScope: Sendable {
         return parameters
     }
 
+    /// Returns the name under which the query has a parameter: its own, or the former one.
+    ///
+    /// Throws when the query has both: which of the two values is meant cannot be known. Former names are accepted for
+    /// one release.
+    func nameInUse(_ name: String, formerly old: String) throws(Problem) -> String {
+        guard parameter(old) != nil else { return name }
+        guard parameter(name) == nil else {
+            throw .badParameter(old, "is the old name of \"\(name)\", which is there as well: leave \"\(old)\" out.")
+        }
+        return old
+    }
+
     /// Returns the value of a query parameter that is a whole number within a range, or a default.
     func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
         guard let text = parameter(name) else { return fallback }

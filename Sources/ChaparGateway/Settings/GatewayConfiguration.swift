@@ -192,11 +192,10 @@ public struct GatewayConfiguration: Sendable {
         public var idempotencyWindow = Duration.seconds(86400)
         /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
         public var payloadCheck = PayloadCheckMode.warn
-        /// `patience`: how long a delivery waits for a failing backend before it goes to the next of its plan, unless
-        /// its route says otherwise.
+        /// `fallback_after`: how long a delivery waits for a failing backend before it goes to the next of its plan.
         ///
-        /// Default nil: as long as the delivery lives.
-        public var fallbackDelay: Duration?
+        /// A route may say otherwise. Default nil: as long as the delivery lives.
+        public var fallbackAfter: Duration?
         /// Makes the defaults.
         public init() {}
 

@@ -22,7 +22,7 @@ struct InvalidationGuard: Sendable {
         /// Quarantine them, and those since a moment as well: the share has just become too high.
         case trip(Trip)
         /// Quarantine those of one caller, and those since a moment as well: this caller alone causes the excess.
-        case hold(caller: String, Trip)
+        case quarantineCaller(String, Trip)
         /// Quarantine them.
         case quarantine
     }
@@ -38,7 +38,7 @@ struct InvalidationGuard: Sendable {
         func covers(_ caller: String) -> Bool {
             switch self {
             case .all: true
-            case .callers(let held): held.contains(caller)
+            case .callers(let callers): callers.contains(caller)
             }
         }
     }
@@ -69,7 +69,7 @@ struct InvalidationGuard: Sendable {
         func explanationOfOneCaller(window: Duration) -> String {
             "\(dead) of the last \(answers) answers within \(Int(clamping: window.inSeconds)) s declared the token dead"
                 + " (\(certain) for certain), and too many of them only because of one API key. "
-                + "What is declared dead of this key is held back, and the backend goes on for all. "
+                + "What is declared dead of this key is quarantined, and the backend goes on for all. "
                 + "No device was lost: release the verdicts if the tokens are dead, or discard them if they are not."
         }
     }
@@ -86,7 +86,7 @@ struct InvalidationGuard: Sendable {
     /// The trip while refusals are quarantined; nil otherwise.
     private(set) var trip: Trip?
     /// The callers whose refusals alone are quarantined, with the steady time when that began.
-    private(set) var held: [String: Date]
+    private(set) var quarantined: [String: Date]
     /// The sums over the window.
     private(set) var sums = AnswerCounts()
     /// The platform and account of the backend, see `BackendRegistry.ConfiguredBackend.identity`.
@@ -101,22 +101,22 @@ struct InvalidationGuard: Sendable {
     /// The steady time until which refusals are not counted, since an operator has just released some.
     private var trustedUntil = Date.distantPast
 
-    /// Makes a guard without counts; `trip` and `held` come from an earlier one.
-    init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil, held: Set<String> = []) {
+    /// Makes a guard without counts; `trip` and `quarantined` come from an earlier one.
+    init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil, quarantined: Set<String> = []) {
         self.settings = settings
         self.trip = trip
-        self.held = Dictionary(held.map { ($0, Date.distantPast) }) { first, _ in first }
+        self.quarantined = Dictionary(quarantined.map { ($0, Date.distantPast) }) { first, _ in first }
         buckets = Array(repeating: Bucket(), count: Self.bucketCount)
     }
 
     /// The callers whose refusals are quarantined.
-    var doubt: Doubt { trip == nil ? .callers(Set(held.keys)) : .all }
+    var doubt: Doubt { trip == nil ? .callers(Set(quarantined.keys)) : .all }
 
     /// Applies new settings: counts start from zero, quarantined refusals stay.
     mutating func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
         guard self.settings != settings else { return }
         var new = InvalidationGuard(settings, trip: trip)
-        new.held = held
+        new.quarantined = quarantined
         new.identity = identity
         (new.hasAccepted, new.acceptedAt) = (hasAccepted, acceptedAt)
         self = new
@@ -141,13 +141,13 @@ struct InvalidationGuard: Sendable {
     /// Adds answers that another gateway got; they count when this gateway's next answer is judged.
     mutating func count(_ new: AnswerCounts, at now: TimeReading) { _ = countUndoubted(new, at: now) }
 
-    /// Adds answers without the refusals of held callers; returns the number of dead-token answers among them.
+    /// Adds answers without the refusals of quarantined callers; returns the number of dead-token answers among them.
     private mutating func countUndoubted(_ new: AnswerCounts, at now: TimeReading) -> Int {
         guard trip == nil, settings.isEnabled else { return 0 }
         advance(to: now.steady)
         var new = new
         if !new.callers.isEmpty {
-            for caller in held.keys { new.remove(caller) }
+            for caller in quarantined.keys { new.remove(caller) }
         }
         sums.add(new)
         // The sums must have every caller that a bucket has; otherwise part of an expired bucket would stay in them.
@@ -159,7 +159,7 @@ struct InvalidationGuard: Sendable {
     }
 
     /// Trips the guard because another gateway's has; false when it has tripped already.
-    mutating func hold(_ trip: Trip) -> Bool {
+    mutating func adopt(trip: Trip) -> Bool {
         guard self.trip == nil else { return false }
         self.trip = trip
         return true
@@ -167,7 +167,7 @@ struct InvalidationGuard: Sendable {
 
     /// Counts answers of the platform, and those that called a token dead.
     ///
-    /// The verdict is about answers whose caller is not held already; see ``doubt``.
+    /// The verdict is about answers whose caller is not quarantined already; see ``doubt``.
     mutating func add(_ counts: AnswerCounts, at now: TimeReading) -> Verdict {
         if trip != nil { return .quarantine }
         guard settings.isEnabled else { return .invalidate }
@@ -179,11 +179,11 @@ struct InvalidationGuard: Sendable {
         let since = buckets.compactMap(\.earliest).reduce(start, min).addingTimeInterval(-1)
         let all = sums.dead
         let new = Trip(at: now.wall, since: since, answers: sums.answers, dead: all.total, certain: all.certain)
-        if hasAccepted, !hasHeldLately(at: now.steady), let caller = onlyCause {
-            held[caller] = now.steady
+        if hasAccepted, !hasQuarantinedLately(at: now.steady), let caller = onlyCause {
+            quarantined[caller] = now.steady
             for index in buckets.indices { buckets[index].counts.remove(caller) }
             sums = buckets.reduce(into: AnswerCounts()) { $0.add($1.counts) }
-            return .hold(caller: caller, new)
+            return .quarantineCaller(caller, new)
         }
         trip = new
         return .trip(new)
@@ -202,10 +202,11 @@ struct InvalidationGuard: Sendable {
             .max { ($0.value.total, $1.key) < ($1.value.total, $0.key) }?.key
     }
 
-    /// Whether a caller was held within the window with nothing accepted since: a second caller then shows that the
-    /// cause is not one caller.
-    private func hasHeldLately(at now: Date) -> Bool {
-        held.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds && acceptedAt <= $0 }
+    /// Whether a caller was quarantined within the window with nothing accepted since.
+    ///
+    /// A second caller then shows that the cause is not one caller.
+    private func hasQuarantinedLately(at now: Date) -> Bool {
+        quarantined.values.contains { now.timeIntervalSince($0) < settings.window.inSeconds && acceptedAt <= $0 }
     }
 
     /// Resets the guard: counts start from zero.
@@ -213,7 +214,7 @@ struct InvalidationGuard: Sendable {
     /// `isTrusting` lets all refusals of the next window pass at any share; `now` is on the steady clock.
     mutating func reset(isTrusting: Bool, at now: Date) {
         trip = nil
-        held = [:]
+        quarantined = [:]
         clear()
         trustedUntil = isTrusting ? now.addingTimeInterval(settings.window.inSeconds) : .distantPast
     }

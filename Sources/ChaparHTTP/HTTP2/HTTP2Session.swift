@@ -185,8 +185,8 @@ final class HTTP2Session {
         guard let batch = stream.pointee.batch else { return }
         stream.pointee.batch = nil
         // The codec may hold the stream for long; the partial answer is released at once.
-        budget.release(stream.pointee.held)
-        (stream.pointee.held, stream.pointee.body, stream.pointee.headers) = (0, [], [])
+        budget.release(stream.pointee.reserved)
+        (stream.pointee.reserved, stream.pointee.body, stream.pointee.headers) = (0, [], [])
         let call = QueuedCall(batch: batch, index: stream.pointee.index, tries: stream.pointee.tries)
         ended.append(EndedCall(call: call, result: result))
     }
@@ -214,8 +214,8 @@ extension HTTP2Session {
         guard (100..<200).contains(stream.pointee.status) else { return }
         stream.pointee.status = 0  // What came so far was informational (1xx); this block is another.
         stream.pointee.headers.removeAll()
-        budget.release(stream.pointee.held)
-        stream.pointee.held = 0
+        budget.release(stream.pointee.reserved)
+        stream.pointee.reserved = 0
     }
 
     func header(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Int32 {
@@ -232,7 +232,7 @@ extension HTTP2Session {
             giveUp(headerSlot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
             return 0
         }
-        guard hold(name.count + value.count + 32, headerSlot) else { return 0 }
+        guard reserve(name.count + value.count + 32, headerSlot) else { return 0 }
         stream.pointee.headers.append(
             HTTPHeader(String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self))
         )
@@ -247,18 +247,18 @@ extension HTTP2Session {
             let text = "the answer's body is larger than \(maximumAnswerBytes) bytes"
             return giveUp(slot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
         }
-        guard hold(bytes.count, slot) else { return }
+        guard reserve(bytes.count, slot) else { return }
         stream.pointee.body.append(contentsOf: bytes)
     }
 
     /// Reserves memory for an answer; gives the answer up when none is left.
-    private func hold(_ bytes: Int, _ slot: Int) -> Bool {
+    private func reserve(_ bytes: Int, _ slot: Int) -> Bool {
         guard budget.reserve(bytes) else {
             let text = "the unfinished answers of this service have more than \(budget.limit) bytes"
             giveUp(slot, HTTPFailure(.unknown, .badAnswer, text), NGHTTP2_CANCEL)
             return false
         }
-        streams.at(slot).pointee.held += bytes
+        streams.at(slot).pointee.reserved += bytes
         return true
     }
 

@@ -19,7 +19,7 @@ struct Stream {
     var headerBytes = 0
     var body: [UInt8] = []
     /// The number of bytes reserved from the budget of answers.
-    var held = 0
+    var reserved = 0
     /// Whether the peer has ended its side, so that the answer is complete.
     var isComplete = false
     /// Whether the answer broke the protocol.

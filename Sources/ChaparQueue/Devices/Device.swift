@@ -225,13 +225,13 @@ public struct RegisteredToken: Sendable, Hashable {
     public var slot: TokenSlot { TokenSlot(token.service, kind) }
 
     /// Whether messages go to it: it has no tombstone, or a quarantined one.
-    public var isAlive: Bool { tombstone?.isHeld ?? true }
+    public var isAlive: Bool { tombstone?.isQuarantined ?? true }
 
     /// Whether a backend may use it: it is alive, and the backend has not refused it.
     ///
     /// While a tombstone is quarantined all refusals are in doubt, so none of them counts.
     public func isUsable(by backend: String) -> Bool {
-        if let tombstone { return tombstone.isHeld }
+        if let tombstone { return tombstone.isQuarantined }
         return refusals.isEmpty || !refusals.contains { $0.backend == backend }
     }
 }
@@ -250,14 +250,27 @@ public struct Tombstone: Sendable, Hashable {
     /// The platform's word for it, such as `Unregistered`.
     public var reason: String
     /// Whether it is quarantined by the guard against mass invalidation: then the token counts as alive.
-    public var isHeld: Bool
+    public var isQuarantined: Bool
 
     /// Makes a tombstone.
-    public init(asOf: Date, at: Date, backend: String, reason: String, isHeld: Bool = false) {
+    public init(asOf: Date, at: Date, backend: String, reason: String, isQuarantined: Bool = false) {
         self.asOf = asOf
         self.at = at
         self.backend = backend
         self.reason = reason
-        self.isHeld = isHeld
+        self.isQuarantined = isQuarantined
+    }
+
+    /// The former name of ``isQuarantined``.
+    @available(*, deprecated, renamed: "isQuarantined")
+    public var isHeld: Bool {
+        get { isQuarantined }
+        set { isQuarantined = newValue }
+    }
+
+    /// Makes a tombstone, by the former name of ``isQuarantined``.
+    @available(*, deprecated, renamed: "init(asOf:at:backend:reason:isQuarantined:)")
+    public init(asOf: Date, at: Date, backend: String, reason: String, isHeld: Bool) {
+        self.init(asOf: asOf, at: at, backend: backend, reason: reason, isQuarantined: isHeld)
     }
 }

@@ -90,7 +90,7 @@ public protocol DeviceStore: Sendable {
     func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError)
 
     /// Puts a tombstone on each of these tokens, where it is registered, of the refusal's kind and not younger than the
-    /// refusal (``RegisteredToken/refused(_:isHeld:)``).
+    /// refusal (``RegisteredToken/refused(_:isQuarantined:)``).
     ///
     /// Returns the tokens that were alive before; one that is dead already is not returned again. A quarantined
     /// tombstone becomes a real one.

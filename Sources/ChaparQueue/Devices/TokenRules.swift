@@ -72,9 +72,9 @@ extension RegisteredToken {
     ///
     /// The tombstone's time is never later than the time when the gateway learned of it: a platform's clock that is
     /// ahead must not keep a token dead that is registered again afterwards.
-    public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
+    public func refused(_ refusal: TokenRefusal, isQuarantined: Bool) -> RegisteredToken? {
         guard isMeant(by: refusal) else { return nil }
-        if let tombstone, !tombstone.isHeld || isHeld { return nil }
+        if let tombstone, !tombstone.isQuarantined || isQuarantined { return nil }
         var dead = self
         dead.tombstone =
             Tombstone(
@@ -82,9 +82,15 @@ extension RegisteredToken {
                 at: refusal.at,
                 backend: refusal.backend,
                 reason: refusal.reason,
-                isHeld: isHeld
+                isQuarantined: isQuarantined
             ).toMillisecond
         return dead
+    }
+
+    /// The former name of ``refused(_:isQuarantined:)``.
+    @available(*, deprecated, renamed: "refused(_:isQuarantined:)")
+    public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
+        refused(refusal, isQuarantined: isHeld)
     }
 }
 

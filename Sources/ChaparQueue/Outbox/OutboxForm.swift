@@ -54,7 +54,7 @@ extension RegisteredToken {
             object["buried"] = .integer(tombstone.at.millisecondsSince1970)
             object["backend"] = .string(tombstone.backend)
             object["reason"] = .string(tombstone.reason)
-            object["held"] = .bool(tombstone.isHeld)
+            object["held"] = .bool(tombstone.isQuarantined)
         }
         return object
     }
@@ -70,7 +70,7 @@ extension RegisteredToken {
             at: at,
             backend: object["backend"]?.stringValue ?? "",
             reason: object["reason"]?.stringValue ?? "",
-            isHeld: object["held"]?.boolValue ?? false
+            isQuarantined: object["held"]?.boolValue ?? false
         )
     }
 }

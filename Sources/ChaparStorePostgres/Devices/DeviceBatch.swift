@@ -185,11 +185,11 @@ struct DeviceBatch {
     }
 
     /// Marks tokens invalid, or quarantines them; returns those that are new.
-    mutating func refuse(_ refusals: [TokenRefusal], isHeld: Bool) -> [InvalidatedToken] {
+    mutating func refuse(_ refusals: [TokenRefusal], isQuarantined: Bool) -> [InvalidatedToken] {
         var invalidated: [InvalidatedToken] = []
         for refusal in refusals {
             guard let (place, known) = owner(of: refusal.token, in: refusal.app),
-                let dead = known.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
+                let dead = known.refused(refusal, isQuarantined: isQuarantined), let tombstone = dead.tombstone
             else { continue }
             changeTokens(at: place) { $0.setToken(dead) }
             if let device = devices[place].new { invalidated.append(InvalidatedToken(device, dead, tombstone)) }
@@ -207,7 +207,9 @@ struct DeviceBatch {
         for place in devices.indices {
             guard let device = devices[place].new else { continue }
             for token in device.tokens where changed.count < limit {
-                guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend else { continue }
+                guard let tombstone = token.tombstone, tombstone.isQuarantined, tombstone.backend == backend else {
+                    continue
+                }
                 changeTokens(at: place) { $0.setToken(change(token)) }
                 changed.append(InvalidatedToken(device, token, tombstone))
             }

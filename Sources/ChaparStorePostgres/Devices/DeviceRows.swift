@@ -86,7 +86,7 @@ enum DeviceRows {
                 at: at,
                 backend: rows.text(row, column + 5) ?? "",
                 reason: rows.text(row, column + 6) ?? "",
-                isHeld: rows.bool(row, column + 7)
+                isQuarantined: rows.bool(row, column + 7)
             )
         }
         return token

@@ -155,7 +155,7 @@ struct DeviceWriter {
                 .integers(tombstones.map { $0?.at.millisecondsSince1970 }), .texts(tombstones.map { $0?.backend }),
                 // A platform's own text may contain NUL, which PostgreSQL's texts cannot.
                 .texts(tombstones.map { $0?.reason.replacing("\0", with: "") }),
-                .bools(tombstones.map { $0?.isHeld ?? false }),
+                .bools(tombstones.map { $0?.isQuarantined ?? false }),
             ]
         )
     }

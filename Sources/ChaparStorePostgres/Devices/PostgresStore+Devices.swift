@@ -82,13 +82,15 @@ extension PostgresStore: DeviceStore {
     /// Marks refused tokens invalid.
     public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         guard !refusals.isEmpty else { return [] }
-        return try await change(having: refusals.map(\.token), outbox: outbox) { $0.refuse(refusals, isHeld: false) }
+        return try await change(having: refusals.map(\.token), outbox: outbox) {
+            $0.refuse(refusals, isQuarantined: false)
+        }
     }
 
     /// Quarantines refused tokens.
     public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         guard !refusals.isEmpty else { return 0 }
-        return try await change(having: refusals.map(\.token)) { $0.refuse(refusals, isHeld: true).count }
+        return try await change(having: refusals.map(\.token)) { $0.refuse(refusals, isQuarantined: true).count }
     }
 
     /// Removes the refusals of single backends from up to `limit` tokens.
@@ -154,11 +156,11 @@ extension PostgresStore: DeviceStore {
     ) async throws(StoreError) -> [InvalidatedToken] {
         try await change(quarantinedOf: backend, limit: limit, outbox: outbox) { token in
             var dead = token
-            dead.tombstone?.isHeld = false
+            dead.tombstone?.isQuarantined = false
             return dead
         }.map { token in
             var dead = token
-            dead.tombstone.isHeld = false
+            dead.tombstone.isQuarantined = false
             return dead
         }
     }

@@ -78,7 +78,7 @@ final class DeviceReader {
                     at: try row.date(column + 4),
                     backend: try row.text(column + 5),
                     reason: try row.text(column + 6),
-                    isHeld: try row.integer(column + 7) != 0
+                    isQuarantined: try row.integer(column + 7) != 0
                 ),
             refusals: row.isNull(column + 9) ? [] : BackendRefusal.list(stored: try row.bytes(column + 9))
         )

@@ -19,9 +19,9 @@ final class DeviceTables {
     private let removeTokens: SQLStatement
     private let insertTag: SQLStatement
     private let removeTag: SQLStatement
-    private let holdSince: SQLStatement
-    private let held: SQLStatement
-    private let setHeld: SQLStatement
+    private let quarantineSince: SQLStatement
+    private let quarantined: SQLStatement
+    private let setReleased: SQLStatement
     private let forgetRefusals: SQLStatement
 
     init(_ connection: OpaquePointer) throws(StoreError) {
@@ -57,13 +57,13 @@ final class DeviceTables {
         removeTokens = try statement("DELETE FROM device_tokens WHERE device = ?1")
         insertTag = try statement("INSERT OR IGNORE INTO device_tags (tag, device) VALUES (?1, ?2)")
         removeTag = try statement("DELETE FROM device_tags WHERE tag = ?1 AND device = ?2")
-        holdSince = try statement(
+        quarantineSince = try statement(
             """
             UPDATE device_tokens INDEXED BY tombstones_since SET held = 1
             WHERE backend = ?1 AND held = 0 AND invalidated >= ?2
             """
         )
-        held = try statement(
+        quarantined = try statement(
             """
             SELECT \(DeviceReader.tokenColumns), device, d.id, d.user
             FROM device_tokens INDEXED BY tombstones CROSS JOIN devices d ON d.number = device
@@ -76,7 +76,7 @@ final class DeviceTables {
             (SELECT device, service FROM device_tokens INDEXED BY token_refusals WHERE refusals IS NOT NULL LIMIT ?1)
             """
         )
-        setHeld = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
+        setReleased = try statement("UPDATE device_tokens SET held = 0 WHERE device = ?1 AND service = ?2")
     }
 
     /// The condition that a slot is of the service `?2`.
@@ -272,7 +272,7 @@ final class DeviceTables {
         saveToken.bind(7, token.tombstone?.at.millisecondsSince1970)
         saveToken.bind(8, token.tombstone?.backend)
         saveToken.bind(9, token.tombstone?.reason)
-        saveToken.bind(10, token.tombstone.map { $0.isHeld ? 1 : 0 } as Int64?)
+        saveToken.bind(10, token.tombstone.map { $0.isQuarantined ? 1 : 0 } as Int64?)
         saveToken.bind(11, token.environment == .unknown ? nil : token.environment.rawValue)
         saveToken.bind(12, BackendRefusal.stored(token.refusals))
         try saveToken.run()
@@ -343,13 +343,13 @@ final class DeviceTables {
     }
 
     /// Marks tokens invalid, or quarantines them; returns those that are new.
-    func refuse(_ refusals: [TokenRefusal], isHeld: Bool) throws(StoreError) -> [InvalidatedToken] {
+    func refuse(_ refusals: [TokenRefusal], isQuarantined: Bool) throws(StoreError) -> [InvalidatedToken] {
         var invalidated: [InvalidatedToken] = []
         for refusal in refusals {
             guard let owner = try self.owner(of: refusal.token, in: refusal.app),
-                let dead = owner.token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
+                let dead = owner.token.refused(refusal, isQuarantined: isQuarantined), let tombstone = dead.tombstone
             else { continue }
-            let old = isHeld ? nil : try before(owner.id)
+            let old = isQuarantined ? nil : try before(owner.id)
             try save(dead, of: owner.number)
             try note(changeOf: old)
             invalidated.append(owner.invalidated(tombstone))
@@ -358,23 +358,23 @@ final class DeviceTables {
     }
 
     /// Quarantines tokens that a backend has marked invalid since a moment.
-    func hold(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
-        holdSince.bind(1, backend)
-        holdSince.bind(2, moment)
-        return try holdSince.run()
+    func quarantine(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
+        quarantineSince.bind(1, backend)
+        quarantineSince.bind(2, moment)
+        return try quarantineSince.run()
     }
 
     /// Marks up to `limit` quarantined tokens of a backend invalid.
     func invalidate(quarantinedOf backend: String, limit: Int) throws(StoreError) -> [InvalidatedToken] {
         var released: [InvalidatedToken] = []
-        for owner in try held(of: backend, limit: limit) {
+        for owner in try quarantined(of: backend, limit: limit) {
             guard var tombstone = owner.token.tombstone else { continue }
             let old = try before(owner.id)
-            setHeld.bind(1, owner.number)
-            setHeld.bind(2, owner.token.slot.description)
-            try setHeld.run()
+            setReleased.bind(1, owner.number)
+            setReleased.bind(2, owner.token.slot.description)
+            try setReleased.run()
             try note(changeOf: old)
-            tombstone.isHeld = false
+            tombstone.isQuarantined = false
             released.append(owner.invalidated(tombstone))
         }
         return released
@@ -382,18 +382,18 @@ final class DeviceTables {
 
     /// Discards up to `limit` quarantined invalidations of a backend.
     func discard(quarantinedOf backend: String, limit: Int) throws(StoreError) -> Int {
-        let owners = try held(of: backend, limit: limit)
+        let owners = try quarantined(of: backend, limit: limit)
         for owner in owners { try save(owner.token.discarded, of: owner.number) }
         return owners.count
     }
 
     /// Returns quarantined tokens, all read before anything changes: rows must not move under the statement that finds
     /// them.
-    private func held(of backend: String, limit: Int) throws(StoreError) -> [Owner] {
-        held.bind(1, backend)
-        held.bind(2, limit)
+    private func quarantined(of backend: String, limit: Int) throws(StoreError) -> [Owner] {
+        quarantined.bind(1, backend)
+        quarantined.bind(2, limit)
         var owners: [Owner] = []
-        while try held.next() { owners.append(try Owner(held)) }
+        while try quarantined.next() { owners.append(try Owner(quarantined)) }
         return owners
     }
 }

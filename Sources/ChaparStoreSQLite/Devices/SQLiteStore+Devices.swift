@@ -63,7 +63,7 @@ extension SQLiteStore: DeviceStore {
     public func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
         guard !refusals.isEmpty else { return [] }
         return try await change(rows: refusals.count, outbox: outbox) { (tables) throws(StoreError) in
-            try tables.refuse(refusals, isHeld: false)
+            try tables.refuse(refusals, isQuarantined: false)
         }
     }
 
@@ -71,7 +71,7 @@ extension SQLiteStore: DeviceStore {
     public func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
         guard !refusals.isEmpty else { return 0 }
         return try await change(rows: refusals.count) { (tables) throws(StoreError) in
-            try tables.refuse(refusals, isHeld: true).count
+            try tables.refuse(refusals, isQuarantined: true).count
         }
     }
 
@@ -79,7 +79,7 @@ extension SQLiteStore: DeviceStore {
     public func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         let moment = moment.millisecondsSince1970
         return try await change(rows: 100) { (tables) throws(StoreError) in
-            try tables.hold(tombstonesOf: backend, since: moment)
+            try tables.quarantine(tombstonesOf: backend, since: moment)
         }
     }
 
@@ -218,7 +218,7 @@ extension SQLiteStore: DeviceStore {
             name = backend
             var position: Int64? = 0
             while let start = position {
-                let step = try await heldStep(of: backend, after: start)
+                let step = try await quarantinedStep(of: backend, after: start)
                 position = step.next
                 for (reason, invalidated) in step.tombstones {
                     if found.last?.backend != backend {
@@ -258,7 +258,7 @@ extension SQLiteStore: DeviceStore {
 
     /// Returns some quarantined tokens of the devices after a place, and the place to continue at; those of one device
     /// are in one step.
-    private func heldStep(
+    private func quarantinedStep(
         of backend: String,
         after position: Int64
     ) async throws(StoreError) -> (tombstones: [(reason: String, invalidated: Date)], next: Int64?) {

@@ -19,7 +19,7 @@ extension DeviceStoreConformance {
                             at: .second(3),
                             backend: "fcm",
                             reason: "UNREGISTERED",
-                            isHeld: true
+                            isQuarantined: true
                         )
                     ),
                 ],

@@ -192,22 +192,22 @@ package final class MemoryDeviceStore: DeviceStore {
 
     /// Adds tombstones.
     package func invalidate(_ refusals: [TokenRefusal], outbox: Date?) async throws(StoreError) -> [InvalidatedToken] {
-        try use(outbox) { Self.refuse(refusals, isHeld: false, &$0) }
+        try use(outbox) { Self.refuse(refusals, isQuarantined: false, &$0) }
     }
 
     /// Adds quarantined tombstones.
     package func quarantine(_ refusals: [TokenRefusal]) async throws(StoreError) -> Int {
-        try use { Self.refuse(refusals, isHeld: true, &$0).count }
+        try use { Self.refuse(refusals, isQuarantined: true, &$0).count }
     }
 
     /// Quarantines existing tombstones.
     package func quarantine(tombstonesOf backend: String, since moment: Date) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(Int.max) { token in
-                guard let tombstone = token.tombstone, tombstone.backend == backend, !tombstone.isHeld,
+                guard let tombstone = token.tombstone, tombstone.backend == backend, !tombstone.isQuarantined,
                     tombstone.at.millisecondsSince1970 >= moment.millisecondsSince1970
                 else { return false }
-                token.tombstone?.isHeld = true
+                token.tombstone?.isQuarantined = true
                 return true
             }.count
         }
@@ -218,7 +218,7 @@ package final class MemoryDeviceStore: DeviceStore {
         try use { contents in
             var found: [String: QuarantinedTokens] = [:]
             for (_, device) in contents.ordered {
-                for tombstone in device.tokens.compactMap(\.tombstone) where tombstone.isHeld {
+                for tombstone in device.tokens.compactMap(\.tombstone) where tombstone.isQuarantined {
                     var sum =
                         found[tombstone.backend]
                         ?? QuarantinedTokens(
@@ -249,7 +249,7 @@ package final class MemoryDeviceStore: DeviceStore {
             var found: [InvalidatedToken] = []
             for (place, device) in contents.ordered where place > cursor.map({ Int($0.rawValue) }) ?? 0 {
                 let tokens = device.tokens.compactMap { token -> InvalidatedToken? in
-                    guard let tombstone = token.tombstone, tombstone.isHeld, tombstone.backend == backend else {
+                    guard let tombstone = token.tombstone, tombstone.isQuarantined, tombstone.backend == backend else {
                         return nil
                     }
                     return InvalidatedToken(device, token, tombstone)
@@ -272,8 +272,8 @@ package final class MemoryDeviceStore: DeviceStore {
     ) async throws(StoreError) -> [InvalidatedToken] {
         try use(outbox) { contents in
             contents.change(limit) { token in
-                guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
-                token.tombstone?.isHeld = false
+                guard token.tombstone?.backend == backend, token.tombstone?.isQuarantined == true else { return false }
+                token.tombstone?.isQuarantined = false
                 return true
             }
         }
@@ -283,7 +283,7 @@ package final class MemoryDeviceStore: DeviceStore {
     package func discard(quarantinedOf backend: String, limit: Int) async throws(StoreError) -> Int {
         try use { contents in
             contents.change(limit) { token in
-                guard token.tombstone?.backend == backend, token.tombstone?.isHeld == true else { return false }
+                guard token.tombstone?.backend == backend, token.tombstone?.isQuarantined == true else { return false }
                 token = token.discarded
                 return true
             }.count
@@ -352,14 +352,14 @@ package final class MemoryDeviceStore: DeviceStore {
 
     private static func refuse(
         _ refusals: [TokenRefusal],
-        isHeld: Bool,
+        isQuarantined: Bool,
         _ contents: inout Contents
     ) -> [InvalidatedToken] {
         refusals.compactMap { refusal in
             guard let owner = contents.owners[Ownership(app: refusal.app, token: refusal.token)],
                 let device = contents.devices[owner],
                 let token = device.tokens.first(where: { $0.token == refusal.token }),
-                let dead = token.refused(refusal, isHeld: isHeld), let tombstone = dead.tombstone
+                let dead = token.refused(refusal, isQuarantined: isQuarantined), let tombstone = dead.tombstone
             else { return nil }
             contents.devices[owner]?.setToken(dead)
             return InvalidatedToken(device, dead, tombstone)

@@ -53,8 +53,7 @@ extension DeviceStoreConformance {
             try await store.put(.sample("b", tokens: [.sample("t", at: 12)]))
             try expect(try await store.registration("t"), is: .sample("t", at: 12), "after the tombstone's end")
         },
-        DeviceStoreConformanceCase("While a tombstone is held no refusal counts, and none is left when it is discarded")
-        {
+        DeviceStoreConformanceCase("No refusal counts beside a quarantined tombstone; a discard leaves none") {
             store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
             _ = try await store.record([.doubt("t", by: "ios", asOf: 5)])

@@ -41,7 +41,7 @@ extension DeviceStoreConformance {
             let others: [TokenKind] = [.device, .voip]
             let about = others.map { TokenRefusal.sample("x", kind: $0, asOf: 5) }
             try expect(try await store.invalidate(about), is: [], "buried by an answer about another kind")
-            try expect(try await store.quarantine(about), is: 0, "held by an answer about another kind")
+            try expect(try await store.quarantine(about), is: 0, "quarantined by an answer about another kind")
             let alternatives = others.map { TokenRefusal.sample("x", kind: $0, asOf: 5, alternatives: ["two"]) }
             try expect(try await store.record(alternatives), is: [], "exhausted by an answer about another kind")
             try expect(try await store.device("a")?.token(of: .iOSAPNs, .order(1))?.refusals, is: [], "refusals")
@@ -51,7 +51,7 @@ extension DeviceStoreConformance {
             let device = try await store.device("a")
             try expect(device?.token(of: .iOSAPNs)?.isAlive, is: true, "the app's own token")
             try expect(device?.token(of: .iOSAPNs, .order(1))?.isAlive, is: false, "the activity's")
-            try expect(try await store.quarantine(tombstonesOf: "ios", since: .second(0)), is: 1, "held")
+            try expect(try await store.quarantine(tombstonesOf: "ios", since: .second(0)), is: 1, "quarantined")
             try expect(try await store.invalidate(quarantinedOf: "ios", limit: 10).count, is: 1, "released")
             try expect(
                 try await store.device("a")?.token(of: .iOSAPNs, .order(1))?.isAlive,

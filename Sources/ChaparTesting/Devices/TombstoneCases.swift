@@ -88,12 +88,12 @@ extension DeviceStoreConformance {
     ]
 
     static let guarding: [DeviceStoreConformanceCase] = [
-        DeviceStoreConformanceCase("A held tombstone leaves the token alive, and is released or forgotten") { store in
+        DeviceStoreConformanceCase("A quarantined tombstone leaves the token alive, until it is released") { store in
             try await store.put((0..<5).map { .sample("d\($0)", user: "u") })
             let refusals = (0..<5).map { TokenRefusal.sample("d\($0)", asOf: 5, learned: 6 + Double($0)) }
-            try expect(try await store.quarantine(refusals), is: 5, "held")
-            try expect(try await store.quarantine(refusals), is: 0, "held again")
-            try expect(try await store.registration("d0")?.isAlive, is: true, "alive while held")
+            try expect(try await store.quarantine(refusals), is: 5, "quarantined")
+            try expect(try await store.quarantine(refusals), is: 0, "quarantined again")
+            try expect(try await store.registration("d0")?.isAlive, is: true, "alive while quarantined")
             try expect(
                 try await store.quarantined(),
                 is: [
@@ -115,7 +115,7 @@ extension DeviceStoreConformance {
             let first = try await store.invalidate(quarantinedOf: "ios", limit: 2)
             try expect(first.count, is: 2, "released")
             for token in first {
-                try expect(token.tombstone.isHeld, is: false, "held after the release")
+                try expect(token.tombstone.isQuarantined, is: false, "quarantined after the release")
                 let found = try await store.device(having: token.token)?.token(of: token.token.service)
                 try expect(found?.isAlive, is: false, "alive after the release")
                 try expect(found?.tombstone, is: token.tombstone, "the tombstone")
@@ -123,45 +123,42 @@ extension DeviceStoreConformance {
             try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 2, "forgotten")
             try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 1, "forgotten then")
             try expect(try await store.discard(quarantinedOf: "ios", limit: 2), is: 0, "forgotten at last")
-            try expect(try await store.quarantined(), is: [], "what is held afterwards")
+            try expect(try await store.quarantined(), is: [], "what is quarantined afterwards")
             var alive = 0
             for number in 0..<5 {
                 guard let token = try await store.registration("d\(number)") else { continue }
                 if token.isAlive { alive += 1 }
-                try expect(token.tombstone?.isHeld ?? false, is: false, "something held of d\(number)")
+                try expect(token.tombstone?.isQuarantined ?? false, is: false, "something quarantined of d\(number)")
             }
             try expect(alive, is: 3, "alive at the end")
         },
-        DeviceStoreConformanceCase("The tombstones of a backend since a moment are held, no others") { store in
+        DeviceStoreConformanceCase("The tombstones of a backend since a moment are quarantined, no others") { store in
             try await store.put((0..<6).map { .sample("d\($0)") })
             _ = try await store.invalidate((0..<4).map { .sample("d\($0)", asOf: 1, learned: 10 + Double($0)) })
             _ = try await store.invalidate([.sample("d4", asOf: 1, learned: 20, backend: "other")])
             let count = try await store.quarantine(tombstonesOf: "ios", since: .second(12))
-            try expect(count, is: 2, "held")
+            try expect(count, is: 2, "quarantined")
             var alive: [String] = []
             for number in 0..<6 where try await store.registration("d\(number)")?.isAlive == true {
                 alive.append("d\(number)")
             }
             try expect(alive, is: ["d2", "d3", "d5"], "alive")
         },
-        DeviceStoreConformanceCase("A sure refusal buries a token whose tombstone is held; a held one unburies nothing")
-        {
-            store in
+        DeviceStoreConformanceCase("A sure refusal overrules a quarantined tombstone, and not the reverse") { store in
             try await store.put([.sample("a"), .sample("b")])
             _ = try await store.quarantine([.sample("a", asOf: 5)])
             let buried = try await store.invalidate([.sample("a", asOf: 6, backend: "other", reason: "Gone")])
             try expect(buried.map(\.tombstone.reason), is: ["Gone"], "buried")
             _ = try await store.invalidate([.sample("b", asOf: 5)])
-            try expect(try await store.quarantine([.sample("b", asOf: 6)]), is: 0, "held")
+            try expect(try await store.quarantine([.sample("b", asOf: 6)]), is: 0, "quarantined")
             try expect(try await store.registration("b")?.isAlive, is: false, "alive")
-            try expect(try await store.quarantined(), is: [], "what is held")
+            try expect(try await store.quarantined(), is: [], "what is quarantined")
         },
-        DeviceStoreConformanceCase("A token that is registered again while its tombstone is held is no longer listed") {
-            store in
+        DeviceStoreConformanceCase("A quarantined token that is registered again is no longer listed") { store in
             try await store.put(.sample("a", tokens: [.sample("t", at: 1)]))
             _ = try await store.quarantine([.sample("t", asOf: 5)])
             try await store.put(.sample("a", tokens: [.sample("t", at: 6)]))
-            try expect(try await store.quarantined(), is: [], "what is held")
+            try expect(try await store.quarantined(), is: [], "what is quarantined")
             try expect(try await store.invalidate(quarantinedOf: "ios", limit: 9), is: [], "released")
             try expect(try await store.registration("t")?.isAlive, is: true, "alive")
         },
@@ -176,7 +173,7 @@ extension DeviceStoreConformance {
             var cursor: DeviceCursor?
             repeat {
                 let page = try await store.quarantined(of: "ios", after: cursor, limit: 3)
-                try expect(page.tokens.allSatisfy(\.tombstone.isHeld), "each is held")
+                try expect(page.tokens.allSatisfy(\.tombstone.isQuarantined), "each is quarantined")
                 seen += page.tokens.map(\.token)
                 cursor = page.next
             } while cursor != nil
@@ -261,11 +258,11 @@ private struct DeviceWalk {
             try expect(try await store.invalidate(refusals), is: try await model.invalidate(refusals), "bury")
         case 9:
             let refusals = refusals()
-            try expect(try await store.quarantine(refusals), is: try await model.quarantine(refusals), "hold")
+            try expect(try await store.quarantine(refusals), is: try await model.quarantine(refusals), "quarantine")
         case 10:
             let since = Date.second(now - 20)
             let found = try await store.quarantine(tombstonesOf: "one", since: since)
-            try expect(found, is: try await model.quarantine(tombstonesOf: "one", since: since), "hold since")
+            try expect(found, is: try await model.quarantine(tombstonesOf: "one", since: since), "quarantine since")
         default:
             let found = try await store.invalidate(quarantinedOf: "two", limit: 1_000)
             let wanted = try await model.invalidate(quarantinedOf: "two", limit: 1_000)
@@ -291,6 +288,6 @@ private struct DeviceWalk {
             let found = try await store.list(query, after: nil, limit: 1_000).devices
             try expect(found, is: try await model.list(query, after: nil, limit: 1_000).devices, "\(query)")
         }
-        try expect(try await store.quarantined(), is: try await model.quarantined(), "what is held")
+        try expect(try await store.quarantined(), is: try await model.quarantined(), "what is quarantined")
     }
 }

@@ -17,13 +17,13 @@ package enum PlanCases {
     private static func plan(
         _ steps: Int,
         _ rule: DeliveryPlan.UnknownRule? = nil,
-        fallbackDelay: Duration = .zero
+        fallbackAfter: Duration = .zero
     ) -> DeliveryPlan {
         DeliveryPlan(
             PlanCase.backends.prefix(steps).map(\.name),
             onUnknown: rule,
             unknownWait: .seconds(10),
-            fallbackDelay: fallbackDelay
+            fallbackAfter: fallbackAfter
         )
     }
 
@@ -142,14 +142,14 @@ package enum PlanCases {
     private static let times: [PlanCase] = [
         PlanCase(
             "trouble is borne until the fallback delay ends",
-            plan(2, fallbackDelay: .seconds(60)),
+            plan(2, fallbackAfter: .seconds(60)),
             answers: ["one": [.retry, .retry, .accepted]],
             attempts: ["one", "one", "one"],
             end: .acceptedByPlatform
         ),
         PlanCase(
             "a wait beyond the fallback delay leads to the next backend",
-            plan(2, fallbackDelay: .seconds(20)),
+            plan(2, fallbackAfter: .seconds(20)),
             answers: ["one": [.retryLater]],
             attempts: ["one", "two"],
             end: .acceptedByPlatform
@@ -166,7 +166,7 @@ package enum PlanCases {
         lived(
             PlanCase(
                 "a wish beyond the time to live leads to the next backend",
-                plan(2, fallbackDelay: .seconds(600)),
+                plan(2, fallbackAfter: .seconds(600)),
                 answers: ["one": [.retryLater]],
                 attempts: ["one", "two"],
                 end: .acceptedByPlatform
@@ -191,7 +191,7 @@ package enum PlanCases {
     ].map { answer, steps, attempts, end in
         var one = PlanCase(
             "now or never: the first of \(steps) answers \(answer.rawValue)",
-            plan(steps, fallbackDelay: .seconds(600)),
+            plan(steps, fallbackAfter: .seconds(600)),
             answers: ["one": [answer]],
             attempts: attempts,
             end: end
@@ -226,7 +226,7 @@ package enum PlanCases {
         ),
         PlanCase(
             "silence after trouble stops under the rule stop",
-            plan(2, .stop, fallbackDelay: .seconds(60)),
+            plan(2, .stop, fallbackAfter: .seconds(60)),
             answers: ["one": [.retry, .silence]],
             attempts: ["one", "one"],
             end: .unknown
@@ -240,7 +240,7 @@ package enum PlanCases {
         ),
         PlanCase(
             "credentials that are refused lead to the next backend at once, whatever the fallback delay",
-            plan(2, fallbackDelay: .seconds(600)),
+            plan(2, fallbackAfter: .seconds(600)),
             answers: ["one": [.park]],
             attempts: ["one", "two"],
             end: .acceptedByPlatform

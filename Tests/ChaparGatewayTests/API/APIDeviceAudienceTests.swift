@@ -107,7 +107,7 @@ struct APIDeviceAudienceTests {
         #expect(plans(harness.store.accepted.first) == ["device:both android>ios"])
     }
 
-    @Test("leaves out dead tokens, and takes those whose tombstones are held for alive")
+    @Test("leaves out dead tokens, and takes those whose tombstones are quarantined for alive")
     func deadTokens() async throws {
         let harness = try await harness()
         let refusals = ["both", "phone"].map { id in

@@ -59,7 +59,10 @@ struct APIDevicesTests {
         ])
         harness.time.advance(by: .seconds(9))
         let shown = try await harness.send(.get, "/v1/devices/a")
-        #expect(shown.json["tokens"]?["ios-apns"]?["tombstone"]?["reason"] == "Gone")
+        let tombstone = shown.json["tokens"]?["ios-apns"]?["tombstone"]
+        #expect(tombstone?["reason"] == "Gone")
+        #expect(tombstone?["quarantined"] == false)
+        #expect(tombstone?["held"] == false, "the old name")
         let put = try await harness.send(.put, "/v1/devices/a", shown.text)
         var wanted = try #require(shown.json.objectValue)
         wanted["updated_at"] = .string(RFC3339.string(harness.time.now))
@@ -68,6 +71,25 @@ struct APIDevicesTests {
         other.time.advance(by: .seconds(9))
         let restored = try await other.send(.put, "/v1/devices/a", shown.text)
         #expect(restored.json == .object(wanted), "a new registry gets the tombstone and the times")
+    }
+
+    @Test(
+        "takes a quarantined tombstone under the present name, the old one and both",
+        arguments: [#""quarantined":true"#, #""held":true"#, #""quarantined":true,"held":true"#]
+    )
+    func quarantined(members: String) async throws {
+        let harness = APIHarness()
+        let reply = try await harness.send(.put, "/v1/devices/a", Self.dead(members))
+        #expect(reply.status == 201)
+        let tombstone = reply.json["tokens"]?["ios-apns"]?["tombstone"]
+        #expect(tombstone?["quarantined"] == true)
+        #expect(tombstone?["held"] == true)
+        #expect(reply.json["tokens"]?["ios-apns"]?["alive"] == true)
+    }
+
+    private static func dead(_ members: String) -> String {
+        #"{"tokens":{"ios-apns":{"token":"4f1c","registered_at":"2026-01-01T00:00:00Z","tombstone":"#
+            + #"{"as_of":"2026-01-01T00:00:01Z","backend":"ios","reason":"Gone",\#(members)}}}}"#
     }
 
     @Test(
@@ -149,6 +171,8 @@ struct APIDevicesTests {
             #"{"tokens":{"ios-apns":{"token":"x","tombstone":{"as_of":"2026-01-01T00:00:00Z","backend":"b","reason":"r"}}}}"#,
             ["#/tokens/ios-apns/registered_at missing"]
         ),
+        (dead(#""quarantined":true,"held":false"#), ["#/tokens/ios-apns/tombstone/held contradiction"]),
+        (dead(#""quarantined":1"#), ["#/tokens/ios-apns/tombstone/quarantined wrong_type"]),
         (
             #"{"platform":"x","tags":[1],"app_version":""}"#,
             [

@@ -106,17 +106,32 @@ struct APIEventsTests {
         }
     }
 
-    @Test("tells of the lanes only to clients that ask, without a number")
-    func lanes() async throws {
+    @Test(
+        "tells of the workers only to clients that ask, under the present name or the old one, without a number",
+        arguments: ["workers", "lanes"]
+    )
+    func workers(parameter: String) async throws {
         let harness = APIHarness()
-        try await withStream(harness, "?lanes=1") { writer in
+        try await withStream(harness, "?\(parameter)=1") { writer in
             try await wait(for: "event: gateway.lanes\ndata: {\"type\":\"gateway.lanes\"", in: writer)
             #expect(!writer.text.contains("id: "))
             let line = try #require(writer.text.split(separator: "\n").first { $0.hasPrefix("data: ") })
             let data = try JSONValue(parsing: Array(line.dropFirst(6).utf8))
-            #expect(data["backends"]?.arrayValue?.first?["lane"]?["in_flight"] == 3)
+            let backend = data["backends"]?.arrayValue?.first
+            #expect(backend?["lane"]?["in_flight"] == 3)
+            #expect(backend?["lane"]?["invalidations_held"] == false)
+            #expect(backend?["worker"] == nil, "events have the old name until it ends")
             #expect(data["totals"]?["accepted"] == 0)
         }
+    }
+
+    @Test("refuses a parameter under both of its names, and says which to leave out")
+    func bothNames() async throws {
+        let reply = try await APIHarness().send(.get, "/v1/events?workers=1&lanes=1")
+        #expect(reply.status == 400)
+        #expect(reply.code == "invalid_parameter")
+        let detail = reply.json["detail"]?.stringValue ?? ""
+        #expect(detail.contains("workers") && detail.contains("leave \"lanes\" out"), "\(detail)")
     }
 
     @Test("gives a sign of life with the place in the stream when nothing happens")
@@ -203,7 +218,7 @@ struct APIEventsTests {
     func shutdown() async throws {
         for close in [true, false] {
             let harness = APIHarness()
-            let response = try await harness.respond(.get, "/v1/events?lanes=1")
+            let response = try await harness.respond(.get, "/v1/events?workers=1")
             let writer = CollectingWriter()
             let stream = Task { try await response.body.write(writer) }
             try await wait(for: "gateway.lanes", in: writer)
@@ -233,7 +248,8 @@ struct APIEventsTests {
     @Test(
         "refuses what it cannot read",
         arguments: [
-            ("?after=x", [:]), ("?after=-1", [:]), ("?lanes=2", [:]), ("?type=x", [:]), ("", [.lastEventID: "abc"]),
+            ("?after=x", [:]), ("?after=-1", [:]), ("?workers=2", [:]), ("?lanes=2", [:]), ("?type=x", [:]),
+            ("", [.lastEventID: "abc"]),
         ] as [(String, HTTPFields)]
     )
     func parameters(query: String, headers: HTTPFields) async throws {

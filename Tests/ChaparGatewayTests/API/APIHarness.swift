@@ -278,7 +278,7 @@ struct StubBackend: PushBackend {
     )
 }
 
-/// Lanes that are as they are.
+/// Workers with fixed statuses.
 struct StubWorkers: WorkerObserver {
     var invalidations: TokenInvalidation?
     let workers = [

@@ -42,14 +42,15 @@ struct APIInvalidationsTests {
         }
     }
 
-    @Test("are shown with why they are held, and device by device")
+    @Test("are shown with why they are quarantined, and device by device")
     func show() async throws {
         try await Self.uncertain { harness in
             let all = try await harness.send(.get, "/v1/invalidations")
             #expect(all.status == 200)
             let ios = all.json["backends"]?.arrayValue?.first
             #expect(ios?["backend"] == "ios")
-            #expect(ios?["held"] == 60)
+            #expect(ios?["quarantined"] == 60)
+            #expect(ios?["held"] == 60, "the old name")
             #expect(ios?["reasons"]?["Unregistered"] == 60)
             #expect(ios?["stopped"] == true)
             #expect(ios?["explanation"]?.stringValue?.contains("wrong environment") == true)

@@ -50,6 +50,7 @@ struct APIMetricsTests {
         harness.metrics.retried(backend: "ios", reason: "InternalServerError")
         harness.metrics.fellBack(from: "ios", to: "android", reason: "x")
         harness.metrics.invalidatedToken(backend: "ios", reason: "Unregistered")
+        harness.metrics.quarantinedInvalidations(backend: "ios", reason: "BadDeviceToken", count: 7)
         harness.time.advance(by: .seconds(60))
 
         let samples = try await scrape(harness)
@@ -73,7 +74,11 @@ struct APIMetricsTests {
             (#"chapar_tokens_invalidated_total{backend="ios",reason="Unregistered"}"#, 1),
             (#"chapar_queue_depth{backend="ios"}"#, 2), (#"chapar_queue_depth{backend="android"}"#, 0),
             (#"chapar_queue_oldest_age_seconds{backend="ios"}"#, 60), (#"chapar_inflight{backend="ios"}"#, 3),
-            (#"chapar_window{backend="ios"}"#, 1000), (#"chapar_lane_paused{backend="android"}"#, 2),
+            (#"chapar_invalidations_quarantined_total{backend="ios",reason="BadDeviceToken"}"#, 7),
+            (#"chapar_invalidations_held_total{backend="ios",reason="BadDeviceToken"}"#, 7),
+            (#"chapar_window{backend="ios"}"#, 1000), (#"chapar_worker_paused{backend="android"}"#, 2),
+            (#"chapar_lane_paused{backend="android"}"#, 2), (#"chapar_worker_paused{backend="ios"}"#, 0),
+            (#"chapar_lane_paused{backend="ios"}"#, 0),
             (#"chapar_backend_up{backend="ios",kind="apns",app="default"}"#, 1),
             (#"chapar_backend_up{backend="android",kind="fcm",app="default"}"#, 0),
             (
@@ -87,6 +92,8 @@ struct APIMetricsTests {
         #expect(samples.types["chapar_http_requests_total"] == "counter")
         #expect(samples.types["chapar_send_duration_seconds"] == "histogram")
         #expect(samples.types["chapar_queue_depth"] == "gauge")
+        #expect(samples.types["chapar_lane_paused"] == "gauge")
+        #expect(samples.types["chapar_invalidations_held_total"] == "counter")
     }
 
     @Test("never hold what callers or platforms make up without end")

@@ -103,7 +103,7 @@ struct APIServerTests {
         let harness = harness()
         try await harness.serve { port, group in
             try await RawClient.run(port) { stream in
-                try await stream.send("GET /v1/events?lanes=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                try await stream.send("GET /v1/events?workers=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 _ = try await stream.read(until: "event: gateway.lanes")
                 try await RawClient.run(port) { poster in
                     harness.store.hold()

@@ -12,7 +12,7 @@ import Testing
 
 @Suite("Erasing a user", .timeLimit(.minutes(2)))
 struct UserErasureTests {
-    /// A store with an API in front of it and no lanes: what waits, waits.
+    /// A store with an API in front of it and no workers: deliveries stay waiting.
     private struct Rig {
         let time = ManualTime(Date(timeIntervalSince1970: 1_800_000_000))
         let path: String
@@ -59,11 +59,12 @@ struct UserErasureTests {
         }
 
         /// Ends some deliveries as sent, with the events of that.
-        func deliver(_ limit: Int, lane: String = "ios") async throws {
-            let claims = try await store.claim(backend: lane, limit: limit, wait: .zero)
+        func deliver(_ limit: Int, backend: String = "ios") async throws {
+            let claims = try await store.claim(backend: backend, limit: limit, wait: .zero)
             try await store.record(
                 claims.map { claim in
-                    let attempt = EventJSON.attempt(.accepted(Acceptance()), backend: lane, at: time.now, retryAt: nil)
+                    let accepted = DeliveryOutcome.accepted(Acceptance())
+                    let attempt = EventJSON.attempt(accepted, backend: backend, at: time.now, retryAt: nil)
                     let event = EventJSON.delivery(claim, state: .acceptedByPlatform, at: time.now, attempt: attempt)
                     return Resolution(of: claim, .end(.acceptedByPlatform), attempt: attempt, event: event)
                 }

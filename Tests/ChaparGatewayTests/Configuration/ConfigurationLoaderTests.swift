@@ -59,6 +59,40 @@ struct ConfigurationLoaderTests {
         #expect(try identity("token: x") != plain)
     }
 
+    private static func withFallback(queue: String, use: String) -> String {
+        """
+        queue: { \(queue) }
+        backends: { ios: { kind: sample, token: x }, two: { kind: sample, token: y } }
+        routes: [ { use: { fallback: [ios, two], \(use) } } ]
+        """
+    }
+
+    @Test(
+        "A key is read under its old name too, and shown under the present one",
+        arguments: ["fallback_after", "patience"]
+    )
+    func formerName(name: String) throws {
+        let loaded = try ConfigurationLoader.sample().load(Self.withFallback(queue: "\(name): 60", use: "\(name): 5"))
+        #expect(loaded.configuration.queue.fallbackAfter == .seconds(60))
+        #expect(loaded.configuration.routes.first?.plan.fallbackAfter == .seconds(5))
+        #expect(loaded.settings.contains { $0.path == "queue.fallback_after" && $0.value == "60" })
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(Self.withFallback(queue: "\(name): -1", use: ""))
+        }
+        #expect(error?.issues.map(\.path) == ["queue.\(name)"], "the mistake is named as the file has it")
+    }
+
+    @Test("A key's old name beside the present one is refused, with both names and what to do")
+    func bothNames() throws {
+        let both = "fallback_after: 60, patience: 60"
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(Self.withFallback(queue: both, use: both))
+        }
+        #expect(Set(error?.issues.map(\.path) ?? []) == ["queue.patience", "routes[0].use.patience"])
+        #expect(error?.issues.allSatisfy { $0.problem.contains("fallback_after") } == true)
+        #expect(error?.issues.allSatisfy { $0.fix == "Leave patience out." } == true)
+    }
+
     @Test("Defaults stand when the file says nothing but a backend")
     func defaults() throws {
         let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, token: x } }")

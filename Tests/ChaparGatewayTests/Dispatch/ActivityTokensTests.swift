@@ -8,11 +8,11 @@ import Testing
 
 @testable import ChaparGateway
 
-@Suite("Tokens of Live Activities in a lane", .timeLimit(.minutes(1)))
+@Suite("Tokens of Live Activities in a worker", .timeLimit(.minutes(1)))
 struct ActivityTokensTests {
     private static let kind = TokenKind.liveActivityUpdate(activity: "match")
 
-    /// Runs a lane over devices that show an activity, whose platform answers all of it alike.
+    /// Runs a worker over devices that show an activity, whose platform answers all of it alike.
     private static func run(
         isLast: Bool = false,
         answersAll: Bool = false,

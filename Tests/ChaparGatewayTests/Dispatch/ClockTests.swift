@@ -118,18 +118,18 @@ struct ClockTests {
         }
     }
 
-    @Test("lets a plan bear trouble for its patience, no shorter and no longer", arguments: jumps)
-    func patience(jump: TimeInterval) async throws {
+    @Test("lets a plan bear trouble for its fallback_after, no shorter and no longer", arguments: jumps)
+    func fallbackAfter(jump: TimeInterval) async throws {
         let first = ScriptedBackend { _, _ in Self.refused(.retry(after: .seconds(20))) }
         let second = ScriptedBackend { _, _ in Self.accepted }
-        let plan = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(60))
+        let plan = DeliveryPlan(["a", "b"], fallbackAfter: .seconds(60))
         try await DispatcherRig.run(["a": first, "b": second], queue: Self.queue) { rig in
             let id = try await rig.accept(plan: plan)
             try await rig.until { try await rig.attemptLog(id).count == 1 }
             Self.set(rig, jump)
             for attempt in 2...3 {
                 rig.time.advance(by: .milliseconds(20_100))
-                // The third could be followed by a fourth after 60.3 s only: that is beyond the patience.
+                // The third could be followed by a fourth after 60.3 s only: that is beyond fallback_after.
                 try await rig.until { try await rig.attemptLog(id).count >= attempt }
             }
             try await rig.expect(id, [.acceptedByPlatform: 1])

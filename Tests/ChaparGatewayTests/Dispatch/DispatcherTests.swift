@@ -384,7 +384,7 @@ struct DispatcherTests {
             try await eventually("the worker waits for work") { try await rig.store.hasOpenClaim(of: "a") }
             let worker = try #require(rig.dispatcher.workersGuarded.withLock { $0.current.first })
             let now = rig.time.steady
-            // Without the end of the look that follows at once elsewhere: the claim may come between the two.
+            // Without the end of the claim that follows at once elsewhere: the claim may come between the two.
             worker.gate.update { (_ = $0.pause(until: now.addingTimeInterval(60), reason: "Busy"), wakes: false) }
             let second = try await rig.accept(["second"])
             // The open claim took it as it came; it goes back.
@@ -438,8 +438,8 @@ struct DispatcherTests {
         let id = try await first.accept(["x"], plan: DeliveryPlan(["a"]))
         let call = try await first.accept(["y"], plan: DeliveryPlan(["call"]))
         // The first gateway claims both and dies without a word.
-        for lane in ["a", "call"] {
-            let claims = try await first.store.claim(backend: lane, limit: 10, wait: .seconds(1))
+        for backend in ["a", "call"] {
+            let claims = try await first.store.claim(backend: backend, limit: 10, wait: .seconds(1))
             #expect(claims.count == 1)
         }
         await first.store.close()
@@ -476,7 +476,7 @@ struct DispatcherTests {
                     expiresAt: now.steady.addingTimeInterval(3600)
                 )
                 claim.isRecovered = isRecovered
-                return worker.hold(claim, at: now)?.transition
+                return worker.withhold(claim, at: now)?.transition
             }
             #expect(transition(isRecovered: false) == .retry(at: now.steady.addingTimeInterval(60), step: 0))
             #expect(transition(isRecovered: true) == .end(.unknown))

@@ -12,7 +12,7 @@ private final class Box<Value> {
     func callAsFunction<Result>(_ body: (inout Value) -> Result) -> Result { body(&value) }
 }
 
-@Suite("The gate of a lane", .timeLimit(.minutes(1)))
+@Suite("The gate of a worker", .timeLimit(.minutes(1)))
 struct FlowGateTests {
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
 
@@ -57,7 +57,7 @@ struct FlowGateTests {
         #expect(state.value.pauseReason == nil)
     }
 
-    @Test("A parked lane tries one delivery at a time, after waits that double, until one is taken")
+    @Test("A parked worker tries one delivery at a time, after waits that double, until one is taken")
     func park() throws {
         let state = Box(FlowGate.State())
         let first = now.addingTimeInterval(1)
@@ -327,14 +327,14 @@ struct FlowGateTests {
     }
 
     @Test("A worker that stands still looks for deliveries without a fallback delay, and only when there are such")
-    func patience() {
+    func fallback() {
         let bears = Box(FlowGate.State(breaker: Breaker(Breaker.Settings(failures: 1, cooldown: .seconds(30)))))
         _ = bears { $0.apply(.fails(reason: "deadline"), at: now) }
         #expect(
             bears({ $0.step(window: 10, at: now.addingTimeInterval(20)) }) == .wait(until: now.addingTimeInterval(30))
         )
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(30))
-        let hurries = Box(FlowGate.State(breaker: Breaker(settings), fallbackDelay: .seconds(10)))
+        let hurries = Box(FlowGate.State(breaker: Breaker(settings), fallbackAfter: .seconds(10)))
         _ = hurries { $0.apply(.fails(reason: "deadline"), at: now) }
         #expect(hurries({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(10)))
         let end = now.addingTimeInterval(10)
@@ -343,10 +343,10 @@ struct FlowGateTests {
         #expect(hurries.value.blockReason == "breaker_open")
     }
 
-    @Test("One answer that works does not end the patience that a pause or a doubt uses up")
-    func patienceBesideWork() {
+    @Test("One answer that works does not end the wait for a fallback that a pause or a doubt uses up")
+    func fallbackBesideWork() {
         let end = now.addingTimeInterval(1_200)
-        let paused = Box(FlowGate.State(fallbackDelay: .seconds(30)))
+        let paused = Box(FlowGate.State(fallbackAfter: .seconds(30)))
         _ = paused { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
         _ = paused { $0.works(999, at: now) }
         #expect(paused({ $0.step(window: 10, at: now) }) == .wait(until: now.addingTimeInterval(30)))
@@ -354,17 +354,17 @@ struct FlowGateTests {
         _ = paused { $0.works(1, at: end) }
         #expect(paused.value.troubleSince == nil)
 
-        let settled = Box(FlowGate.State(fallbackDelay: .seconds(30)))
+        let settled = Box(FlowGate.State(fallbackAfter: .seconds(30)))
         _ = settled { $0.apply(.pause(.seconds(1_200), reason: "slow_down"), at: now) }
-        _ = settled { $0.hold(true, at: now) }
-        _ = settled { $0.hold(false, at: now) }
+        _ = settled { $0.quarantine(true, at: now) }
+        _ = settled { $0.quarantine(false, at: now) }
         #expect(settled({ $0.step(window: 10, at: now.addingTimeInterval(30)) }) == .passOn)
     }
 
     @Test("A worker that found as many without a fallback delay as it may take looks again at once")
     func passingOnMore() {
         let settings = Breaker.Settings(failures: 1, cooldown: .seconds(300))
-        let state = Box(FlowGate.State(breaker: Breaker(settings), fallbackDelay: .seconds(10)))
+        let state = Box(FlowGate.State(breaker: Breaker(settings), fallbackAfter: .seconds(10)))
         _ = state { $0.apply(.fails(reason: "deadline"), at: now) }
         let end = now.addingTimeInterval(10)
         #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
@@ -372,19 +372,19 @@ struct FlowGateTests {
         #expect(state({ $0.step(window: 10, at: end) }) == .passOn)
     }
 
-    @Test("A lane whose invalidations are held sends nothing, whatever time passes, until they are settled")
+    @Test("A worker whose invalidations are quarantined sends nothing, whatever time passes, until they are settled")
     func held() {
         let state = Box(FlowGate.State())
-        _ = state { $0.hold(true, at: now) }
+        _ = state { $0.quarantine(true, at: now) }
         #expect(state({ $0.step(window: 10, at: now.addingTimeInterval(1e6)) }) == .wait(until: nil))
         #expect(state.value.breakerState == WorkerStatus.Breaker(.open, reason: "mass_invalidation"))
-        _ = state { $0.hold(false, at: now) }
+        _ = state { $0.quarantine(false, at: now) }
         #expect(state({ $0.step(window: 10, at: now) }) == .claim(10))
     }
 }
 
-@Suite("Limits of a lane", .timeLimit(.minutes(1)))
-struct LaneLimitTests {
+@Suite("Limits of a worker", .timeLimit(.minutes(1)))
+struct WorkerLimitTests {
     private let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     @Test("A full list of recipients takes many more at no greater cost")

@@ -63,7 +63,7 @@ struct FlowTransitionsTests {
             case 0: _ = state.apply(.pause(.seconds(20), reason: "busy"), at: now)
             case 1: _ = state.apply(.park(reason: "key", detail: nil), at: now)
             case 2: _ = state.apply(.works, at: now)
-            case 3: _ = state.hold(Bool.random(using: &generator), at: now)
+            case 3: _ = state.quarantine(Bool.random(using: &generator), at: now)
             case 4: _ = state.apply(.slow(reason: "busy", detail: nil), at: now)
             default: _ = state.step(window: 10, at: now)
             }

@@ -344,11 +344,11 @@ struct GoneBackendsTests {
             var shown: [JSONValue] = []
             try await rig.until {
                 shown = try await ask("/v1/backends", nil).json["backends"]?.arrayValue ?? []
-                return shown.last?["lane"]?["waiting"] == 1
+                return shown.last?["worker"]?["waiting"] == 1
             }
             #expect(shown.map { $0["name"] } == ["b", "gone"])
             #expect(shown.map { $0["gone"] } == [nil, true])
-            #expect(shown.last?["lane"]?["waiting"] == 1)
+            #expect(shown.last?["worker"]?["waiting"] == 1)
             #expect(try await ask("/v1/backends/gone/drop", "{}", as: "viewer").status == 403)
             #expect(try await ask("/v1/backends/gone/drop", #"{"x":1}"#).status == 422)
             #expect(try await ask("/v1/backends/b/drop", "{}").code == "backend_configured")

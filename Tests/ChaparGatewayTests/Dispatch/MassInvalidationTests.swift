@@ -153,7 +153,7 @@ struct InvalidationGuardTests {
     func oneCaller() {
         var state = proven()
         #expect(state.add(["shop": 2], of: 60, at: Self.now) == .invalidate)
-        guard case .hold("spammer", let trip) = state.add(["spammer": 100], of: 100, at: Self.now) else {
+        guard case .quarantineCaller("spammer", let trip) = state.add(["spammer": 100], of: 100, at: Self.now) else {
             Issue.record("100 dead tokens of one caller are not held")
             return
         }
@@ -257,7 +257,7 @@ struct InvalidationGuardTests {
                             case .invalidate: carried.add("bury")
                             case .trip: carried.add("trip")
                             case .quarantine: carried.add("hold")
-                            case .hold: carried.add("hold one")
+                            case .quarantineCaller: carried.add("hold one")
                             }
                         }
                     }
@@ -329,14 +329,14 @@ struct MassInvalidationTests {
             let recipients = try await register(rig)
             // Before the limit is reached every verdict is believed, and taken back afterwards.
             for recipient in recipients.prefix(60) { try await rig.accept([recipient], plan: plan) }
-            try await rig.until { rig.dispatcher.workers.first?.areInvalidationsHeld == true }
+            try await rig.until { rig.dispatcher.workers.first?.areInvalidationsQuarantined == true }
             try await rig.until { try await alive(rig) == devices }
             try await body(rig, recipients)
         }
         await rig.store.close()
     }
 
-    @Test("loses no device: the lane stands still, whatever time passes, and an event says why")
+    @Test("loses no device: the worker stands still, whatever time passes, and an event says why")
     func nothingIsLost() async throws {
         try await Self.tripped { rig, recipients in
             let id = try await rig.accept([recipients[100]], plan: Self.plan)
@@ -369,7 +369,7 @@ struct MassInvalidationTests {
         }
     }
 
-    @Test("stops nothing when they are one key's: its tokens are held, over a restart too, and all else goes on")
+    @Test("stops nothing when they are one key's: its tokens are quarantined, over a restart too, and all else goes on")
     func oneKey() async throws {
         let time = ManualTime()
         let rig = try await DispatcherRig(time: time)
@@ -384,7 +384,7 @@ struct MassInvalidationTests {
             try await rig.expect(before, [.acceptedByPlatform: 20])
             let dead = try await rig.accept(spam, plan: Self.plan, caller: "spammer")
             try await rig.expect(dead, [.failed: 100])
-            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsQuarantined == false)
             #expect(rig.dispatcher.workers.first?.undecidedCallers == 1)
             let after = try await rig.accept(good, plan: Self.plan, caller: "shop")
             try await rig.expect(after, [.acceptedByPlatform: 20])
@@ -399,7 +399,7 @@ struct MassInvalidationTests {
             try await second.until { second.dispatcher.workers.first?.undecidedCallers == 1 }
             let again = try await second.accept(spam, plan: Self.plan, caller: "spammer")
             try await second.expect(again, [.failed: 100])
-            #expect(second.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(second.dispatcher.workers.first?.areInvalidationsQuarantined == false)
             #expect(try await second.dispatcher.invalidations?.resolve("a", .discard) == 100)
             #expect(second.dispatcher.workers.first?.undecidedCallers == 0)
         }
@@ -425,13 +425,13 @@ struct MassInvalidationTests {
     @Test("has its tokens buried when an operator believes it, each with an event, and is believed from then on")
     func release() async throws {
         try await Self.tripped { rig, recipients in
-            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .release) ?? 0
+            let tokens = try await rig.dispatcher.invalidations?.resolve("a", .confirm) ?? 0
             #expect(tokens >= 50)
             #expect(try await Self.alive(rig) <= Self.devices - tokens)
             let id = try await rig.accept(recipients, plan: Self.plan)
             try await rig.expect(id, [.failed: Self.devices])
             try await rig.until { try await Self.alive(rig) == 0 }
-            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsQuarantined == false)
             try await rig.until {
                 try await rig.eventTypes().count { $0 == "device.token_invalidated" } >= Self.devices
             }
@@ -509,7 +509,7 @@ struct MassInvalidationTests {
         async let running: Void = desk.run()
         refuse(0..<100)
         meanwhile.withLock { $0 = { refuse(100..<110) } }
-        #expect(try await desk.resolve("a", .release) == 100)
+        #expect(try await desk.resolve("a", .confirm) == 100)
         #expect(meanwhile.withLock { $0 == nil }, "nothing came meanwhile")
         #expect(try await desk.resolve("a", .discard) == 0, "are held, and nothing says so")
         #expect(try await Self.alive(rig) == Self.devices - 110)
@@ -526,20 +526,20 @@ struct MassInvalidationTests {
         try await first.run(["a": Self.backend(time)]) {
             let recipients = try await Self.register(first)
             try await first.accept(recipients, plan: Self.plan)
-            try await first.until { first.dispatcher.workers.first?.areInvalidationsHeld == true }
+            try await first.until { first.dispatcher.workers.first?.areInvalidationsQuarantined == true }
         }
         await first.store.close()
         let second = try await DispatcherRig(time: time, folder: first.folder)
         let before = Self.backend(time)
         try await second.run(["a": before]) {
-            try await second.until { second.dispatcher.workers.first?.areInvalidationsHeld == true }
+            try await second.until { second.dispatcher.workers.first?.areInvalidationsQuarantined == true }
             let id = try await second.accept([.device("d1")], plan: Self.plan)
             time.advance(by: .seconds(600))
             try await second.expect(id, [.queued: 1])
             #expect(try await Self.alive(second) == Self.devices)
             second.dispatcher.install(DispatcherRig.snapshot(["a": Self.backend(time)]))
             try await second.until { before.isShutDown }
-            #expect(second.dispatcher.workers.first?.areInvalidationsHeld == true, "a reload settles nothing")
+            #expect(second.dispatcher.workers.first?.areInvalidationsQuarantined == true, "a reload settles nothing")
         }
         await second.store.close()
     }

@@ -88,11 +88,11 @@ struct NodeNewsTests {
         #expect(trip.answers == 50)
         try await rig.run(["a": ScriptedBackend { _, _ in .accepted(Acceptance()) }]) {
             try await rig.until { rig.dispatcher.workers.first != nil }
-            one.tell(NodeNews.held(backend: "a", trip).note)
-            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == true)
+            one.tell(NodeNews.quarantined(backend: "a", trip).note)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsQuarantined == true)
             #expect(rig.dispatcher.invalidations?.trippedGuards.map(\.backend) == ["a"])
             one.tell(NodeNews.settled(backend: "a", isTrusting: true).note)
-            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsQuarantined == false)
         }
         await rig.store.close()
     }
@@ -122,7 +122,7 @@ struct NodeNewsTests {
                 ),
                 acceptedUnder: "i"
             ),
-            .held(backend: "a", trip), .settled(backend: "a", isTrusting: true),
+            .quarantined(backend: "a", trip), .settled(backend: "a", isTrusting: true),
         ]
         #expect(all.map { NodeNews($0.note) } == all)
         let old = NodeNote(topic: "answers", body: Array(#"{"backend":"a","answers":3,"uncertain":2}"#.utf8))
@@ -164,7 +164,7 @@ struct NodeNewsTests {
             one.tell(NodeNews.answers(backend: "a", counts, acceptedUnder: configured.identity).note)
             let id = try await rig.accept([token], plan: DeliveryPlan(["a"]), caller: "shop")
             try await rig.expect(id, [.failed: 1])
-            #expect(rig.dispatcher.workers.first?.areInvalidationsHeld == false)
+            #expect(rig.dispatcher.workers.first?.areInvalidationsQuarantined == false)
             #expect(rig.dispatcher.workers.first?.undecidedCallers == 1)
         }
         await rig.store.close()

@@ -16,8 +16,8 @@ struct OpenRequestsTests {
         OpenRequests.Limit(window: 800, RequestBatching(limit: 100, isMixed: isMixed))
     }
 
-    /// What a look may claim, and what it leaves when it finds `messages` in `requests`.
-    private static func look(
+    /// Returns what a claim may take, and leaves what follows when it finds `messages` in `requests`.
+    private static func claim(
         _ state: inout OpenRequests,
         _ limit: OpenRequests.Limit,
         finds messages: Int,
@@ -25,9 +25,9 @@ struct OpenRequestsTests {
     ) -> OpenRequests.Room {
         let room = state.room(limit, messages: 10_000)
         state.reserve(room.requests)
-        var look = OpenRequests.Look(limit: limit, reserved: room.requests, asked: room.messages)
-        (look.messages, look.requests) = (messages, requests)
-        state.end(look)
+        var claim = OpenRequests.RequestClaim(limit: limit, reserved: room.requests, asked: room.messages)
+        (claim.messages, claim.requests) = (messages, requests)
+        state.end(claim)
         return room
     }
 
@@ -37,19 +37,19 @@ struct OpenRequestsTests {
         #expect(limit.requests == 8)
         #expect(limit.messages == 900)
         var state = OpenRequests(limit)
-        #expect(Self.look(&state, limit, finds: 3, in: 1) == .init(messages: 800, requests: 8, mayWait: true))
+        #expect(Self.claim(&state, limit, finds: 3, in: 1) == .init(messages: 800, requests: 8, mayWait: true))
         #expect(state.open == 1)
-        #expect(Self.look(&state, limit, finds: 700, in: 7).messages == 700)
+        #expect(Self.claim(&state, limit, finds: 700, in: 7).messages == 700)
         #expect(state.hasBacklog)
         let more = state.room(limit, messages: 10_000)
         #expect(more.requests == 0, "one is kept ready, but not for a trip of its own")
         state.end()
-        #expect(Self.look(&state, limit, finds: 200, in: 2) == .init(messages: 200, requests: 2, mayWait: true))
+        #expect(Self.claim(&state, limit, finds: 200, in: 2) == .init(messages: 200, requests: 2, mayWait: true))
         #expect(state.open == 9)
         state.end()
         #expect(state.room(limit, messages: 10_000).requests == 0)
         state.end()
-        #expect(Self.look(&state, limit, finds: 50, in: 1).messages == 200)
+        #expect(Self.claim(&state, limit, finds: 50, in: 1).messages == 200)
         #expect(!state.hasBacklog)
         #expect(state.open == 8)
         let none = state.room(limit, messages: 10_000)
@@ -60,7 +60,7 @@ struct OpenRequestsTests {
     func kept() {
         let limit = OpenRequests.Limit(window: 100, RequestBatching(limit: 100, isMixed: true))
         var state = OpenRequests(limit)
-        #expect(Self.look(&state, limit, finds: 100, in: 1).mayWait)
+        #expect(Self.claim(&state, limit, finds: 100, in: 1).mayWait)
         #expect(state.room(limit, messages: 10_000) == .init(messages: 100, requests: 1, mayWait: false))
         #expect(state.room(limit, messages: 7).messages == 7, "an operator's bound")
         #expect(state.room(limit, messages: 0).requests == 0)
@@ -70,8 +70,8 @@ struct OpenRequestsTests {
     func sizes() {
         let limit = Self.limit(isMixed: false)
         var state = OpenRequests(limit)
-        // Different ones: the first look is a guess.
-        #expect(Self.look(&state, limit, finds: 128, in: 128).messages == 128)
+        // Different ones: the first claim is a guess.
+        #expect(Self.claim(&state, limit, finds: 128, in: 128).messages == 128)
         for _ in 0..<120 { state.end() }
         #expect(state.perRequest == 1)
         #expect(state.room(limit, messages: 10_000).requests == 0)
@@ -81,11 +81,11 @@ struct OpenRequestsTests {
         for _ in 0..<6 {
             let room = state.room(limit, messages: 10_000)
             let requests = max(1, room.messages / 100)
-            sizes.append(Self.look(&state, limit, finds: room.messages, in: requests).messages)
+            sizes.append(Self.claim(&state, limit, finds: room.messages, in: requests).messages)
             for _ in 0..<requests { state.end() }
         }
         #expect(sizes == [9, 81, 729, 900, 900, 900])
-        _ = Self.look(&state, limit, finds: 2, in: 2)
+        _ = Self.claim(&state, limit, finds: 2, in: 2)
         #expect(state.perRequest == 1)
     }
 

@@ -202,11 +202,11 @@ struct PlanDispatchTests {
         await second.store.close()
     }
 
-    @Test("leaves a backend that has been down for longer than the route's patience, also without an attempt")
-    func patience() async throws {
+    @Test("leaves a backend that has been down for longer than the route's fallback_after, also without an attempt")
+    func fallbackAfter() async throws {
         let a = ScriptedBackend { _, _ in Self.down() }
         let b = ScriptedBackend { _, _ in Self.accepted }
-        let hurried = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(20))
+        let hurried = DeliveryPlan(["a", "b"], fallbackAfter: .seconds(20))
         try await DispatcherRig.run(["a": a, "b": b]) {
             $0.routes = [GatewayConfiguration.Route(plan: hurried)]
             $0.queue.firstRetry = .seconds(1000)
@@ -253,7 +253,7 @@ struct PlanDispatchTests {
         }
     }
 
-    @Test("is not kept waiting by another backend that hangs: lanes share nothing")
+    @Test("is not kept waiting by another backend that hangs: workers share nothing")
     func bulkhead() async throws {
         let hanging = HangingBackend()
         let healthy = ScriptedBackend { _, _ in Self.accepted }

@@ -57,7 +57,7 @@ struct PlanSuiteTests {
         configuration.queue.firstRetry = PlanCase.retry.firstWait
         configuration.queue.maximumRetry = PlanCase.retry.longestWait
         configuration.queue.maximumAttempts = PlanCase.retry.maximumAttempts
-        // Lanes that stand still because others' messages failed are tested elsewhere; here each has one message.
+        // Workers that stand still because others' messages failed are tested elsewhere; here each has one message.
         configuration.invalidationGuard.isEnabled = false
         let snapshot = GatewaySnapshot(
             configuration: configuration,

@@ -150,7 +150,7 @@ struct RefusedTokenTests {
         }
         let development = Self.host(.development, time)
         var queue = GatewayConfiguration.Queue()
-        queue.fallbackDelay = .seconds(5)
+        queue.fallbackAfter = .seconds(5)
         try await rig.run(["ios": production, "ios-dev": development], queue: queue) {
             try await Self.register(rig, "d", "production-d")
             let id = try await rig.accept([.device("d")], plan: Self.plan)
@@ -199,7 +199,7 @@ struct RefusedTokenTests {
             for id in ids { try await Self.register(rig, id, "development-\(id)") }
             let id = try await rig.accept(ids.map { .device($0) }, plan: Self.plan)
             try await rig.expect(id, [.acceptedByPlatform: 120])
-            #expect(rig.dispatcher.workers.allSatisfy { !$0.areInvalidationsHeld })
+            #expect(rig.dispatcher.workers.allSatisfy { !$0.areInvalidationsQuarantined })
         }
     }
 
@@ -209,7 +209,7 @@ struct RefusedTokenTests {
             let ids = (0..<120).map { "d\($0)" }
             for id in ids { try await Self.register(rig, id, "broken-\(id)") }
             try await rig.accept(ids.map { .device($0) }, plan: Self.plan)
-            try await rig.until { rig.dispatcher.workers.contains { $0.areInvalidationsHeld } }
+            try await rig.until { rig.dispatcher.workers.contains { $0.areInvalidationsQuarantined } }
             let desk = try #require(rig.dispatcher.invalidations)
             try await rig.until { desk.backlog == 0 }
             _ = try await desk.resolve("ios-dev", .discard)

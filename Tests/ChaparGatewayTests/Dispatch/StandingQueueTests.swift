@@ -24,20 +24,20 @@ private func pausing() -> ScriptedBackend {
 
 @Suite("A queue that stands still", .timeLimit(.minutes(2)))
 struct StandingQueueTests {
-    private static let chain = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(3_600))
+    private static let chain = DeliveryPlan(["a", "b"], fallbackAfter: .seconds(3_600))
 
     @Test("keeps its order while others are passed on, and goes out when the worker may go on")
     func order() async throws {
         let other = ScriptedBackend { _, _ in .accepted(Acceptance()) }
         try await DispatcherRig.run(["a": pausing(), "b": other]) {
-            $0.routes = [GatewayConfiguration.Route(plan: DeliveryPlan(["a", "b"], fallbackDelay: .seconds(1)))]
+            $0.routes = [GatewayConfiguration.Route(plan: DeliveryPlan(["a", "b"], fallbackAfter: .seconds(1)))]
         } _: { rig in
             try await rig.accept(["first"])
             try await rig.until { rig.dispatcher.workers.first?.pausedUntil != nil }
             let old = try await rig.accept((0..<1_500).map { "old\($0)" }, plan: Self.chain, lives: .seconds(86_400))
             // Beside it the worker passes on what will not wait, so that it is known to have looked.
             rig.time.advance(by: .seconds(2))
-            let hurried = DeliveryPlan(["a", "b"], fallbackDelay: .seconds(1))
+            let hurried = DeliveryPlan(["a", "b"], fallbackAfter: .seconds(1))
             let before = try await rig.store.deliveries(of: old, after: nil, limit: 2_000).map(\.dueAt)
             for _ in 0..<20 {
                 rig.time.advance(by: .milliseconds(300))

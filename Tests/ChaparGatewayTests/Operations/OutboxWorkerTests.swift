@@ -11,7 +11,7 @@ import Testing
 @testable import ChaparGateway
 
 @Suite("Operations are carried out", .timeLimit(.minutes(2)))
-struct OperationLaneTests {
+struct OutboxWorkerTests {
     private static let down = PushError(.unavailable, "it is down", reason: "503")
 
     @Test("An operation reaches the platform with its id and time, and the device as it is now")

@@ -37,8 +37,8 @@ struct DeviceChangeReader {
     }
 
     private enum TombstoneField: Int, RequestField {
-        case asOf, at, backend, reason, held
-        static let names = ["as_of", "at", "backend", "reason", "held"]
+        case asOf, at, backend, reason, quarantined, formerQuarantined
+        static let names = ["as_of", "at", "backend", "reason", "quarantined", "held"]
     }
 
     /// Reads a body that is one device.
@@ -412,7 +412,8 @@ struct DeviceChangeReader {
         var at: Date?
         var backend: String?
         var reason: String?
-        var isHeld = false
+        var isQuarantined: Bool?
+        var formerIsQuarantined: Bool?
         let before = issues.count
         let isObject = try scanner.fields(TombstoneField.self, &issues, pointer) {
             (scanner, issues, field) throws(JSONSyntaxError) in
@@ -421,14 +422,29 @@ struct DeviceChangeReader {
             case .at: at = try time(&scanner, &issues, pointer + "/at")
             case .backend: backend = try scanner.identifier(&issues, pointer + "/backend", limit: 64)
             case .reason: reason = try scanner.identifier(&issues, pointer + "/reason", limit: Device.maximumNameBytes)
-            case .held: isHeld = try scanner.flag(&issues, pointer + "/held") ?? false
+            case .quarantined: isQuarantined = try scanner.flag(&issues, pointer + "/quarantined")
+            case .formerQuarantined: formerIsQuarantined = try scanner.flag(&issues, pointer + "/held")
             }
+        }
+        // Answers have both names with one value, so what was read from one may be sent back.
+        if let isQuarantined, let formerIsQuarantined, isQuarantined != formerIsQuarantined {
+            issues.add(
+                pointer + "/held",
+                "contradiction",
+                "\"held\" is the old name of \"quarantined\", which says something else: leave \"held\" out."
+            )
         }
         guard isObject, issues.count == before else { return nil }
         guard let asOf, let backend, let reason else {
             issues.add(pointer, "incomplete", "A tombstone has as_of, backend and reason.")
             return nil
         }
-        return Tombstone(asOf: asOf, at: at ?? asOf, backend: backend, reason: reason, isHeld: isHeld)
+        return Tombstone(
+            asOf: asOf,
+            at: at ?? asOf,
+            backend: backend,
+            reason: reason,
+            isQuarantined: isQuarantined ?? formerIsQuarantined ?? false
+        )
     }
 }

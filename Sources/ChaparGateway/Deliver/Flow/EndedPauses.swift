@@ -18,7 +18,7 @@ package struct EndedPauses: Sendable, Equatable {
         /// The platform asked for a pause of single recipients.
         case recipients
         /// Too many tokens were called dead: an operator decides.
-        case invalidationsHeld = "invalidations_held"
+        case invalidationsQuarantined = "invalidations_held"
     }
 
     /// One pause.
@@ -55,7 +55,7 @@ extension FlowGate.State {
     /// asked for stays, and so do quarantined tokens, about which an operator decides.
     mutating func endOwnPauses(at now: Date) -> EndedPauses {
         var result = EndedPauses()
-        if isHeld { result.kept.append(EndedPauses.Pause(.invalidationsHeld, reason: nil)) }
+        if isQuarantined { result.kept.append(EndedPauses.Pause(.invalidationsQuarantined, reason: nil)) }
         if let until = pausedUntil, until > now {
             result.kept.append(EndedPauses.Pause(.platform, reason: pauseReason, until: until))
         }

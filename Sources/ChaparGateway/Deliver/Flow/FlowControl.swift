@@ -247,7 +247,7 @@ extension FlowGate.State {
         memory.pauseReason = memory.pausedUntil == nil ? nil : isProbing ? probeReason : pauseReason
         (memory.isParked, memory.isSlowed) = (isParked, isSlowed)
         memory.nextProbe = nextProbe == BackendSignal.firstWait ? nil : nextProbe
-        memory.troubleSince = isHeld ? nil : troubleSince
+        memory.troubleSince = isQuarantined ? nil : troubleSince
         guard let breaker, breaker.state != .closed else { return }
         memory.breaker = breaker.state
         memory.cooldown = breaker.nextCooldown

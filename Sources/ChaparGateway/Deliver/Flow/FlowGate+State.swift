@@ -45,12 +45,12 @@ extension FlowGate {
         var nextProbe = BackendSignal.firstWait
         /// The breaker, which opens after too many failures; nil when there is none.
         var breaker: Breaker?
-        /// Whether invalidations are held; meanwhile nothing is sent until an operator decides.
-        var isHeld = false
+        /// Whether invalidations are quarantined; meanwhile nothing is sent until an operator decides.
+        var isQuarantined = false
         /// The time since which the backend has not worked; nil while it works.
         var troubleSince: Date?
         /// The shortest time after which a delivery goes on to another backend; nil when none ever does.
-        var fallbackDelay: Duration?
+        var fallbackAfter: Duration?
         /// Whether the platform was unreachable while the breaker was open.
         ///
         /// ``cameBackAt`` is the time when it was last found reachable again.
@@ -77,9 +77,9 @@ extension FlowGate {
             var sentAt: Date
         }
 
-        init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
+        init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
             self.breaker = breaker
-            self.fallbackDelay = fallbackDelay
+            self.fallbackAfter = fallbackAfter
         }
 
         /// The smallest claim that is worth a trip to the store while many messages are under way.
@@ -88,7 +88,7 @@ extension FlowGate {
         mutating func step(window: Int, requests limit: OpenRequests.Limit? = nil, at now: Date) -> Step {
             self.window = window
             requests = limit.map { requests ?? OpenRequests($0) }
-            if isHeld { return standStill(until: nil, at: now) }
+            if isQuarantined { return standStill(until: nil, at: now) }
             if let until = waitsUntil {
                 if now < until { return standStill(until: until, at: now) }
                 move(.pauseEnds) { state in
@@ -126,13 +126,13 @@ extension FlowGate {
 
         /// Waits, with periodic searches for deliveries whose fallback delay has ended.
         private mutating func standStill(until: Date?, at now: Date) -> Step {
-            guard let fallbackDelay, let since = troubleSince else { return .wait(until: until) }
-            let look = max(since.addingTimeInterval(fallbackDelay.inSeconds), nextPassOn)
-            if now >= look {
+            guard let fallbackAfter, let since = troubleSince else { return .wait(until: until) }
+            let search = max(since.addingTimeInterval(fallbackAfter.inSeconds), nextPassOn)
+            if now >= search {
                 nextPassOn = now.addingTimeInterval(State.passOnInterval)
                 return .passOn
             }
-            return .wait(until: until.map { min($0, look) } ?? look)
+            return .wait(until: until.map { min($0, search) } ?? search)
         }
 
         /// Searches for more of these deliveries at once, since the last search did not find all.
@@ -140,7 +140,7 @@ extension FlowGate {
 
         /// The status, apart from the breaker.
         var status: FlowStatus {
-            isHeld ? .held : isParked ? .parked : pausedUntil == nil && !isSlowed ? .sending : .paused
+            isQuarantined ? .quarantined : isParked ? .parked : pausedUntil == nil && !isSlowed ? .sending : .paused
         }
 
         /// Whether one delivery at a time is tried.
@@ -175,7 +175,7 @@ extension FlowGate {
 
         /// Whether nothing may be sent now.
         func standsStill(at now: Date) -> Bool {
-            if isHeld { return true }
+            if isQuarantined { return true }
             if let waitsUntil, now < waitsUntil { return true }
             if case .open(let until, _)? = breaker?.state { return now < until }
             return false
@@ -196,7 +196,7 @@ extension FlowGate {
         /// The reason why the worker is stopped, of bounded variety.
         var blockReason: String {
             switch status {
-            case .held: "invalidations_held"
+            case .quarantined: "invalidations_held"
             case .parked: "backend_parked"
             case .paused: "backend_paused"
             case .sending: GatewayReason.breakerOpen
@@ -205,7 +205,7 @@ extension FlowGate {
 
         /// The breaker's status, with the reason why it is not closed.
         var breakerState: WorkerStatus.Breaker {
-            if isHeld { return .init(.open, reason: "mass_invalidation") }
+            if isQuarantined { return .init(.open, reason: "mass_invalidation") }
             switch breaker?.state {
             case .open(let until, let reason)?: return .init(.open, until: until, reason: reason)
             case .halfOpen(_, let reason)?: return .init(.halfOpen, reason: reason)
@@ -343,11 +343,11 @@ extension FlowGate {
             return (.opened(until: until, reason: reason), true)
         }
 
-        /// Stops the worker while invalidations are held, or lets it go on.
-        mutating func hold(_ isHeld: Bool, at now: Date) -> Bool {
-            guard isHeld != self.isHeld else { return false }
-            move(isHeld ? .hold : .release) { $0.isHeld = isHeld }
-            if isHeld {
+        /// Stops the worker while invalidations are quarantined, or lets it go on.
+        mutating func quarantine(_ isQuarantined: Bool, at now: Date) -> Bool {
+            guard isQuarantined != self.isQuarantined else { return false }
+            move(isQuarantined ? .quarantine : .resolve) { $0.isQuarantined = isQuarantined }
+            if isQuarantined {
                 troubleSince = troubleSince ?? now
             } else if !standsStill(at: now) {
                 troubleSince = nil

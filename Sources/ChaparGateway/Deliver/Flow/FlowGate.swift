@@ -47,15 +47,15 @@ final class FlowGate: Sendable {
     /// The signal of each change that a loop must react to.
     private let changed = AsyncSignal()
     /// The open claims of its workers; after a reload there are two workers for a while.
-    private let looks = Mutex<[ObjectIdentifier: Look]>([:])
+    private let claims = Mutex<[ObjectIdentifier: ClaimTask]>([:])
 
     /// Makes an open gate.
     ///
     /// - Parameters:
     ///   - breaker: Opens after too many failures; nil never does.
-    ///   - fallbackDelay: The shortest time after which a delivery goes on to another backend; nil when none ever does.
-    init(breaker: Breaker? = nil, fallbackDelay: Duration? = nil) {
-        guarded = Mutex(State(breaker: breaker, fallbackDelay: fallbackDelay))
+    ///   - fallbackAfter: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
+        guarded = Mutex(State(breaker: breaker, fallbackAfter: fallbackAfter))
     }
 
     /// Reads or changes the state; wakes the loop when `body` returns `wakes`.
@@ -88,7 +88,7 @@ final class FlowGate: Sendable {
     func release(
         reserved: Int,
         claimed: some Collection<Int64>,
-        in requests: OpenRequests.Look? = nil,
+        in requests: OpenRequests.RequestClaim? = nil,
         isLast: Bool,
         at now: Date
     ) {
@@ -129,22 +129,22 @@ final class FlowGate: Sendable {
     /// Makes the loop take another step.
     func wake() { changed.signal() }
 
-    // MARK: Looks for work
+    // MARK: Open claims
 
     /// A claim at the store, which waits for work.
-    typealias Look = Task<[ClaimedDelivery], any Error>
+    typealias ClaimTask = Task<[ClaimedDelivery], any Error>
 
     /// Stores a worker's open claim, so that it can be cancelled.
-    func begin(_ look: Look, of worker: ObjectIdentifier) { looks.withLock { $0[worker] = look } }
+    func begin(_ claim: ClaimTask, of worker: ObjectIdentifier) { claims.withLock { $0[worker] = claim } }
 
     /// Removes a worker's claim that has ended.
-    func forgetLook(of worker: ObjectIdentifier) {
-        _ = looks.withLock { $0.removeValue(forKey: worker) }
+    func forgetClaim(of worker: ObjectIdentifier) {
+        _ = claims.withLock { $0.removeValue(forKey: worker) }
     }
 
     /// Cancels a worker's open claim.
-    func endLook(of worker: ObjectIdentifier) { looks.withLock { $0[worker] }?.cancel() }
+    func cancelClaim(of worker: ObjectIdentifier) { claims.withLock { $0[worker] }?.cancel() }
 
     /// Cancels every open claim for this backend, including those of the worker that replaced this one in a reload.
-    func endLooks() { for look in looks.withLock({ Array($0.values) }) { look.cancel() } }
+    func cancelClaims() { for claim in claims.withLock({ Array($0.values) }) { claim.cancel() } }
 }

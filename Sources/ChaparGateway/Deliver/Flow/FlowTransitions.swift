@@ -1,19 +1,19 @@
 internal import ChaparComposition
 internal import ChaparCore
 
-/// The status of a backend's flow control, apart from its breaker: `held` hides the states beneath it, and `parked`
-/// hides a pause.
+/// The status of a backend's flow control, apart from its breaker: `quarantined` hides the states beneath it, and
+/// `parked` hides a pause.
 ///
 /// `paused` is either for a time that the platform named, or allows single probes only.
 enum FlowStatus: String, Sendable, CaseIterable {
-    case sending, paused, parked, held
+    case sending, paused, parked, quarantined
 }
 
 /// The events that move flow control from one state to another.
 enum FlowEvent: String, Sendable, CaseIterable {
     case pause
     case pauseEnds = "pause ends"
-    case slow, park, work, hold, release, restore
+    case slow, park, work, quarantine, resolve, restore
 }
 
 extension FlowGate {
@@ -22,14 +22,14 @@ extension FlowGate {
         .init(.restore, to: [.sending, .paused, .parked], "the process began; as it was kept"),
         .init(.pause, from: [.sending, .paused], to: [.paused], "the platform asked for it: the longest pause counts"),
         .init(.pause, from: [.parked], to: [.parked], "the same while an operator must act"),
-        .init(.pause, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.pause, from: [.quarantined], to: [.quarantined], "the answer of a message sent before"),
         .init(
             .slow,
             from: [.sending, .paused],
             to: [.paused],
             "the platform asked for it and did not say for how long; each time for longer"
         ),
-        .init(.slow, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.slow, from: [.quarantined], to: [.quarantined], "the answer of a message sent before"),
         .init(.pauseEnds, from: [.paused], to: [.sending], "its time is over"),
         .init(
             .pauseEnds,
@@ -44,12 +44,17 @@ extension FlowGate {
             to: [.parked],
             "the platform refuses the account; each time for longer"
         ),
-        .init(.park, from: [.held], to: [.held], "the answer of a message sent before"),
+        .init(.park, from: [.quarantined], to: [.quarantined], "the answer of a message sent before"),
         .init(.work, from: [.parked, .paused, .sending], to: [.sending], "an answer shows that the platform works"),
         .init(.work, from: [.paused, .parked], to: [.paused], "a pause for a time ends by that only"),
         .init(.work, from: [.parked], to: [.parked], "the answer of a message sent before"),
-        .init(.work, from: [.held], to: [.held], "the answer of a message sent before"),
-        .init(.hold, from: [.sending, .paused, .parked], to: [.held], "the guard against mass invalidation tripped"),
-        .init(.release, from: [.held], to: [.sending, .paused, .parked], "an operator resolved it"),
+        .init(.work, from: [.quarantined], to: [.quarantined], "the answer of a message sent before"),
+        .init(
+            .quarantine,
+            from: [.sending, .paused, .parked],
+            to: [.quarantined],
+            "the guard against mass invalidation tripped"
+        ),
+        .init(.resolve, from: [.quarantined], to: [.sending, .paused, .parked], "an operator resolved it"),
     ])
 }

@@ -60,7 +60,7 @@ struct OpenRequests: Sendable, Equatable {
     }
 
     /// A claim for requests.
-    struct Look {
+    struct RequestClaim {
         let limit: Limit
         /// The number of requests that were reserved for it.
         let reserved: Int
@@ -76,15 +76,15 @@ struct OpenRequests: Sendable, Equatable {
     mutating func reserve(_ count: Int) { open += count }
 
     /// Ends a claim's reservation and counts the requests that it made.
-    mutating func end(_ look: Look) {
-        open = max(0, open + look.requests - look.reserved)
-        hasBacklog = look.messages > 0 && look.messages >= look.asked
-        guard !look.limit.batching.isMixed, look.requests > 0 else { return }
+    mutating func end(_ claim: RequestClaim) {
+        open = max(0, open + claim.requests - claim.reserved)
+        hasBacklog = claim.messages > 0 && claim.messages >= claim.asked
+        guard !claim.limit.batching.isMixed, claim.requests > 0 else { return }
         // A notification to many recipients fills requests within a few claims; the first claim of different
         // notifications may take too many.
-        let average = max(1, (look.messages + look.requests - 1) / look.requests)
-        let isGrowing = hasBacklog && look.requests < look.reserved
-        perRequest = min(look.limit.batching.limit, isGrowing ? max(average, perRequest * 2) : average)
+        let average = max(1, (claim.messages + claim.requests - 1) / claim.requests)
+        let isGrowing = hasBacklog && claim.requests < claim.reserved
+        perRequest = min(claim.limit.batching.limit, isGrowing ? max(average, perRequest * 2) : average)
     }
 
     /// Counts a request as over.

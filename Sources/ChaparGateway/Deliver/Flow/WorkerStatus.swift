@@ -25,8 +25,10 @@ package struct WorkerStatus: Sendable, Hashable {
     /// The breaker, which keeps messages away from the backend after too many failures.
     package var breaker: Breaker
     /// Whether too many tokens were called dead, so that nothing is sent until an operator decides.
-    package var areInvalidationsHeld: Bool
-    /// The number of API keys whose dead-token answers are held until an operator decides, while the backend goes on.
+    package var areInvalidationsQuarantined: Bool
+    /// The number of API keys whose dead-token answers are quarantined until an operator decides.
+    ///
+    /// The backend goes on meanwhile.
     package var undecidedCallers: Int
 
     /// Makes a status.
@@ -41,7 +43,7 @@ package struct WorkerStatus: Sendable, Hashable {
         isSlowed: Bool = false,
         isPaused: Bool = false,
         breaker: Breaker = Breaker(.closed),
-        areInvalidationsHeld: Bool = false,
+        areInvalidationsQuarantined: Bool = false,
         undecidedCallers: Int = 0
     ) {
         self.backend = backend
@@ -54,7 +56,7 @@ package struct WorkerStatus: Sendable, Hashable {
         self.isSlowed = isSlowed
         self.isPaused = isPaused
         self.breaker = breaker
-        self.areInvalidationsHeld = areInvalidationsHeld
+        self.areInvalidationsQuarantined = areInvalidationsQuarantined
         self.undecidedCallers = undecidedCallers
     }
 

@@ -7,7 +7,7 @@ final class InvalidationWatch: Sendable {
     private struct Guarded {
         var state: InvalidationGuard
         /// The newest worker's handler, which is called when the guard trips or is reset.
-        var onChange: (@Sendable (_ isHeld: Bool) -> Void)?
+        var onChange: (@Sendable (_ isQuarantined: Bool) -> Void)?
     }
 
     /// The backend's name.
@@ -22,8 +22,8 @@ final class InvalidationWatch: Sendable {
     /// The trip; nil when the guard has not tripped.
     var trip: InvalidationGuard.Trip? { guarded.withLock { $0.state.trip } }
 
-    /// The callers whose refusals alone are held.
-    var heldCallers: Set<String> { guarded.withLock { Set($0.state.held.keys) } }
+    /// The callers whose refusals alone are quarantined.
+    var quarantinedCallers: Set<String> { guarded.withLock { Set($0.state.quarantined.keys) } }
 
     /// The identity under which the platform has accepted a message; nil while it has accepted none.
     var acceptedUnder: String? { guarded.withLock { $0.state.hasAccepted ? $0.state.identity : nil } }
@@ -32,7 +32,7 @@ final class InvalidationWatch: Sendable {
     var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
 
     /// Sets the newest worker's handler for changes.
-    func observe(_ onChange: @escaping @Sendable (_ isHeld: Bool) -> Void) {
+    func observe(_ onChange: @escaping @Sendable (_ isQuarantined: Bool) -> Void) {
         guarded.withLock { $0.onChange = onChange }
     }
 
@@ -80,8 +80,8 @@ final class InvalidationWatch: Sendable {
     }
 
     /// Trips the guard because another gateway's has; false when it has tripped already.
-    func hold(_ trip: InvalidationGuard.Trip) -> Bool {
-        let (isNew, onChange) = guarded.withLock { guarded in (guarded.state.hold(trip), guarded.onChange) }
+    func adopt(trip: InvalidationGuard.Trip) -> Bool {
+        let (isNew, onChange) = guarded.withLock { guarded in (guarded.state.adopt(trip: trip), guarded.onChange) }
         if isNew { onChange?(true) }
         return isNew
     }

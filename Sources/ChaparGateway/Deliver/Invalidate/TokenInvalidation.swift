@@ -14,7 +14,7 @@ package final class TokenInvalidation: Sendable {
     /// An operator's decision about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
         /// The tokens are dead.
-        case release
+        case confirm = "release"
         /// The configuration was wrong: the tokens are alive.
         case discard
     }
@@ -39,8 +39,9 @@ package final class TokenInvalidation: Sendable {
         case invalidate([TokenRefusal])
         case record([TokenRefusal], InvalidationWatch)
         case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
-        /// The refusals of a caller that is held from now on, and all since a moment, as a tombstone names no caller.
-        case hold(String, [TokenRefusal], since: Date, callers: Set<String>)
+        /// The refusals of a caller that is quarantined from now on, and all since a moment, as a tombstone names no
+        /// caller.
+        case quarantineCaller(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
         /// The refusals that this gateway quarantined while the guard was resolved, up to its reset, and had not
         /// written.
@@ -116,13 +117,13 @@ package final class TokenInvalidation: Sendable {
             return known
         }
         var trip: InvalidationGuard.Trip?
-        var held: Set<String> = []
+        var callers: Set<String> = []
         do throws(StoreError) {
             trip = try await state.loadState(Self.key(backend)).flatMap { InvalidationGuard.Trip(stored: $0) }
-            held = Self.callers(stored: try await state.loadState(Self.callersKey(backend)) ?? [])
+            callers = Self.callers(stored: try await state.loadState(Self.callersKey(backend)) ?? [])
         } catch {
             logger.unlessCancelled?.error(
-                "cannot read whether invalidations are held",
+                "cannot read whether invalidations are quarantined",
                 metadata: ["backend": "\(backend)", "error": "\(error)"]
             )
         }
@@ -130,7 +131,7 @@ package final class TokenInvalidation: Sendable {
         if let trip { append(.quarantine(backend, [], trip), count: 0) }
         let watch = watches.withLock { watches in
             if let known = watches[backend] { return known }
-            let new = InvalidationWatch(backend, InvalidationGuard(settings, trip: trip, held: held))
+            let new = InvalidationWatch(backend, InvalidationGuard(settings, trip: trip, quarantined: callers))
             watches[backend] = new
             return new
         }
@@ -170,37 +171,43 @@ package final class TokenInvalidation: Sendable {
             counts.addDead(isCertain: refusal.isCertain, caller: refusal.caller)
         }
         var outcome: (verdict: InvalidationGuard.Verdict, doubt: InvalidationGuard.Doubt) = (.invalidate, .callers([]))
-        var held: [TokenRefusal] = []
+        var quarantined: [TokenRefusal] = []
         watch.add(counts, acceptedUnder: identity, at: now) { verdict, doubt in
             outcome = (verdict, doubt)
-            held = refusals.filter { doubt.covers($0.caller) }
-            let believed = held.isEmpty ? refusals : refusals.filter { !doubt.covers($0.caller) }
+            quarantined = refusals.filter { doubt.covers($0.caller) }
+            let believed = quarantined.isEmpty ? refusals : refusals.filter { !doubt.covers($0.caller) }
             // In the order of the verdicts: an invalidation that is queued after its trip would never be taken back.
             switch verdict {
-            case .trip(let trip): append(.quarantine(watch.backend, held, trip), count: held.count)
-            case .hold(_, let trip):
+            case .trip(let trip):
+                append(.quarantine(watch.backend, quarantined, trip), count: quarantined.count)
+            case .quarantineCaller(_, let trip):
                 guard case .callers(let callers) = doubt else { break }
-                append(.hold(watch.backend, held, since: trip.since, callers: callers), count: held.count)
+                append(
+                    .quarantineCaller(watch.backend, quarantined, since: trip.since, callers: callers),
+                    count: quarantined.count
+                )
             case .invalidate, .quarantine:
-                if !held.isEmpty { append(.quarantine(watch.backend, held, nil), count: held.count) }
+                if !quarantined.isEmpty {
+                    append(.quarantine(watch.backend, quarantined, nil), count: quarantined.count)
+                }
             }
             if !believed.isEmpty { append(.invalidate(believed), count: believed.count) }
         }
         note(counts, of: watch.backend, outcome.doubt)
-        if !held.isEmpty {
-            for (reason, group) in Dictionary(grouping: held, by: \.reason) {
-                observer.heldInvalidations(backend: watch.backend, reason: reason, count: group.count)
+        if !quarantined.isEmpty {
+            for (reason, group) in Dictionary(grouping: quarantined, by: \.reason) {
+                observer.quarantinedInvalidations(backend: watch.backend, reason: reason, count: group.count)
             }
         }
         report(outcome.verdict, watch)
         return outcome.doubt
     }
 
-    /// Keeps answers for ``tellAnswers()``, without the dead-token answers of held callers.
+    /// Keeps answers for ``tellAnswers()``, without the dead-token answers of quarantined callers.
     private func note(_ counts: AnswerCounts, of backend: String, _ doubt: InvalidationGuard.Doubt) {
         var counts = counts
-        if case .callers(let held) = doubt, !counts.callers.isEmpty {
-            for caller in held { counts.remove(caller) }
+        if case .callers(let quarantined) = doubt, !counts.callers.isEmpty {
+            for caller in quarantined { counts.remove(caller) }
         }
         untold.withLock { $0[backend, default: AnswerCounts()].add(counts) }
     }
@@ -212,19 +219,19 @@ package final class TokenInvalidation: Sendable {
         case .trip(let trip):
             let explanation = trip.explanation(window: watch.settings.window)
             logger.error(
-                "invalidations are held, an operator must decide",
+                "invalidations are quarantined, an operator must decide",
                 metadata: ["backend": "\(watch.backend)", "reason": "\(explanation)"]
             )
-            publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
-            tell(.held(backend: watch.backend, trip))
-        case .hold(let caller, let trip):
+            publish([EventJSON.invalidationsQuarantined(watch.backend, trip, reason: explanation)])
+            tell(.quarantined(backend: watch.backend, trip))
+        case .quarantineCaller(let caller, let trip):
             let explanation = trip.explanationOfOneCaller(window: watch.settings.window)
             logger.error(
-                "invalidations of one API key are held, an operator must decide",
+                "invalidations of one API key are quarantined, an operator must decide",
                 metadata: ["backend": "\(watch.backend)", "key": "\(caller)", "reason": "\(explanation)"]
             )
             // Readers of events must not see the names of other keys, so the name is in the log only.
-            publish([EventJSON.invalidationsHeld(watch.backend, trip, reason: explanation)])
+            publish([EventJSON.invalidationsQuarantined(watch.backend, trip, reason: explanation)])
         }
     }
 
@@ -256,8 +263,8 @@ package final class TokenInvalidation: Sendable {
         case .paused, .retried: break
         case .answers(let backend, let counts, let identity):
             watches.withLock { $0[backend] }?.count(counts, acceptedUnder: identity, at: now)
-        case .held(let backend, let trip):
-            guard watches.withLock({ $0[backend] })?.hold(trip) == true else { return }
+        case .quarantined(let backend, let trip):
+            guard watches.withLock({ $0[backend] })?.adopt(trip: trip) == true else { return }
             // Also quarantines what this gateway has invalidated and not written yet.
             append(.quarantine(backend, [], trip), count: 0)
         case .settled(let backend, let isTrusting):
@@ -349,7 +356,7 @@ package final class TokenInvalidation: Sendable {
             invalidateExhausted(exhausted, watch)
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
         case .quarantine(let backend, let refusals, let trip):
-            await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
+            await retry.run("quarantined invalidations", count: refusals.count) { () throws(StoreError) in
                 if let trip {
                     try await self.state.saveState(Self.key(backend), trip.stored)
                     try await self.takeBack(backend, since: trip.since)
@@ -357,12 +364,12 @@ package final class TokenInvalidation: Sendable {
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
             }
             waiting.wrappingSubtract(refusals.count, ordering: .relaxed)
-        case .hold(let backend, let refusals, let since, let callers):
-            await retry.run("held invalidations", count: refusals.count) { () throws(StoreError) in
+        case .quarantineCaller(let backend, let refusals, let since, let callers):
+            await retry.run("quarantined invalidations", count: refusals.count) { () throws(StoreError) in
                 try await self.takeBack(backend, since: since)
                 if !refusals.isEmpty { _ = try await self.devices?.quarantine(refusals) }
-                // Saved last: if the process stops in between, the caller is held again after the start, and tokens are
-                // taken back again. Other gateways hold other callers, so the sets are merged.
+                // Saved last: if the process stops in between, the caller is quarantined again after the start, and
+                // tokens are taken back again. Other gateways quarantine other callers, so the sets are merged.
                 let known = try await self.state.loadState(Self.callersKey(backend)).map(Self.callers(stored:)) ?? []
                 try await self.state.saveState(Self.callersKey(backend), Self.stored(known.union(callers)))
             }
@@ -373,7 +380,7 @@ package final class TokenInvalidation: Sendable {
             }
             waiting.wrappingSubtract(tokens.count, ordering: .relaxed)
         case .settleRest(let backend, let action):
-            await retry.run("held invalidations", count: 0) { () throws(StoreError) in
+            await retry.run("quarantined invalidations", count: 0) { () throws(StoreError) in
                 _ = try await self.settle(backend, action)
             }
         case .resolve(let backend, let action, let continuation):
@@ -391,7 +398,7 @@ package final class TokenInvalidation: Sendable {
     private func takeBack(_ backend: String, since moment: Date) async throws(StoreError) {
         let earlier = try await devices?.quarantine(tombstonesOf: backend, since: moment) ?? 0
         guard earlier > 0 else { return }
-        observer.heldInvalidations(backend: backend, reason: "buried_before", count: earlier)
+        observer.quarantinedInvalidations(backend: backend, reason: "buried_before", count: earlier)
     }
 
     /// Receives refusals of tokens that no other backend accepts either.
@@ -416,18 +423,18 @@ package final class TokenInvalidation: Sendable {
         try await state.saveState(Self.key(backend), nil)
         try await state.saveState(Self.callersKey(backend), nil)
         let watch = watches.withLock { $0[backend] }
-        if watch?.trip != nil || watch?.heldCallers.isEmpty == false || total > 0 {
-            publish([EventJSON.invalidationsSettled(backend, released: action == .release, tokens: total, at: time.now)]
-            )
+        if watch?.trip != nil || watch?.quarantinedCallers.isEmpty == false || total > 0 {
+            let isConfirmed = action == .confirm
+            publish([EventJSON.invalidationsSettled(backend, isConfirmed: isConfirmed, tokens: total, at: time.now)])
             logger.notice(
-                "held invalidations were settled",
+                "quarantined invalidations were settled",
                 metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
             )
         }
-        watch?.reset(isTrusting: action == .release, at: time.steady) {
+        watch?.reset(isTrusting: action == .confirm, at: time.steady) {
             append(.settleRest(backend, action), count: 0)
         }
-        tell(.settled(backend: backend, isTrusting: action == .release))
+        tell(.settled(backend: backend, isTrusting: action == .confirm))
         return total
     }
 
@@ -437,7 +444,7 @@ package final class TokenInvalidation: Sendable {
         var found = 0
         repeat {
             switch action {
-            case .release:
+            case .confirm:
                 let invalidated =
                     try await devices?.invalidate(
                         quarantinedOf: backend,

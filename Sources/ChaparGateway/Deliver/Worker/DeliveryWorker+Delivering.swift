@@ -51,7 +51,7 @@ extension DeliveryWorker {
             self.record($0)
         }
         let due = batch.select(at: dependencies.clock.reading) {
-            self.hold($0, at: $1)
+            self.withhold($0, at: $1)
         } skip: {
             self.skip($0, reason: $1, at: $2)
         }
@@ -113,7 +113,7 @@ extension DeliveryWorker {
             dependencies.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])
             let now = dependencies.clock.reading
             let later = now.steady.addingTimeInterval(1)
-            record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .retry(at: later, step: $0.step)) })
+            record(claims.map { withhold($0, at: now) ?? Resolution(of: $0, .retry(at: later, step: $0.step)) })
             return nil
         }
         return DeviceAddresses(
@@ -132,7 +132,7 @@ extension DeliveryWorker {
     ///
     /// Call this before recording anything about a claim; otherwise a retry would clear the flag that its last owner
     /// died.
-    func hold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
+    func withhold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         if let resolution = Resolution.ending(claim, at: now) ?? recover(claim, at: now) { return resolution }
         if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
             return Resolution(of: claim, .retry(at: until, step: claim.step))
@@ -460,14 +460,14 @@ extension DeliveryWorker {
             dependencies.logger.notice("breaker closed: the backend works again", metadata: ["backend": "\(name)"])
             return EventJSON.backend("breaker_closed", name, reason: nil, until: nil, at: now.wall)
         case .opened(let until, let reason)?:
-            gate.endLooks()
+            gate.cancelClaims()
             dependencies.logger.error(
                 "breaker opened: the backend is left alone",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
             )
             return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)
         case .paused(let until, let reason)?:
-            gate.endLooks()
+            gate.cancelClaims()
             if until.timeIntervalSince(now.steady) >= Self.longPause {
                 let end = RFC3339.string(now.wall(until))
                 dependencies.logger.warning(
@@ -477,7 +477,7 @@ extension DeliveryWorker {
             }
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .slowed(let until, let reason, let detail, let isFirst)?:
-            gate.endLooks()
+            gate.cancelClaims()
             guard isFirst else { return nil }
             dependencies.logger.warning(
                 "the platform slows the backend: one message at a time until it takes one",
@@ -485,7 +485,7 @@ extension DeliveryWorker {
             )
             return EventJSON.backend("paused", name, reason: reason, until: now.wall(until), at: now.wall)
         case .parked(let until, let reason, let detail, let isFirst)?:
-            gate.endLooks()
+            gate.cancelClaims()
             guard isFirst else { return nil }
             dependencies.logger.error(
                 "backend is parked, an operator must act",

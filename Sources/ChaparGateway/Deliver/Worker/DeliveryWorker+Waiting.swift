@@ -218,7 +218,7 @@ extension DeliveryWorker.Settings {
     /// Returns the next step of a delivery and its time, when its backend has not worked since a time; nil when the
     /// delivery stays.
     func wayOn(_ plan: DeliveryPlan, _ step: Int, from backend: String, since: Date) -> (step: Int, at: Date)? {
-        guard let delay = plan.fallbackDelay ?? queue.fallbackDelay,
+        guard let delay = plan.fallbackAfter ?? queue.fallbackAfter,
             let next = plan.laterSteps(audiences, after: step, at: backend, isTokenRefused: false).first
         else { return nil }
         return (next, since.addingTimeInterval(delay.inSeconds))

@@ -59,7 +59,7 @@ final class DeliveryWorker: Sendable {
         /// The backends of the app, which know which tokens a message goes to.
         var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time that any plan waits for a failing backend before it goes to the next; nil when none does.
-        var fallbackDelay: Duration?
+        var fallbackAfter: Duration?
 
         /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {
@@ -107,10 +107,10 @@ final class DeliveryWorker: Sendable {
         self.flow = flow
         let gate = flow.gate
         let time = dependencies.time
-        gate.update { ((), wakes: $0.hold(watch.trip != nil, at: time.steady)) }
-        watch.observe { isHeld in
-            gate.update { ((), wakes: $0.hold(isHeld, at: time.steady)) }
-            if isHeld { gate.endLooks() }
+        gate.update { ((), wakes: $0.quarantine(watch.trip != nil, at: time.steady)) }
+        watch.observe { isQuarantined in
+            gate.update { ((), wakes: $0.quarantine(isQuarantined, at: time.steady)) }
+            if isQuarantined { gate.cancelClaims() }
         }
     }
 
@@ -131,8 +131,8 @@ final class DeliveryWorker: Sendable {
             isSlowed: state.isSlowed,
             isPaused: state.isPauseInForce,
             breaker: breaker,
-            areInvalidationsHeld: state.isHeld,
-            undecidedCallers: watch.heldCallers.count
+            areInvalidationsQuarantined: state.isQuarantined,
+            undecidedCallers: watch.quarantinedCallers.count
         )
     }
 
@@ -194,7 +194,7 @@ final class DeliveryWorker: Sendable {
     func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         gate.wake()
-        gate.endLook(of: ObjectIdentifier(self))
+        gate.cancelClaim(of: ObjectIdentifier(self))
     }
 
     /// Cancels open sends: they are reported as not sent or as unknown.
@@ -256,7 +256,7 @@ final class DeliveryWorker: Sendable {
                 let silent = await passOn()
                 if !silent.isEmpty { return .query(silent) }
             case .claim(_, _, mayWait: true) where isIdle && flow.isShared:
-                if let work = await lookWithoutSlice(step, limit, mark) {
+                if let work = await claimWithoutSlice(step, limit, mark) {
                     isIdle = false
                     if case .nothing = work { continue }
                     return work
@@ -276,7 +276,7 @@ final class DeliveryWorker: Sendable {
                     quotaSpentAt = nil
                 }
                 let since = ContinuousClock.now
-                let claims = await look(
+                let claims = await claim(
                     allowance.granted,
                     normal: allowance.normal,
                     wait: mayWait ? longestWait(allowance, at: now) : .zero,
@@ -303,14 +303,14 @@ final class DeliveryWorker: Sendable {
     /// It reserves again only then: a gateway that waits with a slice keeps that quota from the others.
     ///
     /// - Returns: The delivery, or nothing when it is given back; nil when there was none.
-    private func lookWithoutSlice(
+    private func claimWithoutSlice(
         _ step: FlowGate.Step,
         _ limit: OpenRequests.Limit?,
         _ mark: AsyncSignal.Mark
     ) async -> Work? {
         await flow.giveBack(dependencies.time)
         let since = ContinuousClock.now
-        let claims = await look(1, normal: 1, wait: Self.longestWait, mark)
+        let claims = await claim(1, normal: 1, wait: Self.longestWait, mark)
         guard !claims.isEmpty else {
             release(step, limit)
             return nil
@@ -345,24 +345,24 @@ final class DeliveryWorker: Sendable {
             return .deliver([Claimed(deliveries: claims, since: since)])
         }
         let parts = sends ? limit.batching.parts(claims) : []
-        var look = OpenRequests.Look(limit: limit, reserved: requests, asked: asked)
-        (look.messages, look.requests) = (sends ? claims.count : 0, parts.count)
-        gate.release(reserved: capacity, claimed: claimed, in: look, isLast: isStopped, at: now)
+        var claim = OpenRequests.RequestClaim(limit: limit, reserved: requests, asked: asked)
+        (claim.messages, claim.requests) = (sends ? claims.count : 0, parts.count)
+        gate.release(reserved: capacity, claimed: claimed, in: claim, isLast: isStopped, at: now)
         return .deliver(parts.map { Claimed(deliveries: $0, isRequest: true, since: since) })
     }
 
     /// Gives back claims that may not be sent now: the quota is used up, the backend was stopped while they were
     /// claimed, or another gateway may own them by now.
     func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
-        record(claims.map { hold($0, at: now) ?? Resolution(of: $0, .release) })
+        record(claims.map { withhold($0, at: now) ?? Resolution(of: $0, .release) })
     }
 
     /// Returns the time of the next step: earlier than a given time while the platform is unreachable.
     private func reached(by time: Date?, at now: Date) -> Date? {
         guard gate.waitsForReach(at: now) else { return time }
         let isInReach = backend.health.status != .down
-        let look = gate.update { ($0.note(isInReach: isInReach, at: now), wakes: false) }
-        return [time, look].compactMap { $0 }.min()
+        let next = gate.update { ($0.note(isInReach: isInReach, at: now), wakes: false) }
+        return [time, next].compactMap { $0 }.min()
     }
 
     /// Whether more outcomes wait to be written than should.
@@ -403,7 +403,7 @@ final class DeliveryWorker: Sendable {
     /// Claims deliveries from the store.
     ///
     /// It runs in a task of its own, awaited here, so that ``stop()`` can end this wait and nothing else.
-    func look(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
+    func claim(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
         guard dependencies.store.holdsClaims(since: .now) else {
             // Claimed deliveries could not be sent. A stop after the gate's step ends the wait, one before it is
             // checked here.
@@ -415,7 +415,7 @@ final class DeliveryWorker: Sendable {
             try await dependencies.store.claim(backend: name, limit: limit, normal: normal, wait: wait)
         }
         gate.begin(task, of: ObjectIdentifier(self))
-        defer { gate.forgetLook(of: ObjectIdentifier(self)) }
+        defer { gate.forgetClaim(of: ObjectIdentifier(self)) }
         // A stop between the gate's step and now did not find this claim.
         let now = dependencies.time.steady
         if isStopped || wait > .zero && gate.standsStill(at: now) { task.cancel() }

@@ -7,7 +7,7 @@ internal import ChaparQueue
 extension PlanRules {
     /// Makes the rules of a configuration.
     ///
-    /// A message waits for an operator until its time to live ends; without a `patience` it waits at any failure.
+    /// A message waits for an operator until its time to live ends; without a `fallback_after` it waits at any failure.
     init(_ queue: GatewayConfiguration.Queue) {
         self.init(
             retry: RetryPolicy(
@@ -15,7 +15,7 @@ extension PlanRules {
                 longestWait: queue.maximumRetry,
                 maximumAttempts: queue.maximumAttempts
             ),
-            fallbackDelay: queue.fallbackDelay ?? .seconds(10 * 366 * 86400)
+            fallbackAfter: queue.fallbackAfter ?? .seconds(10 * 366 * 86400)
         )
     }
 }

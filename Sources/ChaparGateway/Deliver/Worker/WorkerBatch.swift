@@ -67,11 +67,11 @@ final class WorkerBatch: Sendable {
     /// Returns the requests to send: adjacent recipients of one notification share one, so that its payload is encoded
     /// once.
     ///
-    /// Claims are resolved without a request when `hold` returns a resolution, when they go to a device without a token
-    /// for the backend (`skip`), and when they cannot be read.
+    /// Claims are resolved without a request when `withhold` returns a resolution, when they go to a device without a
+    /// token for the backend (`skip`), and when they cannot be read.
     func select(
         at now: TimeReading,
-        hold: (ClaimedDelivery, TimeReading) -> Resolution?,
+        withhold: (ClaimedDelivery, TimeReading) -> Resolution?,
         skip: (ClaimedDelivery, _ reason: String, TimeReading) -> Resolution
     ) -> [PushRequest] {
         var requests: [PushRequest] = []
@@ -88,7 +88,7 @@ final class WorkerBatch: Sendable {
             open.isReported[index] = true
         }
         for (index, claim) in claims.enumerated() {
-            if let resolution = hold(claim, now) {
+            if let resolution = withhold(claim, now) {
                 record(resolution, index)
                 continue
             }

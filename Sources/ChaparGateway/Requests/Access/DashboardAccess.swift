@@ -63,8 +63,8 @@ package final class DashboardAccess: Sendable {
     }
 
     /// Returns 256 random bits after a prefix.
-    private static func random(_ mark: String) -> String {
+    private static func random(_ prefix: String) -> String {
         var random = SystemRandomNumberGenerator()
-        return mark + Base64URL.encode((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
+        return prefix + Base64URL.encode((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) })
     }
 }

@@ -46,7 +46,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     /// Input that arrived while something else was in progress.
-    private enum Held {
+    private enum Deferred {
         case part(HTTPServerRequestPart)
         case event(any Sendable)
         case error(any Error)
@@ -69,8 +69,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// It counts for no peer; each request counts for the peer that the proxy names.
     private var isProxy = false
     private var phase = Phase.idle
-    private var held: [Held] = []
-    private var isReadHeld = false
+    private var deferred: [Deferred] = []
+    private var isReadDeferred = false
     private var isQuiescing = false
     /// Whether the decoder reads no further request, since the current one ends the connection or asks for another
     /// protocol.
@@ -147,10 +147,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
-        if held.isEmpty, acceptsMore {
+        if deferred.isEmpty, acceptsMore {
             process(part, context)
         } else {
-            held.append(.part(part))
+            deferred.append(.part(part))
         }
     }
 
@@ -231,15 +231,15 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func read(context: ChannelHandlerContext) {
         if isLast, case .passing(isRead: true, _) = phase { return }
         // A client that pipelines requests waits as well.
-        if held.isEmpty { context.read() } else { isReadHeld = true }
+        if deferred.isEmpty { context.read() } else { isReadDeferred = true }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
-        if case .waiting = phase { return held.append(.error(error)) }
+        if case .waiting = phase { return deferred.append(.error(error)) }
         // Bytes that are no request are answered after the requests before them.
-        if case .passing(isRead: true, _) = phase, error is HTTPParserError { return held.append(.error(error)) }
-        if held.isEmpty { process(error, context) } else { held.append(.error(error)) }
+        if case .passing(isRead: true, _) = phase, error is HTTPParserError { return deferred.append(.error(error)) }
+        if deferred.isEmpty { process(error, context) } else { deferred.append(.error(error)) }
     }
 
     /// Answers bytes that are no request, and passes every other error on.
@@ -274,8 +274,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if event is GiveWay { return giveWay(context) }
         if let event = event as? ChannelEvent {
             if case .collecting = phase { passOn(context) }
-            if case .waiting = phase { return held.append(.event(event)) }
-            if !held.isEmpty { return held.append(.event(event)) }
+            if case .waiting = phase { return deferred.append(.event(event)) }
+            if !deferred.isEmpty { return deferred.append(.event(event)) }
         }
         context.fireUserInboundEventTriggered(event)
     }
@@ -294,7 +294,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if case .collecting(let request) = phase { intake.abandon(request) }
         // A request that waits is uncounted when the store answers.
         if case .waiting = phase {} else { phase = .closed }
-        held = []
+        deferred = []
         cancelTimers()
         context.fireChannelInactive()
     }
@@ -347,21 +347,21 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if isLast { return context.close(promise: nil) }
         phase = .idle
         deadline = .now() + limits.request
-        guard !held.isEmpty else { return }
-        if isQuiescing { return held = [] }
+        guard !deferred.isEmpty else { return }
+        if isQuiescing { return deferred = [] }
         var next = 0
-        while next < held.count, acceptsMore {
-            switch held[next] {
+        while next < deferred.count, acceptsMore {
+            switch deferred[next] {
             case .part(let part): process(part, context)
             case .event(let event): context.fireUserInboundEventTriggered(event)
             case .error(let error): process(error, context)
             }
             next += 1
         }
-        held.removeFirst(min(next, held.count))
+        deferred.removeFirst(min(next, deferred.count))
         context.fireChannelReadComplete()  // Hummingbird handles the parts only now.
-        guard held.isEmpty, isReadHeld else { return }
-        isReadHeld = false
+        guard deferred.isEmpty, isReadDeferred else { return }
+        isReadDeferred = false
         context.read()
     }
 

@@ -2,18 +2,19 @@ import ArgumentParser
 import Foundation
 import ChaparCore
 
-/// `chapar devices held`: shows quarantined tokens: a gateway got too many verdicts of dead tokens to believe them.
-struct HeldCommand: AsyncParsableCommand {
+/// `chapar devices quarantined`: shows the tokens whose invalidation a gateway quarantined, since it got too many.
+struct QuarantinedCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
         return CommandConfiguration(
-            commandName: "held",
-            abstract: "Show the dead-token verdicts that a gateway holds back.",
+            commandName: "quarantined",
+            abstract: "Show the dead-token verdicts that a gateway quarantined.",
             discussion: """
                 When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
                 environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
-                "\(program) devices release" or "\(program) devices discard".
-                """
+                "\(program) devices release" or "\(program) devices discard". The old name of the command is "held".
+                """,
+            aliases: ["held"]
         )
     }
 
@@ -40,13 +41,13 @@ struct HeldCommand: AsyncParsableCommand {
             for backend in backends { Shell.print(backend) }
             return
         }
-        guard !backends.isEmpty else { return Shell.print("Nothing is held.") }
-        var table = TextTable("BACKEND", "HELD", "REASONS", "SENDING", "SINCE")
+        guard !backends.isEmpty else { return Shell.print("Nothing is quarantined.") }
+        var table = TextTable("BACKEND", "QUARANTINED", "REASONS", "SENDING", "SINCE")
         for backend in backends {
             let reasons = backend["reasons"]?.objectValue ?? JSONObject()
             table.add(
                 backend["backend"]?.stringValue ?? "",
-                "\(backend["held"]?.integerValue ?? 0)",
+                "\(backend.value(of: "quarantined", formerly: "held")?.integerValue ?? 0)",
                 reasons.map { "\($0.value.integerValue ?? 0) \($0.name)" }.joined(separator: ", "),
                 backend["stopped"]?.boolValue == true ? "stopped" : "flowing",
                 backend["stopped_at"]?.stringValue ?? backend["oldest"]?.stringValue ?? ""
@@ -88,7 +89,7 @@ struct HeldCommand: AsyncParsableCommand {
 struct ReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
-        abstract: "Believe the held dead-token verdicts of a backend; it goes on sending.",
+        abstract: "Believe the quarantined dead-token verdicts of a backend; it goes on sending.",
         discussion: "The tokens get a tombstone. A device that registers again ends it."
     )
 
@@ -105,7 +106,7 @@ struct ReleaseCommand: AsyncParsableCommand {
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "discard",
-        abstract: "Forget the held dead-token verdicts of a backend; it goes on sending.",
+        abstract: "Forget the quarantined dead-token verdicts of a backend; it goes on sending.",
         discussion: "Mend the configuration first (environment, topic, project), or they will come again."
     )
 

@@ -1,44 +1,52 @@
 import Foundation
 import ChaparCore
 
-/// The mapping table: what Chabok's errors mean for the caller.
+/// The table of Chabok's refusals: what each status means for the caller.
 ///
 /// Sends, calls about users and receipts ask it, with an answer that is no success. It looks at status and code only,
 /// keeps nothing and repeats nothing.
 enum ChabokRejections {
-    /// A send that Chabok did not take.
+    private static let statuses: StatusTable<RejectionRule> = [
+        .within(
+            300...399,
+            means: RejectionRule(.account, "redirected", .parkBackend, "Check base_url; redirects are not followed.")
+        ),
+        .on(
+            401,
+            403,
+            means: RejectionRule(.account, "unauthorized", .parkBackend, "Check access_token and environment.")
+        ),
+        .on(404, means: RejectionRule(.message, "not_found", .never, "Chabok knows no such user or channel.")),
+        .on(408, means: RejectionRule(.platform, "unavailable", .retry(after: nil))),
+        .on(413, means: RejectionRule(.message, "too_large", .never, "Shorten the content and data.")),
+        .on(
+            429,
+            means: RejectionRule(.platform, "rate_limited", .slowBackend(after: nil), "Chabok asks for a pause.")
+        ),
+        .on(500, means: RejectionRule(.platform, "server_fault", .retry(after: nil), "Chabok has a fault.")),
+        .within(
+            501...Int.max,
+            means: RejectionRule(.platform, "unavailable", .retry(after: nil), "Chabok is not available.")
+        ),
+    ]
+    /// The row for any other status.
+    private static let other = RejectionRule(.message, "invalid_request", .never)
+
+    /// The texts that Chabok shows for one message, letters only, with our words for them.
+    private static let deliveryReasons: [String: String] = [
+        "devicenotfound": "unknown_user",
+        "subscriptionnotfound": "not_subscribed", "subscrptionnotfound": "not_subscribed",
+        "invalidsenderid": "credential_mismatch", "mismatchsenderid": "credential_mismatch",
+        "devicetokennotfortopic": "wrong_topic", "badtopic": "wrong_topic",
+        "baddevicetoken": "invalid_token",
+        "gone": "unregistered", "deviceunregistered": "unregistered", "notregistered": "unregistered",
+        "unregistered": "unregistered",
+    ]
+
+    /// The refusal of a send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {
-        func refusal(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice, _ hint: String? = nil) -> Refusal
-        {
-            let detail = [answer.fault?.text, hint].compactMap(\.self).joined(separator: ". ")
-            return Refusal(
-                kind,
-                reason: reason,
-                detail: detail.isEmpty ? nil : detail,
-                status: answer.status,
-                advice: advice
-            )
-        }
-        switch answer.status {
-        case 300..<400:
-            return refusal(.account, "redirected", .parkBackend, "Check base_url; redirects are not followed.")
-        case 401, 403:
-            return refusal(.account, "unauthorized", .parkBackend, "Check access_token and environment.")
-        case 404: return refusal(.message, "not_found", .never, "Chabok knows no such user or channel.")
-        case 408: return refusal(.platform, "unavailable", .retry(after: answer.retryAfter))
-        case 413: return refusal(.message, "too_large", .never, "Shorten the content and data.")
-        case 429:
-            return refusal(
-                .platform,
-                "rate_limited",
-                .slowBackend(after: answer.retryAfter),
-                "Chabok asks for a pause."
-            )
-        case 500: return refusal(.platform, "server_fault", .retry(after: answer.retryAfter), "Chabok has a fault.")
-        case 501...:
-            return refusal(.platform, "unavailable", .retry(after: answer.retryAfter), "Chabok is not available.")
-        default: return refusal(.message, "invalid_request", .never)
-        }
+        (statuses[answer.status] ?? other)
+            .refusal(status: answer.status, words: answer.fault?.text, pause: answer.retryAfter)
     }
 
     /// The error of a call that is no send.
@@ -54,16 +62,7 @@ enum ChabokRejections {
 
     /// The normalised reason of an error text that Chabok shows for one message; nil for texts it does not know.
     static func deliveryReason(_ text: String) -> String? {
-        let folded = text.lowercased().filter { $0.isLetter }
-        return switch folded {
-        case "devicenotfound": "unknown_user"
-        case "subscriptionnotfound", "subscrptionnotfound": "not_subscribed"
-        case "invalidsenderid", "mismatchsenderid": "credential_mismatch"
-        case "devicetokennotfortopic", "badtopic": "wrong_topic"
-        case "baddevicetoken": "invalid_token"
-        case "gone", "deviceunregistered", "notregistered", "unregistered": "unregistered"
-        default: nil
-        }
+        deliveryReasons[text.lowercased().filter { $0.isLetter }]
     }
 }
 

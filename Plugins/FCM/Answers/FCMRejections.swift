@@ -1,11 +1,130 @@
 internal import Foundation
 internal import ChaparCore
 
-/// The mapping table: what each of Google's errors means for the message, the token and the backend.
+/// The table of Google's errors: what each code or status means for the message, the token and the backend.
+///
+/// ``verdict(on:_:)`` applies a row to a request; it keeps nothing and sends nothing.
 ///
 /// Source: Firebase, "FCM error codes" and "Best practices for sending FCM messages at scale", read 2026-08. The
 /// decision is taken from `FcmError.errorCode`, else `ErrorInfo.reason`, else `error.status`, else the HTTP status.
 enum FCMRejections {
+    /// The handling that an error calls for.
+    enum Consequence: Sendable, Hashable {
+        /// The token is dead; only a certain death ends it without asking other backends.
+        case invalidToken(isCertain: Bool)
+        /// The token is dead where Google blames it, else the message stays wrong.
+        case argument
+        /// The message stays wrong.
+        case drop
+        /// A key in the Firebase console is wrong, which stops the devices of one platform.
+        case thirdParty
+        /// A quota is used up: a device's, that of topics, or the project's.
+        case quota
+        /// Only waiting helps.
+        case retry
+        /// As `retry`, a few times only.
+        case retryBriefly
+        /// Once more with a fresh access token; after that `account`.
+        case reauthorize
+        /// An operator must act.
+        case account
+        /// The message may have been sent.
+        case unknown
+        /// Something other than FCM answered.
+        case foreign
+    }
+
+    /// A row of the table; without a sentence the fix follows from what Google complains about.
+    struct Rule: Sendable, Hashable {
+        let consequence: Consequence
+        let detail: String?
+
+        init(_ consequence: Consequence, _ detail: String? = nil) {
+            self.consequence = consequence
+            self.detail = detail
+        }
+    }
+
+    /// `FcmError.errorCode`.
+    private static let codes: [String: Rule] = [
+        FCMErrorCode.unregistered: Rule(
+            .invalidToken(isCertain: true),
+            "The app is gone from the device, or its token was replaced."
+        ),
+        FCMErrorCode.senderMismatch: Rule(
+            .invalidToken(isCertain: false),
+            "The token belongs to another Firebase project: compare project_id with the app's."
+        ),
+        FCMErrorCode.invalidArgument: Rule(.argument, "Not a registration token of this service."),
+        FCMErrorCode.thirdPartyAuth: Rule(.thirdParty),
+        FCMErrorCode.quotaExceeded: Rule(.quota),
+        FCMErrorCode.unavailable: Rule(.retry, "FCM is not available."),
+        FCMErrorCode.internal: Rule(.retry, "FCM has a problem."),
+        FCMErrorCode.unspecified: Rule(.retryBriefly, "FCM gave an error without saying which."),
+    ]
+
+    /// `error.status` of an answer with the HTTP status 400, where no code is known.
+    private static let conditions: [String: Rule] = ["FAILED_PRECONDITION": Rule(.account)]
+
+    /// The HTTP statuses of answers without a known code.
+    private static let statuses: StatusTable<Rule> = [
+        .on(401, means: Rule(.reauthorize)), .on(403, 404, 405, means: Rule(.account)),
+        .on(413, means: Rule(.drop, "The message is too large.")), .on(429, means: Rule(.quota)),
+        .on(502, 504, means: Rule(.unknown, "Google's front end lost the answer: the message may have been sent.")),
+        .within(400...499, means: Rule(.drop)),
+        .within(500...Int.max, means: Rule(.retry, "FCM answered {status}.")), .others(means: Rule(.foreign)),
+    ]
+
+    /// `ErrorInfo.reason`, or `error.status`: what an operator can do about a refusal of the whole project.
+    private static let accountReasons: [String: String] = [
+        "SERVICE_DISABLED": "Enable the Firebase Cloud Messaging API in the Google Cloud console.",
+        "ACCESS_TOKEN_SCOPE_INSUFFICIENT":
+            "The access token lacks the scope https://www.googleapis.com/auth/firebase.messaging.",
+        "BILLING_DISABLED": "Billing is disabled for the project.",
+        "CONSUMER_INVALID": "Google has suspended the project, or does not know it.",
+        "CONSUMER_SUSPENDED": "Google has suspended the project, or does not know it.",
+        FCMErrorCode.thirdPartyAuth:
+            "The APNs key or web push key in the Firebase console is missing or wrong; another access token won't help.",
+    ]
+    /// The same by HTTP status, where no reason is known.
+    private static let accountStatuses: StatusTable<String> = [
+        .on(401, means: "Google does not take the access token: check the service account, and this machine's clock."),
+        .on(
+            403,
+            means: "The account may not send for this project: give it the role Firebase Cloud Messaging API Admin, "
+                + "and compare project_id."
+        ),
+        .on(
+            404,
+            means: "Google knows no such project or path: check project_id and base_url. No token is at fault."
+        ),
+        .others(means: "Google answered {status} {reason}: the project cannot send as it is."),
+    ]
+
+    /// The limit on the retries after an error without a name, which may never end.
+    static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
+    /// How long a part of a project pauses for a key that is broken, before the next message tries again.
+    static let partPause = Duration.seconds(60)
+    /// Google's first delay after a server error; shorter ones may get a sender blocked.
+    private static let firstDelay = Duration.seconds(10)
+    /// After 429 without `Retry-After`.
+    private static let quotaDelay = Duration.seconds(60)
+
+    /// The row of an answer that is not a success.
+    private static func rule(for body: FCMAnswer, status: Int) -> Rule {
+        if let code = body.errorCode, let rule = codes[code] { return rule }
+        if status == 400, let word = body.status, let rule = conditions[word] { return rule }
+        return statuses[status] ?? Rule(.foreign)
+    }
+
+    /// Returns what an operator can do about a refusal that concerns the whole project.
+    static func accountDetail(_ reason: String?, status: Int) -> String {
+        if let reason, let detail = accountReasons[reason] { return detail }
+        return (accountStatuses[status] ?? "").filled("status", "\(status)").filled("reason", reason ?? "")
+    }
+}
+
+extension FCMRejections {
     /// The properties of a request that decide what an answer to it means.
     struct Context: Sendable {
         /// When the send began: FCM gives no time for a dead token.
@@ -16,22 +135,14 @@ enum FCMRejections {
         var isSecondTry: Bool
     }
 
-    /// How long an error without a name is tried again: it may never end.
-    static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
-
     /// The decision about an answer that is not a success.
     enum Verdict {
         case final(DeliveryOutcome)
         /// The access token was refused: send it once more with a fresh one; the outcome if that is not possible.
         case replay(otherwise: DeliveryOutcome)
         /// One part of the project must pause, the rest goes on.
-        case hold(FCMPartialPauses.Part, Duration, DeliveryOutcome)
+        case hold(FCMTarget.Part, Duration, DeliveryOutcome)
     }
-
-    /// Google's first delay after a server error; shorter ones may get a sender blocked.
-    private static let firstDelay = Duration.seconds(10)
-    /// After 429 without `Retry-After`.
-    private static let quotaDelay = Duration.seconds(60)
 
     /// The meaning of an answer that is not a success.
     static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
@@ -55,67 +166,35 @@ enum FCMRejections {
                 )
             )
         }
-        func invalidToken(_ detail: String, isCertain: Bool) -> DeliveryOutcome {
-            // A topic or a condition is no token, whatever Google says.
-            guard context.target.isToken else { return refused(.message, .never, detail) }
-            return refused(.token, .never, detail, isDead: isCertain)
-        }
-        func account() -> DeliveryOutcome {
-            refused(.account, .parkBackend, accountDetail(body.infoReason ?? body.status, status: answer.status))
-        }
-        func retry(_ detail: String) -> DeliveryOutcome {
-            refused(.platform, .retry(after: max(wait ?? firstDelay, .seconds(1))), detail)
-        }
         if body.isForeign, answer.status < 500, answer.status != 429 { return .final(foreign(answer)) }
-        switch body.errorCode {
-        case FCMErrorCode.unregistered?:
-            return .final(invalidToken("The app is gone from the device, or its token was replaced.", isCertain: true))
-        case FCMErrorCode.senderMismatch?:
-            return .final(
-                invalidToken(
-                    "The token belongs to another Firebase project: compare project_id with the app's.",
-                    isCertain: false
-                )
-            )
-        case FCMErrorCode.invalidArgument?:
-            guard blamesToken(body) else { return .final(refused(.message, .never, messageDetail(body))) }
-            return .final(invalidToken("Not a registration token of this service.", isCertain: false))
-        case FCMErrorCode.thirdPartyAuth?:
-            return thirdParty(body, answer, context)
-        case FCMErrorCode.quotaExceeded?:
-            return quota(body, wait, refused)
-        case FCMErrorCode.unavailable?: return .final(retry("FCM is not available."))
-        case FCMErrorCode.internal?: return .final(retry("FCM has a problem."))
-        case FCMErrorCode.unspecified?:
-            guard case .refused(var refusal) = retry("FCM gave an error without saying which.") else { break }
-            refusal.retryLimit = unspecifiedLimit
+        let rule = rule(for: body, status: answer.status)
+        let detail = rule.detail?.filled("status", "\(answer.status)") ?? messageDetail(body)
+        switch rule.consequence {
+        case .argument where !blamesToken(body): return .final(refused(.message, .never, messageDetail(body)))
+        case .invalidToken, .argument:
+            // A topic or a condition is no token, whatever Google says.
+            guard context.target.isToken else { return .final(refused(.message, .never, detail)) }
+            let isCertain = rule.consequence == .invalidToken(isCertain: true)
+            return .final(refused(.token, .never, detail, isDead: isCertain))
+        case .drop: return .final(refused(.message, .never, detail))
+        case .thirdParty: return thirdParty(body, answer, context)
+        case .quota: return quota(body, wait, refused)
+        case .retry, .retryBriefly:
+            let advice = Refusal.Advice.retry(after: max(wait ?? firstDelay, .seconds(1)))
+            var refusal = Refusal(.platform, reason: reason, detail: detail, status: answer.status, advice: advice)
+            if rule.consequence == .retryBriefly { refusal.retryLimit = unspecifiedLimit }
             return .final(.refused(refusal))
-        default: break
-        }
-        switch answer.status {
-        case 401:
-            let outcome = account()
-            return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
-        case 403, 404, 405: return .final(account())
-        case 400 where body.status == "FAILED_PRECONDITION": return .final(account())
-        case 413: return .final(refused(.message, .never, "The message is too large."))
-        case 429: return quota(body, wait, refused)
-        case 502, 504:
-            return .final(
-                .unknown(
-                    UnknownOutcome(
-                        reason: "http_\(answer.status)",
-                        detail: "Google's front end lost the answer: the message may have been sent."
-                    )
-                )
-            )
-        case 500...: return .final(retry("FCM answered \(answer.status)."))
-        case 400..<500: return .final(refused(.message, .never, messageDetail(body)))
-        default: return .final(foreign(answer))
+        case .reauthorize, .account:
+            let fix = accountDetail(body.infoReason ?? body.status, status: answer.status)
+            let outcome = refused(.account, .parkBackend, fix)
+            let isFinal = rule.consequence == .account || context.isSecondTry
+            return isFinal ? .final(outcome) : .replay(otherwise: outcome)
+        case .unknown: return .final(.unknown(UnknownOutcome(reason: "http_\(answer.status)", detail: detail)))
+        case .foreign: return .final(foreign(answer))
         }
     }
 
-    // MARK: The rows that look closer
+    // MARK: The rows that look closer: what they mean depends on fields of the answer, and on the target
 
     /// Whether `INVALID_ARGUMENT` is about the token: only then is it dead.
     ///
@@ -143,13 +222,13 @@ enum FCMRejections {
                     "The APNs key or web push key in the Firebase console is missing or wrong\(apple): Project settings, "
                     + "Cloud Messaging. Android is not concerned.",
                 status: answer.status,
-                advice: .retry(after: FCMPartialPauses.span)
+                advice: .retry(after: partPause)
             )
         )
         // Whatever this was addressed to, tokens of Android devices go on.
         switch context.target {
-        case .iOS: return .hold(.iOS, FCMPartialPauses.span, outcome)
-        case .web: return .hold(.web, FCMPartialPauses.span, outcome)
+        case .iOS: return .hold(.iOS, partPause, outcome)
+        case .web: return .hold(.web, partPause, outcome)
         case .android, .topic, .condition: return .final(outcome)
         }
     }
@@ -182,28 +261,6 @@ enum FCMRejections {
                 advice: .parkBackend
             )
         )
-    }
-
-    /// Returns what an operator can do about a refusal that concerns the whole project.
-    static func accountDetail(_ reason: String?, status: Int) -> String {
-        switch reason {
-        case "SERVICE_DISABLED": return "Enable the Firebase Cloud Messaging API in the Google Cloud console."
-        case "ACCESS_TOKEN_SCOPE_INSUFFICIENT": return "The access token lacks the scope \(FCMAuth.messagingScope)."
-        case "BILLING_DISABLED": return "Billing is disabled for the project."
-        case "CONSUMER_INVALID", "CONSUMER_SUSPENDED": return "Google has suspended the project, or does not know it."
-        case FCMErrorCode.thirdPartyAuth?:
-            return
-                "The APNs key or web push key in the Firebase console is missing or wrong; another access token won't help."
-        default: break
-        }
-        switch status {
-        case 401: return "Google does not take the access token: check the service account, and this machine's clock."
-        case 403:
-            return "The account may not send for this project: give it the role Firebase Cloud Messaging API Admin, "
-                + "and compare project_id."
-        case 404: return "Google knows no such project or path: check project_id and base_url. No token is at fault."
-        default: return "Google answered \(status) \(reason ?? ""): the project cannot send as it is."
-        }
     }
 }
 

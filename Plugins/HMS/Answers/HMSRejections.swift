@@ -1,7 +1,9 @@
 import Foundation
 import ChaparCore
 
-/// The mapping table: what each of Huawei's codes means for the message, the tokens and the backend.
+/// The table of Huawei's refusals: what each code or status means for the message, the tokens and the backend.
+///
+/// ``HMSOutcomes`` applies a row to the recipients of a request.
 ///
 /// Source: Huawei, "Push Kit, downlink message API, result codes", read 2026-08. Unknown codes are classified by their
 /// family.
@@ -47,19 +49,7 @@ enum HMSRejections {
 
     /// The row of a code; of its family when the code is unknown, nil when it has none.
     static func rule(for code: String) -> Rule? {
-        if let rule = known[code] { return rule }
-        let description = "a code unknown to Chapar"
-        switch code.prefix(4) {
-        case "8010": return Rule(.drop, "Huawei refused the message with \(description).")
-        case "8020": return Rule(.reauthorize, "Huawei refused the credentials with \(description).")
-        case "8030": return Rule(.configuration, "Huawei refused the request with \(description).")
-        case "8060", "8100", "8101", "8102": return Rule(.retry, "Huawei's service has a problem: \(description).")
-        default:
-            if code.hasPrefix("806") || code.hasPrefix("81") {
-                return Rule(.retry, "Huawei's service has a problem: \(description).")
-            }
-            return nil
-        }
+        known[code] ?? families.first { code.hasPrefix($0.prefix) }?.rule
     }
 
     private static let gatewayFault = "This is a fault of Chapar."
@@ -106,6 +96,120 @@ enum HMSRejections {
         "80600003": Rule(.retry, "Huawei's own authorization service failed."),
         "81000001": Rule(.retry, "Huawei's service has a problem."),
     ]
+
+    /// Codes that are not among ``known``, by how they begin.
+    private static let families: [(prefix: String, rule: Rule)] = [
+        ("8010", Rule(.drop, "Huawei refused the message with a code unknown to Chapar.")),
+        ("8020", Rule(.reauthorize, "Huawei refused the credentials with a code unknown to Chapar.")),
+        ("8030", Rule(.configuration, "Huawei refused the request with a code unknown to Chapar.")),
+        ("806", Rule(.retry, "Huawei's service has a problem: a code unknown to Chapar.")),
+        ("81", Rule(.retry, "Huawei's service has a problem: a code unknown to Chapar.")),
+    ]
+}
+
+extension HMSRejections {
+    /// A row for an answer without a code.
+    struct StatusRule: Sendable, Hashable {
+        /// The handling of the flow of messages that a status calls for.
+        enum Flow: Sendable, Hashable {
+            /// None.
+            case untouched
+            /// Less may be under way; the pause is the platform's.
+            case slowed
+            /// Less may be under way, and without `Retry-After` the pause is that of ``HMSFlowControl``.
+            case paused
+        }
+
+        let kind: Refusal.Kind
+        /// The advice; one without a span takes the pause that the row asks for.
+        let advice: Refusal.Advice
+        let detail: String
+        let flow: Flow
+
+        init(_ kind: Refusal.Kind, _ advice: Refusal.Advice, _ detail: String, flow: Flow = .untouched) {
+            self.kind = kind
+            self.advice = advice
+            self.detail = detail
+            self.flow = flow
+        }
+
+        /// Returns the refusal that the row stands for.
+        func refusal(status: Int, pause: Duration?) -> Refusal {
+            Refusal(
+                kind,
+                reason: "http_\(status)",
+                detail: detail.filled("status", "\(status)"),
+                status: status,
+                advice: advice.asked(pause)
+            )
+        }
+    }
+
+    /// The row of an answer without a code, by its status; nil where the message may have been taken.
+    static func rule(forStatus status: Int) -> StatusRule? { statuses[status] }
+
+    /// The statuses of answers without a code; from 500 on the message may have been taken, unless a row says no.
+    ///
+    /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend
+    /// pauses. 429 is documented nowhere, so a single one does not stop the backend for that time: single messages
+    /// probe it.
+    private static let statuses: StatusTable<StatusRule> = [
+        .on(401, means: StatusRule(.account, .parkBackend, "Huawei does not take the access token.")),
+        .on(403, means: StatusRule(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled.")),
+        .on(
+            404,
+            405,
+            means: StatusRule(
+                .account,
+                .parkBackend,
+                "The address is not one of Push Kit's: check base_url and api."
+            )
+        ),
+        .on(413, means: StatusRule(.message, .never, "The request is too large.")),
+        .on(429, means: StatusRule(.platform, .slowBackend(after: nil), flowLimit, flow: .slowed)),
+        .on(503, means: StatusRule(.platform, .slowBackend(after: nil), flowLimit, flow: .paused)),
+        .on(502, means: StatusRule(.platform, .retry(after: nil), "Huawei's service has a problem.")),
+        .within(400...499, means: StatusRule(.message, .never, "Huawei refused the request without a code.")),
+        .within(
+            Int.min...399,
+            means: StatusRule(
+                .account,
+                .parkBackend,
+                "Status {status} is not one of Push Kit's: check base_url."
+            )
+        ),
+    ]
+    private static let flowLimit = "Huawei limits the flow: devices per second."
+}
+
+extension HMSRejections {
+    /// The error of a call that is no message.
+    static func error(_ answer: HMSAnswer) -> PushError {
+        guard let code = answer.code else {
+            let reason = "http_\(answer.status)"
+            guard let (error, text) = callStatuses[answer.status] else {
+                return PushError(.badAnswer, "Huawei answered \(answer.status) without a code", reason: reason)
+            }
+            let pause = error == .rateLimited ? answer.retryAfter : nil
+            return PushError(error, text.filled("status", "\(answer.status)"), reason: reason, retryAfter: pause)
+        }
+        let rule = rule(for: code)
+        let detail = HMSTopicCodes.detail(code) ?? rule?.detail ?? "Huawei gave the code \(code)."
+        switch rule?.consequence {
+        case .reauthorize?, .configuration?: return PushError(.credentialsRefused, detail, reason: code)
+        case .retry?: return PushError(.unavailable, detail, reason: code, retryAfter: answer.retryAfter)
+        default:
+            if HMSTopicCodes.isConfiguration(code) { return PushError(.credentialsRefused, detail, reason: code) }
+            return PushError(.invalidRequest, detail, reason: code)
+        }
+    }
+
+    /// The statuses of calls that are no messages, where the answer has no code.
+    private static let callStatuses: StatusTable<(PushError.Code, String)> = [
+        .on(429, 503, means: (.rateLimited, "Huawei limits the flow")),
+        .on(401, 403, means: (.credentialsRefused, "Huawei does not take the access token")),
+        .within(500...Int.max, means: (.unavailable, "Huawei answered {status} without a code")),
+    ]
 }
 
 /// The meanings of the reasons that v3 gives for single tokens; v1 and v2 give none.
@@ -117,7 +221,7 @@ enum HMSTokenReasons {
     static func detail(_ reason: String) -> String? { known[reason] }
 
     private static let deaths: Set<String> = ["tokenFormatError", "tokenPlatformNotSupport"]
-    fileprivate static let known: [String: String] = [
+    static let known: [String: String] = [
         "tokenFormatError": "Not a Huawei token.",
         "tokenPlatformNotSupport": "The token was made through another push service.",
         "noRight":
@@ -136,69 +240,18 @@ enum HMSTokenReasons {
     static func label(_ reason: String) -> String { known[reason] == nil ? "other_token_reason" : reason }
 }
 
-extension HMSRejections {
-    /// Returns the outcome of an answer without a code, by its status; nil where the message may have been taken.
-    ///
-    /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend
-    /// pauses for as long as `throttled` says. 429 is documented nowhere, so a single one does not stop the backend for
-    /// that time: single messages probe it.
-    static func outcome(of status: Int, retryAfter: Duration?, throttled: () -> Duration) -> DeliveryOutcome? {
-        let flow = "Huawei limits the flow: devices per second."
-        let (kind, advice, detail): (Refusal.Kind, Refusal.Advice, String)
-        switch status {
-        case 401: (kind, advice, detail) = (.account, .parkBackend, "Huawei does not take the access token.")
-        case 403:
-            (kind, advice, detail) = (
-                .account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled."
-            )
-        case 404, 405:
-            (kind, advice, detail) = (
-                .account, .parkBackend, "The address is not one of Push Kit's: check base_url and api."
-            )
-        case 413: (kind, advice, detail) = (.message, .never, "The request is too large.")
-        case 429:
-            _ = throttled()  // Less is under way from now on.
-            (kind, advice, detail) = (.platform, .slowBackend(after: retryAfter), flow)
-        case 503: (kind, advice, detail) = (.platform, .slowBackend(after: throttled()), flow)
-        case 502: (kind, advice, detail) = (.platform, .retry(after: retryAfter), "Huawei's service has a problem.")
-        case 500...: return nil
-        case 400..<500: (kind, advice, detail) = (.message, .never, "Huawei refused the request without a code.")
-        default:
-            (kind, advice, detail) = (
-                .account, .parkBackend, "Status \(status) is not one of Push Kit's: check base_url."
-            )
-        }
-        return .refused(Refusal(kind, reason: "http_\(status)", detail: detail, status: status, advice: advice))
-    }
+/// The codes of the topic calls.
+enum HMSTopicCodes {
+    static func detail(_ code: String) -> String? { known[code] }
+    static func isConfiguration(_ code: String) -> Bool { code == "82000012" || code == "82000013" }
+    /// Whether a code of the family is unknown, and the call may work the next time.
+    static func isWorthATry(_ code: String) -> Bool { code.hasPrefix("82") && known[code] == nil }
 
-    /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
-    static var outcomes: [DeliveryOutcome] {
-        // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
-        let ends = known.filter { $0.value.consequence != .accepted && $0.value.consequence != .partial }
-        let codes = ends.keys.sorted().map { code -> HTTPAnswer in
-            let body: JSONValue = ["code": .string(code)]
-            return HTTPAnswer(status: 200, body: body.bytes)
-        }
-        let statuses = [400, 401, 403, 404, 413, 429, 502, 503].map { HTTPAnswer(status: $0) }
-        let reasons = HMSTokenReasons.known.keys.sorted().map { reason -> HTTPAnswer in
-            let tokens: JSONValue = ["failure": 1, "illegalTokens": [reason: ["t"]]]
-            let body: JSONValue = ["code": "80100000", "msg": tokens]
-            return HTTPAnswer(status: 200, body: body.bytes)
-        }
-        return (codes + statuses + reasons).compactMap { outcome(on: $0) }
-    }
-
-    /// Returns the outcome that ``HMSOutcomes`` gives for an answer to a request with one token when nothing can be
-    /// sent again; nil when it would send again.
-    static func outcome(on answer: HTTPAnswer) -> DeliveryOutcome? {
-        let started = Date(timeIntervalSince1970: 0)
-        let slot = HMSBatchRequest.Slot(request: 0, recipient: 0, token: 0, isReplay: false)
-        let request = HMSBatchRequest(.empty, to: .tokens(["t"]), slots: [slot], awaitsReceipts: false)
-        let outcomes = HMSOutcomes(started: started, batchRequest: request)
-        switch outcomes.verdict(on: HMSAnswer(answer, now: started), flow: HMSFlowControl(random: { 1 })) {
-        case .reports(let reports): return reports.first?.outcome
-        case .reauthorize(code: _, status: _, otherwise: let outcome): return outcome
-        case .again, .suspicious: return nil
-        }
-    }
+    private static let known: [String: String] = [
+        "82000007": "The topic's name is wrong.", "82000008": "The list of tokens is wrong.",
+        "82000009": "The device is in 2,000 topics, which is the most.", "82000010": "Some tokens are wrong.",
+        "82000011": "The token is missing. This is a fault of Chapar.",
+        "82000012": "The data storage location is not set: set it in AppGallery Connect.",
+        "82000013": "The data storage location is not supported: change it in AppGallery Connect.",
+    ]
 }

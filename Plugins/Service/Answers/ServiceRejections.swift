@@ -1,47 +1,104 @@
-import Foundation
 import ChaparCore
 
-/// The table of statuses: what an answer other than 200 means for the whole request.
+/// The tables of a service's refusals: what an answer other than 200 means for the whole request, and what the words of
+/// a message's own outcome ask for.
 ///
-/// ``ServiceAnswer`` uses it for every recipient of the request; outcomes of single messages are read there.
-extension ServiceAnswer {
-    /// The outcome of every recipient of the request.
-    func outcome(of answer: HTTPAnswer) -> DeliveryOutcome {
-        let problem = try? JSONValue(parsing: answer.body)
-        let text = (problem?["detail"] ?? problem?["title"])?.stringValue.map { String($0.prefix(300)) }
-        func refuse(
-            _ kind: Refusal.Kind,
-            _ reason: String,
-            _ advice: Refusal.Advice,
-            _ detail: String? = nil
-        ) -> DeliveryOutcome {
-            .refused(
-                Refusal(kind, reason: reason, detail: text ?? detail, status: answer.status, advice: advice)
+/// ``ServiceOutcomes`` applies them to the recipients of a request. Kind, reason and detail of a message's own outcome
+/// are the service's, so they stand in no table.
+enum ServiceRejections {
+    /// The meaning of an answer for every recipient of its request.
+    enum Meaning: Sendable, Hashable {
+        case refused(RejectionRule)
+        /// The service may have sent the messages.
+        case unknown
+        /// The answer breaks the contract.
+        case broken
+    }
+
+    private static let statuses: StatusTable<Meaning> = [
+        .within(200...299, means: .broken),
+        .on(400, 422, means: .refused(RejectionRule(.message, "rejected", .never, "The service refused the request."))),
+        .on(
+            401,
+            403,
+            means: .refused(
+                RejectionRule(.account, "unauthorized", .parkBackend, "Compare secret with the service's own.")
             )
-        }
-        let pause = answer.retryAfter(now: now)
-        switch answer.status {
-        case 400, 422: return refuse(.message, "rejected", .never, "The service refused the request.")
-        case 401, 403: return refuse(.account, "unauthorized", .parkBackend, "Compare secret with the service's own.")
-        case 413:
-            if chunk.messages == 1, chunk.slots.count == 1 {
-                return refuse(
+        ),
+        .on(
+            408,
+            425,
+            means: .refused(
+                RejectionRule(
+                    .platform,
+                    "not_taken",
+                    .retry(after: nil),
+                    "The service says that it did not take it."
+                )
+            )
+        ),
+        .on(
+            413,
+            means: .refused(
+                RejectionRule(
+                    .account,
+                    "batch_too_large",
+                    .parkBackend,
+                    "Lower batch_size or max_message_bytes."
+                )
+            )
+        ),
+        .on(
+            429,
+            means: .refused(
+                RejectionRule(.platform, "rate_limited", .slowBackend(after: nil), "The service asks for a pause.")
+            )
+        ),
+        .on(
+            503,
+            means: .refused(
+                RejectionRule(.platform, "unavailable", .slowBackend(after: nil), "The service is not available.")
+            )
+        ),
+        .within(500...599, means: .unknown), .others(means: wrongAddress),
+    ]
+    /// The rows that a request of one message to one recipient has in the place of those above.
+    private static let singleStatuses: StatusTable<Meaning> = [
+        .on(
+            413,
+            means: .refused(
+                RejectionRule(
                     .message,
                     "message_too_large",
                     .never,
                     "The service does not take a message of this size."
                 )
-            }
-            return refuse(.account, "batch_too_large", .parkBackend, "Lower batch_size or max_message_bytes.")
-        case 408, 425:
-            return refuse(.platform, "not_taken", .retry(after: pause), "The service says that it did not take it.")
-        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause), "The service asks for a pause.")
-        case 503: return refuse(.platform, "unavailable", .slowBackend(after: pause), "The service is not available.")
-        case 500...599:
-            let detail = text ?? "The service answered \(answer.status): it may have sent the message."
-            return unknown("status_\(answer.status)", detail)
-        case 200...299: return bad("The service answered \(answer.status), and not 200 with outcomes.")
-        default: return refuse(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
-        }
+            )
+        )
+    ]
+    private static let wrongAddress = Meaning.refused(
+        RejectionRule(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
+    )
+
+    /// Returns the meaning of a status other than 200; `isSingle` tells of a request of one message to one recipient.
+    static func meaning(of status: Int, isSingle: Bool) -> Meaning {
+        if isSingle, let meaning = singleStatuses[status] { return meaning }
+        return statuses[status] ?? wrongAddress
+    }
+
+    /// The member `retry` of a message's outcome.
+    private static let retries: [String: Refusal.Advice] = [
+        "never": .never, "message": .retry(after: nil), "recipient": .slowRecipient(after: nil),
+        "backend": .slowBackend(after: nil), "operator": .parkBackend,
+    ]
+    /// The advice of an outcome without that member, by its kind.
+    private static let kinds: [Refusal.Kind: Refusal.Advice] = [
+        .token: .never, .message: .never, .account: .parkBackend, .platform: .retry(after: nil),
+    ]
+
+    /// Returns the advice of a message's outcome, with the pause that the service asked for.
+    static func advice(_ retry: String?, _ kind: Refusal.Kind, pause: Duration?) -> Refusal.Advice {
+        let advice = retry.flatMap { retries[$0] } ?? kinds[kind] ?? .never
+        return advice.asked(pause)
     }
 }

@@ -44,7 +44,7 @@ enum APNsRejections {
         }
     }
 
-    /// The row of a reason; of its status class when the reason is unknown.
+    /// Returns the row of a reason; that of its status when the reason is unknown.
     static func rule(for reason: String, status: Int) -> Rule {
         if let rule = reasons[reason] { return rule }
         let rule = statuses[status] ?? foreign
@@ -52,6 +52,7 @@ enum APNsRejections {
         return Rule(rule.consequence, rule.detail.filled("reason", words).filled("status", "\(status)"))
     }
 
+    /// Returns whether a reason has a row.
     static func isKnown(_ reason: String) -> Bool { reasons[reason] != nil }
 
     /// The fix for a fresh token that counts as expired.
@@ -183,7 +184,7 @@ extension APNsRejections {
         case replay(otherwise: DeliveryOutcome)
     }
 
-    /// The meaning of an answer that is not a success.
+    /// Returns the decision about an answer that is not a success.
     static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
         let body = APNsAnswer(answer)
         if body.isForeign, answer.status < 500, answer.status != 429 {
@@ -243,7 +244,7 @@ extension APNsRejections {
         }
     }
 
-    /// When the token counts as dead, if the answer says that it is.
+    /// Returns when the token counts as dead; nil unless the answer says that it is.
     private static func invalidation(
         _ answer: HTTPAnswer,
         _ body: APNsAnswer,

@@ -57,7 +57,7 @@ enum AltcraftRejections {
         .badAnswer: NoAnswer(code: .badAnswer, number: 572),
     ]
 
-    /// The row of a failure.
+    /// Returns the row of a failure.
     static func noAnswer(_ cause: HTTPFailure.Cause) -> NoAnswer {
         causes[cause] ?? NoAnswer(code: .unavailable, number: 500)
     }

@@ -21,9 +21,10 @@ final class AltcraftTokens: Sendable {
         set { priority.withLock { $0 = newValue } }
     }
 
-    /// The token that the device's subscription is to be made of; nil when it has none that counts.
+    /// Returns the token that the device's subscription is made of; nil when it has none that counts.
     ///
-    /// A token set by hand goes before the registry's. A choice that differs from the last one is told (201).
+    /// A token set by hand goes before the registry's. An event (201) tells of a choice that differs from the last
+    /// one.
     func token(of device: DeviceRecord, _ record: AltcraftRecord) async throws(PushError) -> DeviceToken? {
         try await store.token(of: device, record, order: order) { [weak client = self.client] token in
             let shown = Fingerprint.of(token.value)

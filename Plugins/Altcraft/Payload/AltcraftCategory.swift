@@ -1,4 +1,4 @@
-public import ChaparCore
+package import ChaparCore
 
 /// A category of a resource, as a subscription has it.
 public struct CategoryData: Sendable, Hashable, Codable {

@@ -5,7 +5,7 @@ import ChaparCore
 ///
 /// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``).
 extension AltcraftClient {
-    /// The answer of a success; throws for anything else, after the event that tells it.
+    /// Returns the answer of a success; throws for anything else, after the event about it.
     func result(of answer: HTTPAnswer, _ context: AltcraftRequestContext) throws(PushError) -> ResponseWithHttp {
         let action = context.action
         var response = Response(answer.body)
@@ -57,7 +57,7 @@ extension AltcraftClient {
         )
     }
 
-    /// The error of a request that got no answer, after the event that tells it.
+    /// Returns the error of a request that got no answer, after the event about it.
     func noAnswer(_ failure: HTTPFailure, _ context: AltcraftRequestContext) -> PushError {
         let row = AltcraftRejections.noAnswer(failure.cause)
         let sentence = row.opening + failure.detail
@@ -66,7 +66,7 @@ extension AltcraftClient {
         return PushError(row.code, sentence, reason: "\(row.number)")
     }
 
-    /// The error of a request whose identity has no credential, after the events that tell it.
+    /// Returns the error of a request whose identity has no credential, after the events about it.
     func withoutCredential(_ error: PushError, _ context: AltcraftRequestContext) -> PushError {
         let code = error.reason.flatMap { Int($0) } ?? 543
         emit(context, .error, error.message, code)
@@ -80,7 +80,7 @@ extension AltcraftClient {
         return error
     }
 
-    /// Something is missing that has to be there before a request can be made.
+    /// Returns the error of a request that lacks something before it can be made, after the event about it.
     func unprepared(_ context: AltcraftRequestContext, _ message: String, code: Int? = nil) -> PushError {
         let code = code ?? codes.unprepared(context.action)
         emit(context, context.action.isRepeated ? .retry : .error, message, code)

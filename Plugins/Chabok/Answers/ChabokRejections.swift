@@ -43,24 +43,24 @@ enum ChabokRejections {
         "unregistered": "unregistered",
     ]
 
-    /// The refusal of a send that Chabok did not take.
+    /// Returns the refusal of a send that Chabok did not take.
     static func refusal(_ answer: ChabokAnswer) -> Refusal {
         (statuses[answer.status] ?? other)
             .refusal(status: answer.status, words: answer.fault?.text, pause: answer.retryAfter)
     }
 
-    /// The error of a call that is no send.
+    /// Returns the error of a call that is no send.
     static func error(_ answer: ChabokAnswer) -> PushError {
         PushError(refusal(answer), words: "Chabok answered \(answer.status)", retryAfter: answer.retryAfter)
     }
 
-    /// The error of a call without an answer.
+    /// Returns the error of a call without an answer.
     static func error(_ failure: HTTPFailure, isRepeatable: Bool) -> PushError {
         guard failure.stage == .unknown, !isRepeatable else { return failure.pushError }
         return PushError(.unknownOutcome, failure.detail, reason: failure.cause.reason)
     }
 
-    /// The normalised reason of an error text that Chabok shows for one message; nil for texts it does not know.
+    /// Returns our word for an error text that Chabok shows for one message; nil for a text that has no row.
     static func deliveryReason(_ text: String) -> String? {
         deliveryReasons[text.lowercased().filter { $0.isLetter }]
     }

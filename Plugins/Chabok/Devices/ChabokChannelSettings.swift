@@ -1,4 +1,4 @@
-public import ChaparCore
+import ChaparCore
 
 /// How a user wants the messages of one channel.
 public struct ChabokChannelSettings: Sendable, Hashable {

@@ -110,7 +110,7 @@ enum FCMRejections {
     /// After 429 without `Retry-After`.
     private static let quotaDelay = Duration.seconds(60)
 
-    /// The row of an answer that is not a success.
+    /// Returns the row of an answer that is not a success.
     private static func rule(for body: FCMAnswer, status: Int) -> Rule {
         if let code = body.errorCode, let rule = codes[code] { return rule }
         if status == 400, let word = body.status, let rule = conditions[word] { return rule }
@@ -144,7 +144,7 @@ extension FCMRejections {
         case hold(FCMTarget.Part, Duration, DeliveryOutcome)
     }
 
-    /// The meaning of an answer that is not a success.
+    /// Returns the decision about an answer that is not a success.
     static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
         let body = FCMAnswer(answer)
         let reason = body.errorCode ?? body.infoReason ?? body.status ?? "http_\(answer.status)"
@@ -196,7 +196,7 @@ extension FCMRejections {
 
     // MARK: The rows that look closer: what they mean depends on fields of the answer, and on the target
 
-    /// Whether `INVALID_ARGUMENT` is about the token: only then is it dead.
+    /// Returns whether `INVALID_ARGUMENT` is about the token: only then is it dead.
     ///
     /// When in doubt the payload is at fault, since a token that is deleted by mistake does not come back.
     private static func blamesToken(_ body: FCMAnswer) -> Bool {

@@ -45,9 +45,10 @@ enum HMSRejections {
         }
     }
 
+    /// Returns whether a code has a row of its own.
     static func isKnown(_ code: String) -> Bool { known[code] != nil }
 
-    /// The row of a code; of its family when the code is unknown, nil when it has none.
+    /// Returns the row of a code; that of its family when the code is unknown, nil when it has none.
     static func rule(for code: String) -> Rule? {
         known[code] ?? families.first { code.hasPrefix($0.prefix) }?.rule
     }
@@ -145,7 +146,7 @@ extension HMSRejections {
         }
     }
 
-    /// The row of an answer without a code, by its status; nil where the message may have been taken.
+    /// Returns the row of an answer without a code, by its status; nil where the message may have been taken.
     static func rule(forStatus status: Int) -> StatusRule? { statuses[status] }
 
     /// The statuses of answers without a code; from 500 on the message may have been taken, unless a row says no.
@@ -183,7 +184,7 @@ extension HMSRejections {
 }
 
 extension HMSRejections {
-    /// The error of a call that is no message.
+    /// Returns the error of a call that is no message.
     static func error(_ answer: HMSAnswer) -> PushError {
         guard let code = answer.code else {
             let reason = "http_\(answer.status)"

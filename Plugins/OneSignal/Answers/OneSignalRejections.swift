@@ -119,7 +119,7 @@ enum OneSignalRejections {
         "OneSignal has a fault."
     )
 
-    /// The refusal of an answer to a create that made nothing.
+    /// Returns the refusal of an answer to a create that made nothing.
     static func refusal(_ answer: OneSignalAnswer) -> Refusal {
         let row = statuses.first(answer.status) { row in row.sign.map { isThere($0, in: answer) } ?? true }
         return (row?.rule ?? message("other"))
@@ -135,7 +135,7 @@ enum OneSignalRejections {
         }
     }
 
-    /// Whether a refusal says that the request has too many entries.
+    /// Returns whether a refusal says that the request has too many entries.
     ///
     /// The exact text is not documented.
     static func isTooMany(_ answer: OneSignalAnswer) -> Bool {
@@ -146,7 +146,7 @@ enum OneSignalRejections {
             }
     }
 
-    /// The error of a call that is no send.
+    /// Returns the error of a call that is no send.
     static func error(_ answer: OneSignalAnswer) -> PushError {
         PushError(refusal(answer), words: "OneSignal answered \(answer.status)", retryAfter: answer.retryAfter)
     }

@@ -11,7 +11,7 @@ struct ServiceOutcomes {
     private let now: Date
     private let isRepeatHarmful: Bool
 
-    /// An answer to a chunk that was sent at `started`.
+    /// Makes the outcomes of a chunk that was sent at `started`.
     init(to chunk: ServiceBatch.Chunk, started: Date, now: Date, isRepeatHarmful: Bool) {
         self.chunk = chunk
         self.started = started
@@ -19,7 +19,7 @@ struct ServiceOutcomes {
         self.isRepeatHarmful = isRepeatHarmful
     }
 
-    /// The reports of every recipient of the chunk.
+    /// Returns the reports of every recipient of the chunk.
     func reports(_ result: Result<HTTPAnswer, HTTPFailure>) -> [DeliveryReport] {
         switch result {
         case .failure(let failure):
@@ -28,7 +28,7 @@ struct ServiceOutcomes {
         }
     }
 
-    /// One outcome for every message of the chunk.
+    /// Returns one outcome for every message of the chunk.
     private func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { chunk.slots.map { $0.report(outcome) } }
 
     private func unknown(_ reason: String, _ detail: String?) -> DeliveryOutcome {
@@ -37,7 +37,7 @@ struct ServiceOutcomes {
 
     private func bad(_ detail: String) -> DeliveryOutcome { unknown("bad_answer", detail) }
 
-    /// The outcome of every recipient of a request that was not answered with 200.
+    /// Returns the outcome of every recipient of a request that was not answered with 200.
     private func outcome(of answer: HTTPAnswer) -> DeliveryOutcome {
         let text = ServiceAnswer(answer).text
         let isSingle = chunk.messages == 1 && chunk.slots.count == 1
@@ -106,7 +106,7 @@ struct ServiceOutcomes {
         return refusal
     }
 
-    /// A reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
+    /// Returns a reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
     private static func label(_ text: String) -> String {
         let label = text.unicodeScalars.prefix(64).map { scalar -> Character in
             let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))

@@ -31,7 +31,7 @@ package struct StatusTable<Meaning: Sendable>: Sendable, ExpressibleByArrayLiter
     /// The meaning of a status; nil when no row has it.
     package subscript(status: Int) -> Meaning? { first(status) { _ in true } }
 
-    /// The first meaning of a status for which `isMeant` is true; nil when no row has one.
+    /// Returns the first meaning of a status for which `isMeant` is true; nil when no row has one.
     package func first(_ status: Int, where isMeant: (Meaning) -> Bool) -> Meaning? {
         rows.first { row in row.statuses.contains { $0.contains(status) } && isMeant(row.meaning) }?.meaning
     }

@@ -265,6 +265,49 @@ extension FCMRejections {
 }
 
 extension FCMRejections {
+    /// The statuses of calls to the Instance ID service; without a sentence the fix is that of the whole project.
+    private static let callStatuses: StatusTable<CallRule> = [
+        .on(401, 403, means: CallRule(.credentialsRefused)),
+        .on(404, means: CallRule(.invalidRequest, "There is no Instance ID service: check iid_url.")),
+        .on(429, means: CallRule(.rateLimited, "Too many calls to the Instance ID service.")),
+        .within(500...Int.max, means: CallRule(.unavailable, "The Instance ID service answered {status}.")),
+        .others(means: CallRule(.invalidRequest, "The Instance ID service answered {status}.")),
+    ]
+
+    /// The words that the Instance ID service gives for one token of a call.
+    private static let tokenWords: [String: TokenOutcome] = [
+        "NOT_FOUND": .dead("NOT_FOUND"), "INVALID_ARGUMENT": .dead("INVALID_ARGUMENT"),
+        "RESOURCE_EXHAUSTED": busy("RESOURCE_EXHAUSTED"), "DEADLINE_EXCEEDED": busy("DEADLINE_EXCEEDED"),
+        "INTERNAL": busy("INTERNAL"), "UNKNOWN": busy("UNKNOWN"),
+        "PERMISSION_DENIED": .failed(
+            PushError(.credentialsRefused, "The account may not manage this token", reason: "PERMISSION_DENIED")
+        ),
+    ]
+
+    private static func busy(_ word: String) -> TokenOutcome {
+        .failed(PushError(.unavailable, "Google could not do it for this token", reason: word))
+    }
+
+    /// Returns the error of a call to the Instance ID service.
+    static func error(_ answer: HTTPAnswer, now: Date) -> PushError {
+        let row = callStatuses[answer.status] ?? CallRule(.invalidRequest)
+        let detail =
+            row.sentence?.filled("status", "\(answer.status)")
+            ?? accountDetail(FCMAnswer(answer).infoReason, status: answer.status)
+        var pause: Duration?
+        if row.code == .unavailable || row.code == .rateLimited { pause = answer.retryAfter(now: now) }
+        if row.code == .rateLimited { pause = pause ?? quotaDelay }
+        return PushError(row.code, detail, reason: "http_\(answer.status)", retryAfter: pause)
+    }
+
+    /// Returns the outcome of one token by the service's word for it; nil is a success.
+    static func tokenOutcome(_ word: String?) -> TokenOutcome {
+        guard let word else { return .done }
+        return tokenWords[word] ?? .refused(word.asReasonLabel ?? "UNKNOWN")
+    }
+}
+
+extension FCMRejections {
     /// Returns the outcome when no access token is available: the backend pauses, and no message is lost.
     static func outcome(of error: PushError) -> DeliveryOutcome {
         let isOurs = error.code == .credentialsRefused

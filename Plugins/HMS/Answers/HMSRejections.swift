@@ -188,11 +188,10 @@ extension HMSRejections {
     static func error(_ answer: HMSAnswer) -> PushError {
         guard let code = answer.code else {
             let reason = "http_\(answer.status)"
-            guard let (error, text) = callStatuses[answer.status] else {
-                return PushError(.badAnswer, "Huawei answered \(answer.status) without a code", reason: reason)
-            }
-            let pause = error == .rateLimited ? answer.retryAfter : nil
-            return PushError(error, text.filled("status", "\(answer.status)"), reason: reason, retryAfter: pause)
+            let row = callStatuses[answer.status] ?? CallRule(.badAnswer)
+            let sentence = row.sentence ?? "Huawei answered \(answer.status) without a code"
+            let pause = row.code == .rateLimited ? answer.retryAfter : nil
+            return PushError(row.code, sentence, reason: reason, retryAfter: pause)
         }
         let rule = rule(for: code)
         let detail = HMSTopicCodes.detail(code) ?? rule?.detail ?? "Huawei gave the code \(code)."
@@ -206,10 +205,10 @@ extension HMSRejections {
     }
 
     /// The statuses of calls that are no messages, where the answer has no code.
-    private static let callStatuses: StatusTable<(PushError.Code, String)> = [
-        .on(429, 503, means: (.rateLimited, "Huawei limits the flow")),
-        .on(401, 403, means: (.credentialsRefused, "Huawei does not take the access token")),
-        .within(500...Int.max, means: (.unavailable, "Huawei answered {status} without a code")),
+    private static let callStatuses: StatusTable<CallRule> = [
+        .on(429, 503, means: CallRule(.rateLimited, "Huawei limits the flow")),
+        .on(401, 403, means: CallRule(.credentialsRefused, "Huawei does not take the access token")),
+        .within(500...Int.max, means: CallRule(.unavailable)), .others(means: CallRule(.badAnswer)),
     ]
 }
 

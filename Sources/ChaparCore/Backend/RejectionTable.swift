@@ -66,6 +66,19 @@ package struct RejectionRule: Sendable, Hashable {
     }
 }
 
+/// A row of a table for calls that are no messages: the error, and a sentence with the fix.
+package struct CallRule: Sendable, Hashable {
+    package var code: PushError.Code
+    /// The sentence; nil where the fix depends on other fields of the answer.
+    package var sentence: String?
+
+    /// Makes a row.
+    package init(_ code: PushError.Code, _ sentence: String? = nil) {
+        self.code = code
+        self.sentence = sentence
+    }
+}
+
 extension Refusal.Advice {
     /// Returns the same advice with the pause that the platform asked for, unless it has a span of its own.
     package func asked(_ pause: Duration?) -> Refusal.Advice {

@@ -85,7 +85,7 @@ public final class APNsBackend: PushBackend {
             room: requests.indices.reduce(0) { $0 + requests[$1].recipients.count },
             templates: templates,
             options: options,
-            channels: ownChannels
+            storage: { self.ownChannels?.knownStorage(of: $0) }
         )
         for index in requests.indices { batch.add(requests[index], at: index) }
         if !batch.refused.isEmpty { report(batch.refused) }

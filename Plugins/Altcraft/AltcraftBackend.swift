@@ -47,7 +47,7 @@ public final class AltcraftBackend: PushBackend {
                 ]
             )
         }
-        mobile = AltcraftDevices(client)
+        mobile = AltcraftDevices(client, context: context)
         campaign = try options.campaign.map { campaign throws(HTTPPoolError) in
             try AltcraftBatch(campaign, common: options.common, context: context)
         }
@@ -114,7 +114,7 @@ public final class AltcraftBackend: PushBackend {
 
     /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay as they are.
     public func forget(device: String?) async throws(PushError) {
-        try await client.store.forget(device)
+        try await mobile.tokens.store.forget(device)
         client.auth.forget(device: device)
         client.emit(.info, "clear()", "the data is cleared", 205, device: device)
     }

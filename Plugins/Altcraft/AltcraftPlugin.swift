@@ -28,7 +28,7 @@ extension BackendFactory {
     public static let altcraft = BackendFactory(
         AltcraftBackend.kind,
         summary: "Altcraft: subscriptions, events, trigger campaigns",
-        reasons: AltcraftBatch.outcomes
+        reasons: AltcraftRejections.outcomes
     ) { section, context in
         let before = section.report.issues.count
         let options = AltcraftOptions(section)

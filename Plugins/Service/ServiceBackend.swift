@@ -74,13 +74,13 @@ public final class ServiceBackend: PushBackend {
         let isRepeatHarmful = options.isRepeatHarmful
         await pool.send(calls) { replies in
             for reply in replies {
-                let answer = ServiceAnswer(
+                let outcomes = ServiceOutcomes(
                     to: chunks[reply.index],
                     started: started,
                     now: time.now,
                     isRepeatHarmful: isRepeatHarmful
                 )
-                report(answer.reports(reply.result))
+                report(outcomes.reports(reply.result))
             }
         }
     }

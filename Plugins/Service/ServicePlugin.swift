@@ -19,7 +19,7 @@ extension BackendFactory {
     public static let service = BackendFactory(
         ServiceBackend.kind,
         summary: "A service of your own over HTTP, in any language",
-        reasons: ServiceAnswer.outcomes
+        reasons: ServiceRejections.outcomes
     ) { section, context in
         let options = ServiceOptions(section)
         let strategy = options.flatMap { options in

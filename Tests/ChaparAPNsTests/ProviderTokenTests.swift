@@ -279,7 +279,7 @@ struct ProviderTokenTests {
         let source = try Self.source(ManualTime())
         let credential = try await source.credential(for: HTTPEndpoint(host: "api.push.apple.com"))
         let expired = await source.refused(credential, status: 403, reason: "ExpiredProviderToken")
-        #expect(expired == .giveUp(APNsTokenSource.clockHint))
+        #expect(expired == .giveUp(APNsRejections.clockHint))
         let tooMany = await source.refused(credential, status: 429, reason: "TooManyProviderTokenUpdates")
         #expect(tooMany == .wait(.seconds(1200)))
         #expect(source.generation == 1)

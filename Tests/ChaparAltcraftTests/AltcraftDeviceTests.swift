@@ -125,14 +125,14 @@ struct AltcraftDeviceTests {
             try await harness.change(.subscribed, [:], .sample("d-2", user: "bob"))
             let requests = harness.simulator.counters.requests
             try await harness.backend.forget(device: "d-1")
-            #expect(try await harness.mobile.client.store.load("d-1").saved == nil)
-            #expect(try await harness.mobile.client.store.load("d-2").saved != nil)
+            #expect(try await harness.mobile.tokens.store.load("d-1").saved == nil)
+            #expect(try await harness.mobile.tokens.store.load("d-2").saved != nil)
             try await harness.backend.forget(device: nil)
-            #expect(try await harness.mobile.client.store.load("d-2").saved == nil)
+            #expect(try await harness.mobile.tokens.store.load("d-2").saved == nil)
             #expect(harness.simulator.counters.requests == requests)
         }
         try await Harness.run(state: state) { harness in
-            let record = try await harness.mobile.client.store.load("d-2")
+            let record = try await harness.mobile.tokens.store.load("d-2")
             #expect(record == AltcraftRecord())
             state.fails = true
             let error = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed) }
@@ -239,7 +239,7 @@ struct AltcraftDeviceTests {
                 let told = harness.events.all.last?.value?["response_with_http_code"]
                 #expect(told?["http_code"]?.integerValue == Int64(status), "the answer is in the event")
             }
-            let saved = try await harness.mobile.client.store.load("d-1").saved
+            let saved = try await harness.mobile.tokens.store.load("d-1").saved
             #expect(saved?.value == apnsToken, "only a success moves the saved token")
         }
     }
@@ -494,7 +494,7 @@ struct AltcraftDeviceTests {
     @Test("A refused start says whose fault it is", arguments: launches)
     func refusedStart(status: Int, body: String?, expected: String) {
         let answer = HTTPAnswer(status: status, body: Array((body ?? "").utf8))
-        guard case .refused(let refusal) = AltcraftBatch.outcome(answer, now: Date()) else {
+        guard case .refused(let refusal) = AltcraftRejections.outcome(of: answer, now: Date()) else {
             Issue.record("not refused")
             return
         }

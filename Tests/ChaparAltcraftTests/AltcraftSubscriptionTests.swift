@@ -148,7 +148,7 @@ struct AltcraftSubscriptionTests {
             #expect(error?.code == code && error?.reason == "\(number)")
             #expect(harness.events.all.last?.level == level && harness.codes.last == number)
             #expect(harness.simulator.counters.requests == 1, "the backend repeats nothing itself")
-            let record = try await harness.mobile.client.store.load("d-1")
+            let record = try await harness.mobile.tokens.store.load("d-1")
             #expect(record == AltcraftRecord(), "nothing is kept")
         }
     }

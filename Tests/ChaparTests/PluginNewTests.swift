@@ -89,8 +89,8 @@ struct PluginNewTests {
         let files = Self.files(in: folder.url)
         for file in [
             "Plugins/MyChat/MyChatPlugin.swift", "Plugins/MyChat/MyChatOptions.swift",
-            "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Send/MyChatWire.swift",
-            "Plugins/MyChat/Send/MyChatRejections.swift", "Sources/ChaparSandbox/Own/MyChatService.swift",
+            "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Answers/MyChatWire.swift",
+            "Plugins/MyChat/Answers/MyChatRejections.swift", "Sources/ChaparSandbox/Own/MyChatService.swift",
             "Tests/ChaparMyChatTests/MyChatBackendTests.swift",
         ] {
             let text = try #require(files[file], "\(file)")
@@ -113,7 +113,7 @@ struct PluginNewTests {
         }
         #expect(files["docs/Architecture.md"]?.contains("| `ChaparCommands` `ChaparSandbox` `Plugins/` |") == true)
         #expect(
-            files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  |  | Wire Rejections |")
+            files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  | Wire Rejections |")
                 == true
         )
         #expect(try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url).status == 2)

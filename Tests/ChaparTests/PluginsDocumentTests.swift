@@ -58,7 +58,8 @@ struct PluginsDocumentTests {
             #expect(named.contains("\(plugin)/\(plugin)Options.swift"))
             #expect(named.contains("\(plugin)/\(plugin)Backend.swift"))
             #expect(named.contains("\(plugin)/\(plugin)Diagnosis.swift"))
-            #expect(named.contains("\(plugin)/Send/\(plugin)Wire.swift"))
+            #expect(named.contains("\(plugin)/Answers/\(plugin)Wire.swift"))
+            #expect(named.contains("\(plugin)/Answers/\(plugin)Rejections.swift"))
         }
     }
 

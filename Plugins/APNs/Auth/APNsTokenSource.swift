@@ -143,7 +143,7 @@ public final class APNsTokenSource: Sendable {
     private func usable(_ state: inout State, _ now: Int64) -> Result<APNsProviderToken, HTTPFailure> {
         guard let newest = state.newest else { return mint(&state, now) }
         if let until = state.heldUntil, now < until {
-            return .failure(HTTPFailure(.notProcessed, .credentials, state.alert?.text ?? Self.clockHint))
+            return .failure(HTTPFailure(.notProcessed, .credentials, state.alert?.text ?? APNsRejections.clockHint))
         }
         let age = now.subtracting(clamping: newest.issuedAt)
         let mayMint =
@@ -179,15 +179,6 @@ public final class APNsTokenSource: Sendable {
 
     // MARK: Refusals
 
-    static let clockHint = """
-        Apple calls a fresh provider token expired: this machine's clock is wrong. Set it (chronyc tracking, timedatectl), \
-        then the backend goes on by itself.
-        """
-    static let tooManyHint = """
-        Apple says that provider tokens change too often: some other process signs tokens with this team's keys at each \
-        start or for each connection. Let it reuse one token for 30 minutes.
-        """
-
     /// A connection was told that its token has expired.
     func expired(on connection: HTTPConnectionInfo) {
         let now = now
@@ -217,7 +208,7 @@ public final class APNsTokenSource: Sendable {
         state.heldUntil = until
         state.nextHold = min(state.nextHold.adding(clamping: state.nextHold), Rule.longestHold)
         state.suspectSince = .now  // Connections that are open already say nothing new.
-        state.alert = Alert(text: clockHint, until: until.adding(clamping: Rule.longestHold))
+        state.alert = Alert(text: APNsRejections.clockHint, until: until.adding(clamping: Rule.longestHold))
     }
 
     /// Has the connections replaced that carry a refused token, once for each such token.
@@ -242,10 +233,10 @@ public final class APNsTokenSource: Sendable {
             guard let newest = state.newest, generation == newest.generation else { return .retry }
             guard now.distance(clamping: newest.issuedAt) >= Rule.leastBetweenMints, now >= state.noMintBefore else {
                 state.alert = Alert(
-                    text: Self.clockHint,
+                    text: APNsRejections.clockHint,
                     until: newest.issuedAt.adding(clamping: Rule.leastBetweenMints)
                 )
-                return .giveUp(Self.clockHint)
+                return .giveUp(APNsRejections.clockHint)
             }
             if case .failure(let failure) = mint(&state, now) { return .giveUp(failure.detail) }
             return .retry
@@ -257,7 +248,7 @@ public final class APNsTokenSource: Sendable {
         let until = now.adding(clamping: Rule.leastBetweenMints)
         state.withLock { state in
             state.noMintBefore = until
-            state.alert = Alert(text: Self.tooManyHint, until: until)
+            state.alert = Alert(text: APNsRejections.tooManyHint, until: until)
         }
     }
 

@@ -141,7 +141,7 @@ public final class APNsChannels: ChannelManager {
             )
             if case .final(let outcome) = APNsRejections.verdict(on: answer, context) { throw Self.error(outcome) }
         }
-        throw PushError(.credentialsRefused, APNsTokenSource.clockHint)  // The second verdict is always final.
+        throw PushError(.credentialsRefused, APNsRejections.clockHint)  // The second verdict is always final.
     }
 
     private static func error(_ outcome: DeliveryOutcome) -> PushError {

@@ -4,26 +4,26 @@ public import ChaparCore
 extension AltcraftDevices: DeviceRegistrar {
     /// A device with a token of a service in the order.
     public func accepts(_ device: DeviceRecord) -> Bool {
-        let order = client.order
+        let order = tokens.order
         return device.tokens.contains { order.contains($0.service) }
     }
 
     /// The order of the services.
-    public var stamp: String { client.order.map(\.rawValue).joined(separator: ",") }
+    public var stamp: String { tokens.order.map(\.rawValue).joined(separator: ",") }
 
     /// Moves the device's subscription to its present token; makes none where there is none.
     ///
     /// - Returns: The token's fingerprint, since Altcraft's id of a subscription is the token.
     public func register(_ device: DeviceRecord) async throws(PushError) -> String {
         _ = try await updateToken(of: device, as: OutboxAttempt(at: client.time.now))
-        let record = try await client.store.load(device.id)
-        let token = try await client.token(of: device, record)
+        let record = try await tokens.store.load(device.id)
+        let token = try await tokens.token(of: device, record)
         return record.hashID ?? token.map { Fingerprint.of($0.value) } ?? ""
     }
 
     /// Changes the subscription as the options say, and forgets the device.
     public func remove(_ device: DeviceRecord) async throws(PushError) {
-        let saved = try await client.store.load(device.id).saved
+        let saved = try await tokens.store.load(device.id).saved
         if let saved, let status = client.options.removal.status {
             let attempt = OutboxAttempt(at: client.time.now)
             var context = AltcraftRequestContext(action: AltcraftAction(status), device: device, attempt: attempt)
@@ -34,7 +34,7 @@ extension AltcraftDevices: DeviceRegistrar {
                 .subscription(status, token: saved, mode: mode, at: time, options: change, fields: JSONObject())
             }
         }
-        try await client.store.forget(device.id)
+        try await tokens.store.forget(device.id)
     }
 }
 
@@ -119,38 +119,5 @@ extension AltcraftDevices: TagEditor {
             fields[name] = value == .null ? AltcraftFields.actionField(key: name).unset()[name] : value
         }
         return try await updateProfile(fields, of: device, as: attempt).redacted().json
-    }
-}
-
-extension AltcraftDevices: EventReporter {
-    /// Tells an event.
-    public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
-        _ = try await report(event, uid: platformID, of: device, as: OutboxAttempt(at: client.time.now))
-    }
-
-    /// The `_uid` of a payload that carries Altcraft's marker.
-    ///
-    /// - Throws: Reason 451 when it carries no id.
-    public func platformID(in payload: JSONObject) throws(PushError) -> String? {
-        guard let read = AltcraftReceivedPush(payload) else { return nil }
-        guard let uid = read.uid else {
-            client.emit(.error, "event", "the payload has no _uid", 451)
-            throw PushError(
-                .invalidRequest,
-                "the payload is Altcraft's and has no _uid: no event can be sent",
-                reason: "451"
-            )
-        }
-        return uid
-    }
-
-    /// Tells an event.
-    public func report(
-        _ event: PushEvent,
-        platformID: String,
-        device: DeviceRecord,
-        as attempt: OutboxAttempt
-    ) async throws(PushError) -> JSONObject {
-        try await report(event, uid: platformID, of: device, as: attempt).redacted().json
     }
 }

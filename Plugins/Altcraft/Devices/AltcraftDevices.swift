@@ -7,8 +7,12 @@ public import ChaparCore
 /// whole answers. The caller queues, orders and repeats.
 public final class AltcraftDevices: Sendable {
     let client: AltcraftClient
+    let tokens: AltcraftTokens
 
-    init(_ client: AltcraftClient) { self.client = client }
+    init(_ client: AltcraftClient, context: BackendContext) {
+        self.client = client
+        tokens = AltcraftTokens(client, context: context)
+    }
 
     /// Returns the tag of the profile that the device's requests are about now.
     ///
@@ -30,8 +34,8 @@ public final class AltcraftDevices: Sendable {
 
     /// The token that the device's subscription is to be made of; nil when it has none that counts.
     public func pushToken(of device: DeviceRecord) async throws(PushError) -> TokenData? {
-        let record = try await client.store.load(device.id)
-        return try await client.token(of: device, record).map {
+        let record = try await tokens.store.load(device.id)
+        return try await tokens.token(of: device, record).map {
             TokenData(provider: $0.service.rawValue, token: $0.value)
         }
     }
@@ -44,7 +48,7 @@ public final class AltcraftDevices: Sendable {
     public func setPushToken(_ token: String, provider: String, of device: String) async throws(PushError) {
         let service = try service(provider, device)
         guard !token.isEmpty else { return }
-        try await client.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
+        try await tokens.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
     }
 
     /// As ``setPushToken(_:provider:of:)-swift.method``, of bytes, which become lower-case hexadecimal digits.
@@ -55,7 +59,7 @@ public final class AltcraftDevices: Sendable {
     }
 
     /// The order in which a device's tokens are preferred.
-    public var providerPriority: [TokenService] { client.order }
+    public var providerPriority: [TokenService] { tokens.order }
 
     /// Changes the order; an unknown name changes nothing.
     ///
@@ -64,7 +68,7 @@ public final class AltcraftDevices: Sendable {
     /// - Throws: Reason 473.
     public func setProviderPriority(_ names: [String]) throws(PushError) {
         do throws(AltcraftFault) {
-            client.order = try AltcraftProviders.order(names)
+            tokens.order = try AltcraftProviders.order(names)
         } catch {
             client.emit(.error, "changePushProviderPriorityList()", error.message, 473, error.value)
             throw error.pushError
@@ -85,8 +89,8 @@ public final class AltcraftDevices: Sendable {
         as attempt: OutboxAttempt,
         repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
-        let record = try await client.store.load(device.id)
-        guard let token = try await client.token(of: device, record) else {
+        let record = try await tokens.store.load(device.id)
+        guard let token = try await tokens.token(of: device, record) else {
             client.emit(.error, "tokenUpdate()", "there is no push token", 502, device: device.id)
             throw PushError(.invalidRequest, "the device has no push token that counts here", reason: "502")
         }
@@ -111,10 +115,10 @@ public final class AltcraftDevices: Sendable {
             _ = try await client.perform(context) { _ in AltcraftRequest.update(from: saved, to: token, isSync: isSync)
             }
         } catch {
-            if error.code == .invalidRequest { try await client.store.edit(device.id) { $0.refused = token } }
+            if error.code == .invalidRequest { try await tokens.store.edit(device.id) { $0.refused = token } }
             throw error
         }
-        try await client.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
+        try await tokens.store.edit(device.id) { ($0.saved, $0.refused) = (token, nil) }
         return true
     }
 
@@ -140,8 +144,8 @@ public final class AltcraftDevices: Sendable {
         if change.status == .subscribed, device.attributes["notifications_allowed"] == false {
             throw client.unprepared(context, "the device does not allow notifications", code: 504)
         }
-        let record = try await client.store.load(device.id)
-        guard let token = try await client.token(of: device, record) else {
+        let record = try await tokens.store.load(device.id)
+        guard let token = try await tokens.token(of: device, record) else {
             throw client.unprepared(context, "there is no push token")
         }
         context.tokens = [token.value]
@@ -176,8 +180,8 @@ public final class AltcraftDevices: Sendable {
             attempt: OutboxAttempt(at: client.time.now)
         )
         context.answerSlot = answerSlot
-        let record = try await client.store.load(device.id)
-        guard let token = try await client.token(of: device, record) else {
+        let record = try await tokens.store.load(device.id)
+        guard let token = try await tokens.token(of: device, record) else {
             throw client.unprepared(context, "there is no push token")
         }
         context.tokens = [token.value]
@@ -209,9 +213,9 @@ public final class AltcraftDevices: Sendable {
         case .latest: service = nil
         case .latestOf(let wanted?): service = try self.service(wanted.rawValue, device.id)
         case .latestOf(nil), .current:
-            let record = try await client.store.load(device.id)
+            let record = try await tokens.store.load(device.id)
             var current = record.saved
-            if current == nil { current = try await client.token(of: device, record) }
+            if current == nil { current = try await tokens.token(of: device, record) }
             guard let current else { throw client.unprepared(context, "there is no push token") }
             service = current.service
             if query == .current { token = current.value }
@@ -224,7 +228,7 @@ public final class AltcraftDevices: Sendable {
         async throws(PushError)
     {
         let hashID = answer.response?.profile?.subscription?.hashId
-        try await client.store.edit(device) { record in
+        try await tokens.store.edit(device) { record in
             // After a refused move the subscription that was made now is one of the new token.
             if record.saved == nil || record.refused == token { (record.saved, record.refused) = (token, nil) }
             if let hashID { record.hashID = hashID }

@@ -106,3 +106,12 @@ package struct AltcraftFault: Error, Hashable, CustomStringConvertible {
     /// The error that a gateway understands; the number is its reason.
     var pushError: PushError { PushError(isPassing ? .unavailable : .invalidRequest, message, reason: "\(code)") }
 }
+
+extension JSONObject {
+    /// The members that have a value.
+    package static func present(_ members: [(String, JSONValue?)]) -> JSONObject {
+        var object = JSONObject()
+        for (name, value) in members { object[name] = value }
+        return object
+    }
+}

@@ -71,10 +71,8 @@ final class AltcraftBatch: Sendable {
         ]
         let path = options.base.path(options.call.path)
         do throws(HTTPFailure) {
-            return Self.outcome(
-                try await pool.send(HTTPCall(template, path: path, headers: headers, body: body.bytes)),
-                now: time.now
-            )
+            let answer = try await pool.send(HTTPCall(template, path: path, headers: headers, body: body.bytes))
+            return AltcraftRejections.outcome(of: answer, now: time.now)
         } catch {
             return error.outcome(isRepeatHarmful: true, remark: "a repeat may start the campaign twice")
         }
@@ -130,48 +128,6 @@ final class AltcraftBatch: Sendable {
         }
     }
 
-    // MARK: Outcomes
-
-    static func outcome(_ answer: HTTPAnswer, now: Date) -> DeliveryOutcome {
-        let response = Response(answer.body)
-        if (200..<300).contains(answer.status), response == nil, !answer.body.isEmpty {
-            // Something other than Altcraft's API answered, and the start may have reached Altcraft nevertheless.
-            let detail = "The answer is no JSON object; a repeat may start the campaign twice."
-            return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail, isRepeatHarmful: true))
-        }
-        let error = response?.error ?? 0
-        if (200..<300).contains(answer.status), error == 0 {
-            return .accepted(Acceptance(isVerdictPending: false, status: answer.status))
-        }
-        // The platform may put its own number under a success.
-        let code = (200..<300).contains(answer.status) ? error : answer.status
-        func refuse(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice, _ hint: String)
-            -> DeliveryOutcome
-        {
-            let text = response?.errorText.flatMap { $0.isEmpty ? nil : String($0.prefix(300)) }
-            let detail = [text, hint].compactMap(\.self).joined(separator: ". ")
-            return .refused(Refusal(kind, reason: reason, detail: detail, status: answer.status, advice: advice))
-        }
-        let pause = answer.retryAfter(now: now)
-        switch code {
-        case 401, 403: return refuse(.account, "unauthorized", .parkBackend, "Check campaign.api_token.")
-        case 402:
-            return refuse(.account, "tariff_limit", .never, "The tariff allows no more: see the account at Altcraft.")
-        case 408: return refuse(.platform, "timeout", .retry(after: pause), "Altcraft waited too long for the request.")
-        case 429: return refuse(.platform, "rate_limited", .slowBackend(after: pause), "Altcraft asks for a pause.")
-        case 500...599: return refuse(.platform, "unavailable", .retry(after: pause), "Altcraft has a fault.")
-        case 300..<400:
-            return refuse(.account, "redirected", .parkBackend, "Check campaign.url; redirects are not followed.")
-        default:
-            return refuse(
-                .message,
-                "bad_request",
-                .never,
-                "Altcraft does not start the campaign: compare its id and the data."
-            )
-        }
-    }
-
     /// The connections.
     var status: HTTPPoolStatus { pool.status }
 
@@ -202,14 +158,5 @@ extension AltcraftCampaignOptions.Call {
                 ]
             }
         return both.merging(own) { $1 }
-    }
-}
-
-extension AltcraftBatch {
-    /// The outcome of a start for each status that Altcraft answers with.
-    static var outcomes: [DeliveryOutcome] {
-        [401, 402, 408, 429, 500, 302, 400].map {
-            outcome(HTTPAnswer(status: $0), now: Date(timeIntervalSince1970: 0))
-        }
     }
 }

@@ -35,15 +35,13 @@ package final class AnswerSlot: Sendable {
 
 /// Sends requests with the credential of their identity, and tells with an event how each went.
 ///
-/// Owns the pool, the store of devices and the order of token services; ``AltcraftDevices`` calls it. What an answer
-/// means is in `AltcraftRejections.swift`.
+/// Owns the pool; ``AltcraftDevices`` calls it. ``AltcraftRejections`` says what an answer means, and
+/// `AltcraftClient+Results.swift` makes events and errors of it.
 final class AltcraftClient: Sendable {
     let options: AltcraftOptions
     let auth: AltcraftAuth
-    let store: AltcraftStore
     let time: any TimeSource
     let pool: any HTTPPool
-    private let priority: Mutex<[TokenService]>
     private let onEvent: @Sendable (AltcraftEvent) -> Void
     private let templates: [String: HTTPCallTemplate]
 
@@ -57,8 +55,6 @@ final class AltcraftClient: Sendable {
         self.auth = auth
         self.onEvent = onEvent
         time = context.time
-        store = AltcraftStore(context)
-        priority = Mutex(options.providerPriority)
         var configuration = HTTPPoolConfiguration(endpoint: options.base.endpoint, version: .http1)
         options.common.apply(to: &configuration)
         configuration.endpoint = options.base.endpoint
@@ -75,31 +71,6 @@ final class AltcraftClient: Sendable {
     }
 
     var codes: AltcraftEventCodes { options.eventCodes }
-
-    // MARK: Tokens
-
-    /// The order in which a device's tokens are preferred.
-    var order: [TokenService] {
-        get { priority.withLock { $0 } }
-        set { priority.withLock { $0 = newValue } }
-    }
-
-    /// The token that the device's subscription is to be made of; nil when it has none that counts.
-    ///
-    /// A token set by hand goes before the registry's. A choice that differs from the last one is told (201).
-    func token(of device: DeviceRecord, _ record: AltcraftRecord) async throws(PushError) -> DeviceToken? {
-        try await store.token(of: device, record, order: order) { [weak self] token in
-            let shown = Fingerprint.of(token.value)
-            self?.emit(
-                .info,
-                "pushProviderSet()",
-                "push provider set: \(token.service). token: \(shown)",
-                201,
-                ["provider": .string(token.service.rawValue), "token": .string(shown)],
-                device: device.id
-            )
-        }
-    }
 
     // MARK: Requests
 

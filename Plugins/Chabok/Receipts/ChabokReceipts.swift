@@ -110,16 +110,3 @@ extension ChabokReport {
     /// The user, as receipts name one: the users of one call share the message's id.
     private var owner: String? { user.map { Recipient.user($0).storedForm } }
 }
-
-/// Times as Chabok writes them: milliseconds since 1970, or ISO 8601.
-enum ChabokTime {
-    static func read(_ value: JSONValue?) -> Date? {
-        switch value {
-        case .integer(let milliseconds)?: Date(millisecondsSince1970: milliseconds)
-        case .double(let milliseconds)? where abs(milliseconds) < 1e15:
-            Date(millisecondsSince1970: Int64(clamping: milliseconds))
-        case .string(let text)?: RFC3339.parse(text) ?? Int64(text).map { Date(millisecondsSince1970: $0) }
-        default: nil
-        }
-    }
-}

@@ -33,7 +33,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         // Only Google's own 404 is about the token; any other is about the way.
         if answer.status == 404, object?["error"] != nil { return nil }
         if answer.status == 400, object?["error"] != nil { return nil }
-        guard answer.status == 200 else { throw Self.error(answer, now: time.now) }
+        guard answer.status == 200 else { throw FCMRejections.error(answer, now: time.now) }
         guard let object, let application = object["application"]?.stringValue else {
             throw PushError(.badAnswer, "the Instance ID service gave an answer that cannot be read")
         }
@@ -124,24 +124,12 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
                 "registration_tokens": .array(tokens.map { .string(Self.bare($0.value)) }),
             ]
             for (index, item) in try await results(path, body).prefix(tokens.count).enumerated() {
-                outcomes[index] = Self.outcome(of: item["error"]?.stringValue)
+                outcomes[index] = FCMRejections.tokenOutcome(item["error"]?.stringValue)
             }
         } fails: { error in
             .failed(error)
         } isOpen: { outcome in
             if case .failed(let error) = outcome { error.code == .unavailable } else { false }
-        }
-    }
-
-    private static func outcome(of word: String?) -> TokenOutcome {
-        switch word {
-        case nil: return .done
-        case "NOT_FOUND"?, "INVALID_ARGUMENT"?: return .dead(word ?? "")
-        case "RESOURCE_EXHAUSTED"?, "DEADLINE_EXCEEDED"?, "INTERNAL"?, "UNKNOWN"?:
-            return .failed(PushError(.unavailable, "Google could not do it for this token", reason: word))
-        case "PERMISSION_DENIED"?:
-            return .failed(PushError(.credentialsRefused, "The account may not manage this token", reason: word))
-        default: return .refused(word.flatMap(\.asReasonLabel) ?? "UNKNOWN")
         }
     }
 
@@ -178,7 +166,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
 
     private func results(_ path: String, _ body: JSONValue) async throws(PushError) -> [JSONValue] {
         let answer = try await answer("POST", path, body: body.bytes)
-        guard answer.status == 200 else { throw Self.error(answer, now: time.now) }
+        guard answer.status == 200 else { throw FCMRejections.error(answer, now: time.now) }
         guard let results = (try? JSONValue(parsing: answer.body))?["results"]?.arrayValue else {
             throw PushError(.unavailable, "the Instance ID service gave an answer that cannot be read")
         }
@@ -209,31 +197,6 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
             )
         } catch {
             throw PushError(.unavailable, "the Instance ID service gave no answer: \(error.detail)")
-        }
-    }
-
-    private static func error(_ answer: HTTPAnswer, now: Date) -> PushError {
-        let reason = "http_\(answer.status)"
-        switch answer.status {
-        case 401, 403:
-            let detail = FCMRejections.accountDetail(FCMAnswer(answer).infoReason, status: answer.status)
-            return PushError(.credentialsRefused, detail, reason: reason)
-        case 429:
-            return PushError(
-                .rateLimited,
-                "Too many calls to the Instance ID service.",
-                reason: reason,
-                retryAfter: answer.retryAfter(now: now) ?? .seconds(60)
-            )
-        case 500...:
-            return PushError(
-                .unavailable,
-                "The Instance ID service answered \(answer.status).",
-                reason: reason,
-                retryAfter: answer.retryAfter(now: now)
-            )
-        case 404: return PushError(.invalidRequest, "There is no Instance ID service: check iid_url.", reason: reason)
-        default: return PushError(.invalidRequest, "The Instance ID service answered \(answer.status).", reason: reason)
         }
     }
 

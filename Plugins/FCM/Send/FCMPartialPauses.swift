@@ -7,18 +7,8 @@ internal import Synchronization
 /// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of
 /// topics stops topics only. Messages to a paused part are refused here, with the time that is left, and never sent.
 final class FCMPartialPauses: Sendable {
-    /// A part of a project.
-    enum Part: Hashable, Sendable {
-        /// Tokens of Apple devices.
-        case iOS
-        /// Tokens of browsers.
-        case web
-        /// Topics and conditions.
-        case topics
-    }
-
     /// How long a part pauses for a key that is broken, before the next message tries again.
-    static let span = Duration.seconds(60)
+    static let span = FCMRejections.partPause
     /// How long it pauses after the first such answer, which alone is no proof of a broken key; a second one after this
     /// pause is.
     static let firstSpan = Duration.milliseconds(500)
@@ -33,10 +23,10 @@ final class FCMPartialPauses: Sendable {
         func isForgotten(at now: Date) -> Bool { now >= until.addingTimeInterval(FCMPartialPauses.memory.inSeconds) }
     }
 
-    private let pauses = Mutex<[Part: Hold]>([:])
+    private let pauses = Mutex<[FCMTarget.Part: Hold]>([:])
 
     /// Begins a pause; one that lasts longer stays in force, and a broken key's first one is short.
-    func hold(_ part: Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
+    func hold(_ part: FCMTarget.Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
         guard case .refused(let refusal) = outcome else { return }
         pauses.withLock { pauses in
             let known = pauses[part]

@@ -109,7 +109,7 @@ extension HMSBackend {
         case "80000000"?: return .good
         case "80300007"?: return .dead
         case let code?: return .unknown(reason: code)
-        case nil: throw HMSClient.error(answer)
+        case nil: throw HMSRejections.error(answer)
         }
     }
 
@@ -121,6 +121,6 @@ extension HMSBackend {
             throw PushError(.unsupported, "deleting tokens needs app_id")
         }
         let (answer, _) = try await client.call("/v1/\(appID)/token:delete", ["token": .string(token.value)])
-        guard answer.code == "80000000" || answer.code == "80300007" else { throw HMSClient.error(answer) }
+        guard answer.code == "80000000" || answer.code == "80300007" else { throw HMSRejections.error(answer) }
     }
 }

@@ -110,7 +110,7 @@ struct HMSPayload: Sendable {
     }
 
     /// The body of a request to recipients.
-    func body(to target: HMSBatchRequest.Target, isDryRun: Bool? = nil) -> [UInt8] {
+    func body(to target: HMSTarget, isDryRun: Bool? = nil) -> [UInt8] {
         var capacity = head.count + 64
         if case .tokens(let tokens) = target { capacity += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
         var bytes: [UInt8] = []

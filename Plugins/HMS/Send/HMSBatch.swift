@@ -100,7 +100,7 @@ struct HMSBatch {
                 }
                 add(token.value, slot, to: group, isSilent: request.notification.isSilent)
             case .topic(let name) where !options.isHarmony:
-                let target = HMSTopics.target(name)
+                let target = HMSTarget.topics(name)
                 if target != nil, let refusal = options.broadcast.refusal(of: addressee.recipient) {
                     refuse(slot, refusal)
                 } else {
@@ -140,7 +140,7 @@ struct HMSBatch {
 
     /// Adds a topic or a condition; nil is a name that is neither.
     private mutating func addAudience(
-        _ target: HMSBatchRequest.Target?,
+        _ target: HMSTarget?,
         _ slot: HMSBatchRequest.Slot,
         _ request: PushRequest,
         _ language: String?

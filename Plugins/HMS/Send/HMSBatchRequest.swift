@@ -2,19 +2,6 @@ import ChaparCore
 
 /// One request to Huawei: a message, to whom it goes, and whose outcomes hang on the answer.
 struct HMSBatchRequest: Sendable {
-    /// Whom a request goes to.
-    enum Target: Sendable {
-        /// Device tokens, each once.
-        case tokens([String])
-        /// The devices that joined a topic.
-        case topic(String)
-        /// The devices for which an expression over topics holds.
-        case condition(String)
-
-        /// Whether the answer is for an unknown number of recipients.
-        var isAudience: Bool { if case .tokens = self { false } else { true } }
-    }
-
     /// Where an outcome belongs.
     struct Slot: Sendable {
         var request: Int32
@@ -25,14 +12,14 @@ struct HMSBatchRequest: Sendable {
     }
 
     let message: HMSPayload
-    private(set) var target: Target
+    private(set) var target: HMSTarget
     private(set) var slots: [Slot]
     /// Whether an acceptance is followed by a receipt.
     let awaitsReceipts: Bool
     /// Whether it goes out with a credential that replaced a refused one.
     var isReauthorized = false
 
-    init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool) {
+    init(_ message: HMSPayload, to target: HMSTarget, slots: [Slot], awaitsReceipts: Bool) {
         self.message = message
         self.target = target
         self.slots = slots
@@ -76,8 +63,13 @@ struct HMSBatchRequest: Sendable {
         }
     }
 
-    private init(_ message: HMSPayload, to target: Target, slots: [Slot], awaitsReceipts: Bool, _ isReauthorized: Bool)
-    {
+    private init(
+        _ message: HMSPayload,
+        to target: HMSTarget,
+        slots: [Slot],
+        awaitsReceipts: Bool,
+        _ isReauthorized: Bool
+    ) {
         self.init(message, to: target, slots: slots, awaitsReceipts: awaitsReceipts)
         self.isReauthorized = isReauthorized
     }

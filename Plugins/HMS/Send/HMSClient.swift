@@ -48,43 +48,6 @@ struct HMSClient: Sendable {
         }
     }
 
-    /// The error that an answer with another code than success stands for.
-    static func error(_ answer: HMSAnswer) -> PushError {
-        guard let code = answer.code else {
-            let isBusy = answer.status == 503 || answer.status == 429
-            if isBusy {
-                return PushError(
-                    .rateLimited,
-                    "Huawei limits the flow",
-                    reason: "http_\(answer.status)",
-                    retryAfter: answer.retryAfter
-                )
-            }
-            let isTheirs = answer.status >= 500
-            if answer.status == 401 || answer.status == 403 {
-                return PushError(
-                    .credentialsRefused,
-                    "Huawei does not take the access token",
-                    reason: "http_\(answer.status)"
-                )
-            }
-            return PushError(
-                isTheirs ? .unavailable : .badAnswer,
-                "Huawei answered \(answer.status) without a code",
-                reason: "http_\(answer.status)"
-            )
-        }
-        let detail =
-            HMSTopicCodes.detail(code) ?? HMSRejections.rule(for: code)?.detail ?? "Huawei gave the code \(code)."
-        switch HMSRejections.rule(for: code)?.consequence {
-        case .reauthorize?, .configuration?: return PushError(.credentialsRefused, detail, reason: code)
-        case .retry?: return PushError(.unavailable, detail, reason: code, retryAfter: answer.retryAfter)
-        default:
-            if HMSTopicCodes.isConfiguration(code) { return PushError(.credentialsRefused, detail, reason: code) }
-            return PushError(.invalidRequest, detail, reason: code)
-        }
-    }
-
     /// A message that Huawei checks and does not send, to one token.
     static func probe(token: String) -> [UInt8] {
         let body: JSONValue = [

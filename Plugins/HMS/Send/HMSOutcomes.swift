@@ -175,11 +175,12 @@ struct HMSOutcomes {
         if (200..<300).contains(status) {
             return .reports(unknown("unreadable_answer", "Huawei's answer cannot be read."))
         }
-        let throttled = { flow.throttled(floor: answer.retryAfter) }
-        guard let outcome = HMSRejections.outcome(of: status, retryAfter: answer.retryAfter, throttled: throttled)
-        else {
+        guard let rule = HMSRejections.rule(forStatus: status) else {
             return .reports(unknown("http_\(status)", "Huawei's service failed while it had the message."))
         }
+        let throttled = rule.flow == .untouched ? nil : flow.throttled(floor: answer.retryAfter)
+        let pause = rule.flow == .paused ? throttled : answer.retryAfter
+        let outcome = DeliveryOutcome.refused(rule.refusal(status: status, pause: pause))
         return status == 401 && !batchRequest.isReauthorized
             ? .reauthorize(code: nil, status: status, otherwise: outcome) : all(outcome)
     }
@@ -198,5 +199,38 @@ struct HMSOutcomes {
                 isRepeatHarmful: isSecond || !batchRequest.message.isRepeatHarmless
             )
         )
+    }
+}
+
+extension HMSRejections {
+    /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
+    static var outcomes: [DeliveryOutcome] {
+        // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
+        let ends = known.filter { $0.value.consequence != .accepted && $0.value.consequence != .partial }
+        let codes = ends.keys.sorted().map { code -> HTTPAnswer in
+            let body: JSONValue = ["code": .string(code)]
+            return HTTPAnswer(status: 200, body: body.bytes)
+        }
+        let statuses = [400, 401, 403, 404, 413, 429, 502, 503].map { HTTPAnswer(status: $0) }
+        let reasons = HMSTokenReasons.known.keys.sorted().map { reason -> HTTPAnswer in
+            let tokens: JSONValue = ["failure": 1, "illegalTokens": [reason: ["t"]]]
+            let body: JSONValue = ["code": "80100000", "msg": tokens]
+            return HTTPAnswer(status: 200, body: body.bytes)
+        }
+        return (codes + statuses + reasons).compactMap { outcome(on: $0) }
+    }
+
+    /// Returns the outcome that ``HMSOutcomes`` gives for an answer to a request with one token when nothing can be
+    /// sent again; nil when it would send again.
+    static func outcome(on answer: HTTPAnswer) -> DeliveryOutcome? {
+        let started = Date(timeIntervalSince1970: 0)
+        let slot = HMSBatchRequest.Slot(request: 0, recipient: 0, token: 0, isReplay: false)
+        let request = HMSBatchRequest(.empty, to: .tokens(["t"]), slots: [slot], awaitsReceipts: false)
+        let outcomes = HMSOutcomes(started: started, batchRequest: request)
+        switch outcomes.verdict(on: HMSAnswer(answer, now: started), flow: HMSFlowControl(random: { 1 })) {
+        case .reports(let reports): return reports.first?.outcome
+        case .reauthorize(code: _, status: _, otherwise: let outcome): return outcome
+        case .again, .suspicious: return nil
+        }
     }
 }

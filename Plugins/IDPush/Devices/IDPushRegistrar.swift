@@ -95,7 +95,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             guard let record = try await players.load(device: device.id) else { return }
             do throws(PushError) {
                 _ = try await exchange(.unsubscribe, playerID: record.platformID, facts: facts(device))
-            } catch  where error.reason == Self.unknownDevice {}  // Gone already.
+            } catch  where error.reason == IDPushRejections.unknownDevice {}  // Gone already.
             try await players.remove(device: device.id)
         }
     }
@@ -142,8 +142,6 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
 
     // MARK: Exchanges
 
-    private static let unknownDevice = "unknown_device"
-
     /// Edits the device's record.
     ///
     /// A player that is lost is added again from the token, and the edit done once more.
@@ -164,7 +162,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             // IDPush may hide "no such player" behind status 0: a new registration is tried, once a day for each
             // device.
             let isFresh = record.renewedAt.map { time.now.timeIntervalSince($0) < 86400 } ?? false
-            guard error.reason == Self.unknownDevice || error.reason == "refused_by_idpush" && !isFresh,
+            guard error.reason == IDPushRejections.unknownDevice || error.reason == "refused_by_idpush" && !isFresh,
                 let fields = try? DeviceFields(device)
             else { throw error }
             record.renewedAt = time.now
@@ -201,40 +199,16 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             } catch {
                 throw error.pushError
             }
-            if let error = Self.error(answer, isEdit: playerID != nil, now: time.now) { throw error }
+            if let error = IDPushRejections.error(answer, isEdit: playerID != nil, now: time.now) { throw error }
             let reply = IDPushReply(status: answer.status, body: answer.body, for: action, acceptsAny2xx: true)
             if reply.error == nil { return reply }
-            if case .integer? = reply.data?["status"], reply.data?["status"] != 1 { throw Self.refused(reply) }
+            if case .integer? = reply.data?["status"], reply.data?["status"] != 1 {
+                throw IDPushRejections.error(reply)
+            }
             guard attempt < options.attempts else { throw Self.invalid(reply) }
             do { try await time.sleep(for: options.retryPause * attempt) } catch { throw Self.invalid(reply) }
         }
         throw PushError(.badAnswer, "IDPush gave no answer that can be read", reason: "invalid_response")
-    }
-
-    /// Returns the error for a status other than 2xx, nil for a 2xx.
-    private static func error(_ answer: HTTPAnswer, isEdit: Bool, now: Date) -> PushError? {
-        let message = (try? JSONValue(parsing: answer.body))?["message"]?.stringValue.map { String($0.prefix(300)) }
-        func error(_ code: PushError.Code, _ reason: String, _ sentence: String) -> PushError {
-            PushError(code, message ?? sentence, reason: reason, retryAfter: answer.retryAfter(now: now))
-        }
-        switch answer.status {
-        case 200..<300: return nil
-        case 401, 403: return error(.credentialsRefused, "forbidden", "IDPush refused the project: check project_id")
-        case 404 where isEdit: return error(.invalidRequest, unknownDevice, "IDPush does not know the device")
-        case 404: return error(.credentialsRefused, "not_found", "IDPush has no such route: check base_url")
-        case 300..<400: return error(.credentialsRefused, "redirected", "check base_url; redirects are not followed")
-        case 429: return error(.rateLimited, "rate_limited", "IDPush asks for a pause")
-        case 408, 500...: return error(.unavailable, "unavailable", "IDPush answered \(answer.status)")
-        default: return error(.invalidRequest, "bad_request", "IDPush answered \(answer.status)")
-        }
-    }
-
-    /// A refusal with OneSignal's own words about a player that is gone is as good as 404.
-    private static func refused(_ reply: IDPushReply) -> PushError {
-        if reply.message?.localizedCaseInsensitiveContains("no user with this id") ?? false {
-            return PushError(.invalidRequest, "IDPush does not know the device", reason: unknownDevice)
-        }
-        return PushError(.invalidRequest, reply.message ?? "IDPush refused the action", reason: "refused_by_idpush")
     }
 
     private static func invalid(_ reply: IDPushReply) -> PushError {

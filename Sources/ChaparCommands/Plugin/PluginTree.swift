@@ -71,7 +71,7 @@ struct PluginTree {
             },
             edit("Plugins/README.md") { text in
                 try insert(&text, "| `Service` |") { _ in
-                    "| `\(type)` | Plugin Options Backend |  |  | Wire Rejections |  |  |  |"
+                    "| `\(type)` | Plugin Options Backend |  | Wire Rejections |  |  |  |  |  |  |"
                 }
             },
         ]
@@ -101,7 +101,7 @@ struct PluginTree {
     private func place(of path: String) -> String? {
         let (type, file) = (names.type, path.split(separator: "/").last.map(String.init) ?? path)
         switch file {
-        case "\(type)Wire.swift", "\(type)Rejections.swift": return "Plugins/\(type)/Send/\(file)"
+        case "\(type)Wire.swift", "\(type)Rejections.swift": return "Plugins/\(type)/Answers/\(file)"
         case "\(type)Service.swift": return "Sources/ChaparSandbox/Own/\(file)"
         case "\(type)BackendTests.swift": return "Tests/Chapar\(type)Tests/\(file)"
         case "\(type)Plugin.swift", "\(type)Options.swift", "\(type)Backend.swift": return "Plugins/\(type)/\(file)"

@@ -1,7 +1,7 @@
 import Foundation
 import ChaparCore
 
-/// What each of the platform's answers means for the message, the address and the backend: the one table.
+/// The tables of the platform's refusals: what each answer means for the message, the address and the backend.
 ///
 /// Source: the documentation of SMS, read on the day that stands here.
 enum SMSRejections {
@@ -21,23 +21,34 @@ enum SMSRejections {
         "unknown_address": Rule(kind: .token, advice: .never, detail: "There is no such address.", isDead: true),
         "opted_out": Rule(kind: .token, advice: .never, detail: "The recipient does not want messages."),
         "text_rejected": Rule(kind: .message, advice: .never, detail: "The platform does not take the text."),
-        "wrong_key": Rule(kind: .account, advice: .parkBackend, detail: keyFix),
-        "too_fast": Rule(kind: .platform, advice: .slowBackend(after: nil), detail: "The account sends too fast."),
+        "wrong_key": wrongKey, "too_fast": tooFast,
     ]
 
-    /// An answer without a word of the table, by its status; nil where the message may have been sent.
-    static func rule(for status: Int) -> Rule? {
-        switch status {
-        case 400, 413, 422: Rule(kind: .message, advice: .never, detail: "The platform does not take the message.")
-        case 401, 403: Rule(kind: .account, advice: .parkBackend, detail: keyFix)
-        case 404, 405: Rule(kind: .account, advice: .parkBackend, detail: "Nothing takes messages there: check url.")
-        case 429: Rule(kind: .platform, advice: .slowBackend(after: nil), detail: "The account sends too fast.")
-        case 503: Rule(kind: .platform, advice: .retry(after: nil), detail: "The platform has taken nothing.")
-        default: nil
-        }
-    }
+    /// The statuses of answers without a word of the table above; with any other the message may have been sent.
+    static let statuses: [Int: Rule] = [
+        400: notTaken, 413: notTaken, 422: notTaken, 401: wrongKey, 403: wrongKey, 404: wrongURL, 405: wrongURL,
+        429: tooFast,
+        503: Rule(kind: .platform, advice: .retry(after: nil), detail: "The platform has taken nothing."),
+    ]
 
-    /// What a message comes to by the platform's answer, or by the want of one.
+    private static let notTaken = Rule(
+        kind: .message,
+        advice: .never,
+        detail: "The platform does not take the message."
+    )
+    private static let wrongKey = Rule(kind: .account, advice: .parkBackend, detail: keyFix)
+    private static let wrongURL = Rule(
+        kind: .account,
+        advice: .parkBackend,
+        detail: "Nothing takes messages there: check url."
+    )
+    private static let tooFast = Rule(
+        kind: .platform,
+        advice: .slowBackend(after: nil),
+        detail: "The account sends too fast."
+    )
+
+    /// Returns the outcome of a message by the platform's answer, or by the want of one.
     static func outcome(of result: Result<HTTPAnswer, HTTPFailure>, since started: Date, now: Date) -> DeliveryOutcome {
         let answer: HTTPAnswer
         switch result {
@@ -49,7 +60,7 @@ enum SMSRejections {
             return .accepted(Acceptance(platformID: reference, status: 200))
         }
         if let word = own.word, let rule = words[word] { return refusal(word, rule, answer, started, now) }
-        if let rule = rule(for: answer.status) { return refusal("status_\(answer.status)", rule, answer, started, now) }
+        if let rule = statuses[answer.status] { return refusal("status_\(answer.status)", rule, answer, started, now) }
         let detail = "The platform answered \(answer.status): it may have sent the message."
         return .unknown(UnknownOutcome(reason: "status_\(answer.status)", detail: detail))
     }
@@ -88,8 +99,8 @@ enum SMSRejections {
         let answers = words.keys.sorted().map { word in
             HTTPAnswer(status: 400, body: JSONValue.object(["error": .string(word)]).bytes)
         }
-        let statuses = [400, 401, 404, 413, 422, 429, 500, 503].map { HTTPAnswer(status: $0) }
-        let known = (answers + statuses).map { outcome(of: .success($0), since: epoch, now: epoch) }
+        let others = [400, 401, 404, 413, 422, 429, 500, 503].map { HTTPAnswer(status: $0) }
+        let known = (answers + others).map { outcome(of: .success($0), since: epoch, now: epoch) }
         return known + [unsupportedRecipient, tooLarge]
     }
 }

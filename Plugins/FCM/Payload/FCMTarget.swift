@@ -19,7 +19,8 @@ struct FCMTarget: Sendable {
         /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any.
         func includes(_ device: Class) -> Bool { self == device || !isToken }
 
-        var part: FCMPartialPauses.Part? {
+        /// The part of the project that it belongs to; nil for the rest, which pauses with the backend only.
+        var part: Part? {
             switch self {
             case .android: nil
             case .iOS: .iOS
@@ -30,6 +31,16 @@ struct FCMTarget: Sendable {
 
         /// The most bytes of a payload.
         var payloadLimit: Int { self == .topic ? 2048 : 4096 }
+    }
+
+    /// A part of a project that can pause alone.
+    enum Part: Hashable, Sendable {
+        /// Tokens of Apple devices.
+        case iOS
+        /// Tokens of browsers.
+        case web
+        /// Topics and conditions.
+        case topics
     }
 
     /// Why a recipient cannot be addressed.

@@ -1,3 +1,4 @@
+import Foundation
 import ChaparCore
 
 /// An answer of Chabok: one of the four shapes of a success, or the error of the LoopBack server behind it.
@@ -72,6 +73,19 @@ struct ChabokAnswer: Sendable {
         switch value {
         case .string(let text)?: text.isEmpty ? nil : text
         case .integer(let number)?: String(number)
+        default: nil
+        }
+    }
+}
+
+/// Times as Chabok writes them: milliseconds since 1970, or ISO 8601.
+enum ChabokTime {
+    static func read(_ value: JSONValue?) -> Date? {
+        switch value {
+        case .integer(let milliseconds)?: Date(millisecondsSince1970: milliseconds)
+        case .double(let milliseconds)? where abs(milliseconds) < 1e15:
+            Date(millisecondsSince1970: Int64(clamping: milliseconds))
+        case .string(let text)?: RFC3339.parse(text) ?? Int64(text).map { Date(millisecondsSince1970: $0) }
         default: nil
         }
     }

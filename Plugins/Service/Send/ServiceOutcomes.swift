@@ -1,17 +1,17 @@
 internal import Foundation
 internal import ChaparCore
 
-/// Reads a service's answers, by the contract of ``ServiceBackend``.
+/// The outcomes of a request's messages, read from the service's answer by the contract of ``ServiceBackend``.
 ///
 /// Made for one chunk of messages; gives exactly one report for each of them. A message that the answer leaves out, or
-/// reports unreadably, is unknown, never accepted.
-struct ServiceAnswer {
-    let chunk: ServiceBatch.Chunk
+/// reports unreadably, is unknown, never accepted. ``ServiceRejections`` says what a status means for all of them.
+struct ServiceOutcomes {
+    private let chunk: ServiceBatch.Chunk
     private let started: Date
-    let now: Date
+    private let now: Date
     private let isRepeatHarmful: Bool
 
-    /// An answer to a chunk that was sent at `started`.
+    /// Makes the outcomes of a chunk that was sent at `started`.
     init(to chunk: ServiceBatch.Chunk, started: Date, now: Date, isRepeatHarmful: Bool) {
         self.chunk = chunk
         self.started = started
@@ -19,7 +19,7 @@ struct ServiceAnswer {
         self.isRepeatHarmful = isRepeatHarmful
     }
 
-    /// The reports of every recipient of the chunk.
+    /// Returns the reports of every recipient of the chunk.
     func reports(_ result: Result<HTTPAnswer, HTTPFailure>) -> [DeliveryReport] {
         switch result {
         case .failure(let failure):
@@ -28,25 +28,36 @@ struct ServiceAnswer {
         }
     }
 
-    /// One outcome for every message of the chunk.
+    /// Returns one outcome for every message of the chunk.
     private func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { chunk.slots.map { $0.report(outcome) } }
 
-    func unknown(_ reason: String, _ detail: String?) -> DeliveryOutcome {
+    private func unknown(_ reason: String, _ detail: String?) -> DeliveryOutcome {
         .unknown(UnknownOutcome(reason: reason, detail: detail, isRepeatHarmful: isRepeatHarmful))
     }
 
-    func bad(_ detail: String) -> DeliveryOutcome { unknown("bad_answer", detail) }
+    private func bad(_ detail: String) -> DeliveryOutcome { unknown("bad_answer", detail) }
+
+    /// Returns the outcome of every recipient of a request that was not answered with 200.
+    private func outcome(of answer: HTTPAnswer) -> DeliveryOutcome {
+        let text = ServiceAnswer(answer).text
+        let isSingle = chunk.messages == 1 && chunk.slots.count == 1
+        switch ServiceRejections.meaning(of: answer.status, isSingle: isSingle) {
+        case .refused(let rule):
+            var refusal = rule.refusal(status: answer.status, words: nil, pause: answer.retryAfter(now: now))
+            refusal.detail = text ?? rule.fix  // The service's own words take the place of ours.
+            return .refused(refusal)
+        case .unknown:
+            let detail = text ?? "The service answered \(answer.status): it may have sent the message."
+            return unknown("status_\(answer.status)", detail)
+        case .broken: return bad("The service answered \(answer.status), and not 200 with outcomes.")
+        }
+    }
 
     // MARK: Outcomes one by one
 
     private func outcomes(_ answer: HTTPAnswer) -> [DeliveryReport] {
-        guard let list = (try? JSONValue(parsing: answer.body))?["outcomes"]?.arrayValue else {
+        guard let outcomes = ServiceAnswer(answer).outcomes else {
             return all(bad("The answer is no JSON object with outcomes."))
-        }
-        var outcomes: [String: JSONValue] = [:]
-        for outcome in list {
-            // The first outcome of a message counts: a second one must not turn a failure into a success.
-            if let id = outcome["id"]?.stringValue, outcomes[id] == nil { outcomes[id] = outcome }
         }
         return chunk.slots.map { slot in
             guard let value = outcomes[slot.id] else {
@@ -85,17 +96,7 @@ struct ServiceAnswer {
     private func refusal(_ value: JSONValue, _ reason: String, _ detail: String?) -> Refusal {
         let kind = value["kind"]?.stringValue.flatMap(Refusal.Kind.init) ?? .message
         let pause = value["retry_after"]?.integerValue.map { Duration.seconds(min(max($0, 0), 86_400)) }
-        let advice: Refusal.Advice =
-            switch (value["retry"]?.stringValue, kind) {
-            case ("never", _): .never
-            case ("message", _): .retry(after: pause)
-            case ("recipient", _): .slowRecipient(after: pause)
-            case ("backend", _): .slowBackend(after: pause)
-            case ("operator", _): .parkBackend
-            case (_, .token), (_, .message): .never
-            case (_, .account): .parkBackend
-            case (_, .platform): .retry(after: pause)
-            }
+        let advice = ServiceRejections.advice(value["retry"]?.stringValue, kind, pause: pause)
         var refusal = Refusal(kind, reason: reason, detail: detail, status: 200, advice: advice)
         if kind == .token, value["dead"]?.boolValue ?? (advice == .never) {
             let since = value["dead_since"]?.integerValue.map { Date(timeIntervalSince1970: Double($0)) }
@@ -105,7 +106,7 @@ struct ServiceAnswer {
         return refusal
     }
 
-    /// A reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
+    /// Returns a reason as it may stand in a metric label: 64 characters of letters, digits, `_`, `-` and `.`.
     private static func label(_ text: String) -> String {
         let label = text.unicodeScalars.prefix(64).map { scalar -> Character in
             let isPlain = scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
@@ -115,7 +116,7 @@ struct ServiceAnswer {
     }
 }
 
-extension ServiceAnswer {
+extension ServiceRejections {
     /// The outcome of a delivery for each status that the contract knows, and for an answer that breaks it.
     ///
     /// The service's own reasons are not among them.
@@ -124,7 +125,7 @@ extension ServiceAnswer {
         func outcome(_ status: Int, messages: Int = 1) -> DeliveryOutcome? {
             let chunk = ServiceBatch.Chunk(slots: [slot], messages: messages)
             let epoch = Date(timeIntervalSince1970: 0)
-            return ServiceAnswer(to: chunk, started: epoch, now: epoch, isRepeatHarmful: false)
+            return ServiceOutcomes(to: chunk, started: epoch, now: epoch, isRepeatHarmful: false)
                 .reports(.success(HTTPAnswer(status: status))).first?.outcome
         }
         return [400, 401, 413, 408, 429, 503, 500, 502, 504, 200, 404].compactMap { outcome($0) }

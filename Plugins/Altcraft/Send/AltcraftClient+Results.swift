@@ -1,12 +1,11 @@
 internal import Foundation
 import ChaparCore
 
-/// The table of Altcraft's answers and failures: the number of the event, and what a gateway does next.
+/// The effects of the rows of ``AltcraftRejections``: events, errors, and the end of an operation's tries.
 ///
-/// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``). A status of 5xx, or one of `alsoRetried`, is worth
-/// another try; 401 and 403 are the account's where all devices share one credential; everything else is the request's.
+/// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``).
 extension AltcraftClient {
-    /// The answer of a success; throws for anything else, after the event that tells it.
+    /// Returns the answer of a success; throws for anything else, after the event about it.
     func result(of answer: HTTPAnswer, _ context: AltcraftRequestContext) throws(PushError) -> ResponseWithHttp {
         let action = context.action
         var response = Response(answer.body)
@@ -16,7 +15,13 @@ extension AltcraftClient {
         let value = context.value
         let shown = full.redacted()
         let error = response?.error ?? 0
-        if (200..<300).contains(answer.status), error == 0 {
+        let consequence = AltcraftRejections.consequence(
+            of: answer.status,
+            error: error,
+            alsoRetried: options.alsoRetried,
+            isShared: auth.isShared
+        )
+        if consequence == .success {
             let remark = context.remark.map { ". Type: \($0)" } ?? ""
             emit(
                 context,
@@ -32,7 +37,7 @@ extension AltcraftClient {
         let sentence =
             "request: \(action.requestName), http code: \(answer.status), error: \(error), "
             + "errorText: \(response?.errorText ?? "")\(remark)"
-        if (500..<600).contains(answer.status) || options.alsoRetried.contains(answer.status) {
+        if consequence == .retry {
             let code = codes.failed(action)
             emit(context, .retry, sentence, code, value, shown)
             dropIfLast(context)
@@ -45,28 +50,23 @@ extension AltcraftClient {
         }
         let code = codes.refused(action)
         emit(context, .error, sentence, code, value, shown)
-        let isAccount = auth.isShared && (answer.status == 401 || answer.status == 403)
-        throw PushError(isAccount ? .credentialsRefused : .invalidRequest, sentence, reason: "\(code)")
+        throw PushError(
+            consequence == .account ? .credentialsRefused : .invalidRequest,
+            sentence,
+            reason: "\(code)"
+        )
     }
 
-    /// The error of a request that got no answer, after the event that tells it.
+    /// Returns the error of a request that got no answer, after the event about it.
     func noAnswer(_ failure: HTTPFailure, _ context: AltcraftRequestContext) -> PushError {
-        switch failure.cause {
-        case .invalidCall:
-            emit(context, .error, "the request could not be built: \(failure.detail)", 561)
-            return PushError(.invalidRequest, "the request could not be built: \(failure.detail)", reason: "561")
-        case .badAnswer:
-            emit(context, .retry, failure.detail, 572)
-            dropIfLast(context)
-            return PushError(.badAnswer, failure.detail, reason: "572")
-        default:
-            emit(context, .retry, failure.detail, 500)
-            dropIfLast(context)
-            return PushError(.unavailable, failure.detail, reason: "500")
-        }
+        let row = AltcraftRejections.noAnswer(failure.cause)
+        let sentence = row.opening + failure.detail
+        emit(context, row.isRepeated ? .retry : .error, sentence, row.number)
+        if row.isRepeated { dropIfLast(context) }
+        return PushError(row.code, sentence, reason: "\(row.number)")
     }
 
-    /// The error of a request whose identity has no credential, after the events that tell it.
+    /// Returns the error of a request whose identity has no credential, after the events about it.
     func withoutCredential(_ error: PushError, _ context: AltcraftRequestContext) -> PushError {
         let code = error.reason.flatMap { Int($0) } ?? 543
         emit(context, .error, error.message, code)
@@ -80,7 +80,7 @@ extension AltcraftClient {
         return error
     }
 
-    /// Something is missing that has to be there before a request can be made.
+    /// Returns the error of a request that lacks something before it can be made, after the event about it.
     func unprepared(_ context: AltcraftRequestContext, _ message: String, code: Int? = nil) -> PushError {
         let code = code ?? codes.unprepared(context.action)
         emit(context, context.action.isRepeated ? .retry : .error, message, code)

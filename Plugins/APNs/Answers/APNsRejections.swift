@@ -1,7 +1,9 @@
 import Foundation
 import ChaparCore
 
-/// The mapping table: what each of Apple's reasons means for the message, the token and the backend.
+/// The table of Apple's refusals: what each reason or status means for the message, the token and the backend.
+///
+/// ``verdict(on:_:)`` applies a row to a request; it keeps nothing and sends nothing.
 ///
 /// Source: Apple, "Handling notification responses from APNs" and "Sending channel management requests", read 2026-08;
 /// unknown reasons are classified by their status.
@@ -42,33 +44,30 @@ enum APNsRejections {
         }
     }
 
-    /// The row of a reason; of its status class when the reason is unknown.
+    /// Returns the row of a reason; that of its status when the reason is unknown.
     static func rule(for reason: String, status: Int) -> Rule {
-        known[reason] ?? unknown(reason, status: status)
+        if let rule = reasons[reason] { return rule }
+        let rule = statuses[status] ?? foreign
+        let words = reason.isEmpty ? "no reason" : "\"\(reason)\", a reason unknown to Chapar"
+        return Rule(rule.consequence, rule.detail.filled("reason", words).filled("status", "\(status)"))
     }
 
-    static func isKnown(_ reason: String) -> Bool { known[reason] != nil }
+    /// Returns whether a reason has a row.
+    static func isKnown(_ reason: String) -> Bool { reasons[reason] != nil }
 
-    private static func unknown(_ reason: String, status: Int) -> Rule {
-        let description = reason.isEmpty ? "no reason" : "\"\(reason)\", a reason unknown to Chapar"
-        switch status {
-        case 403: return Rule(.configuration, "Apple refused the credentials and gave \(description).")
-        case 404, 405:
-            return Rule(
-                .configuration,
-                "The address is not one of APNs' (\(description)): check base_url and any proxy."
-            )
-        case 410: return Rule(.invalidToken, "Apple says the token is gone and gave \(description).")
-        case 429: return Rule(.slowRecipient, "Apple wants fewer messages and gave \(description).")
-        case 500...: return Rule(.retry, "Apple's service has a problem and gave \(description).")
-        case 400..<500: return Rule(.drop, "Apple refused the message and gave \(description).")
-        default:
-            return Rule(.configuration, "Status \(status) is not one of APNs': check base_url and any proxy.")
-        }
-    }
-
+    /// The fix for a fresh token that counts as expired.
+    static let clockHint = """
+        Apple calls a fresh provider token expired: this machine's clock is wrong. Set it (chronyc tracking, timedatectl), \
+        then the backend goes on by itself.
+        """
+    /// The fix for tokens that change too often.
+    static let tooManyHint = """
+        Apple says that provider tokens change too often: some other process signs tokens with this team's keys at each \
+        start or for each connection. Let it reuse one token for 30 minutes.
+        """
     private static let gatewayFault = "This is a fault of Chapar or of a header override."
-    private static let known: [String: Rule] = [
+    /// Apple's reasons.
+    private static let reasons: [String: Rule] = [
         "BadCollapseId": Rule(.drop, "The collapse id is longer than 64 bytes."),
         "BadDeviceToken": Rule(
             .invalidToken,
@@ -100,7 +99,7 @@ enum APNsRejections {
             .configuration,
             "The client certificate is for the other environment: change environment or the certificate."
         ),
-        "ExpiredProviderToken": Rule(.replay, APNsTokenSource.clockHint),
+        "ExpiredProviderToken": Rule(.replay, clockHint),
         "Forbidden": Rule(.configuration, "Apple forbids this: check that key, team and topic belong together."),
         "InvalidProviderToken": Rule(
             .configuration,
@@ -125,7 +124,7 @@ enum APNsRejections {
                 + "When many are refused at once, check environment and topic first: a wrong one looks exactly like this."
         ),
         "PayloadTooLarge": Rule(.drop, "The payload is too large."),
-        "TooManyProviderTokenUpdates": Rule(.slow, APNsTokenSource.tooManyHint),
+        "TooManyProviderTokenUpdates": Rule(.slow, tooManyHint),
         "TooManyRequests": Rule(.slowRecipient, "Too many messages to one recipient: collapse or delay them."),
         "InternalServerError": Rule(.retry, "Apple's service has a problem."),
         "ServiceUnavailable": Rule(.retry, "Apple's service is not available."),
@@ -144,6 +143,25 @@ enum APNsRejections {
         ),
         "TopicMismatch": Rule(.broadcasts, "The key or certificate is not for the bundle id: check topic."),
     ]
+
+    /// The statuses of answers with a reason that is not among ``reasons``, or without one.
+    private static let statuses: StatusTable<Rule> = [
+        .on(403, means: Rule(.configuration, "Apple refused the credentials and gave {reason}.")),
+        .on(
+            404,
+            405,
+            means: Rule(.configuration, "The address is not one of APNs' ({reason}): check base_url and any proxy.")
+        ),
+        .on(410, means: Rule(.invalidToken, "Apple says the token is gone and gave {reason}.")),
+        .on(429, means: Rule(.slowRecipient, "Apple wants fewer messages and gave {reason}.")),
+        .within(400...499, means: Rule(.drop, "Apple refused the message and gave {reason}.")),
+        .within(500...Int.max, means: Rule(.retry, "Apple's service has a problem and gave {reason}.")),
+    ]
+    /// The row for a status that APNs does not use.
+    private static let foreign = Rule(
+        .configuration,
+        "Status {status} is not one of APNs': check base_url and any proxy."
+    )
 }
 
 extension APNsRejections {
@@ -166,7 +184,7 @@ extension APNsRejections {
         case replay(otherwise: DeliveryOutcome)
     }
 
-    /// The meaning of an answer that is not a success.
+    /// Returns the decision about an answer that is not a success.
     static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
         let body = APNsAnswer(answer)
         if body.isForeign, answer.status < 500, answer.status != 429 {
@@ -226,7 +244,7 @@ extension APNsRejections {
         }
     }
 
-    /// When the token counts as dead, if the answer says that it is.
+    /// Returns when the token counts as dead; nil unless the answer says that it is.
     private static func invalidation(
         _ answer: HTTPAnswer,
         _ body: APNsAnswer,
@@ -265,7 +283,7 @@ extension APNsRejections {
             )
         }
         return dates
-            + known.keys.sorted().map { reason in
+            + reasons.keys.sorted().map { reason in
                 let body: JSONValue =
                     gone.contains(reason) ? ["reason": .string(reason), "timestamp": 1] : ["reason": .string(reason)]
                 let answer = HTTPAnswer(status: gone.contains(reason) ? 410 : 400, body: body.bytes)

@@ -1,4 +1,4 @@
-import ChaparTesting
+import ChaparStoreContract
 import Testing
 
 @testable import ChaparStorePostgres

@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension StoreConformance {
     static let collapsing: [StoreConformanceCase] = [

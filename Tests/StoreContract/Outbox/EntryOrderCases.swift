@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension OutboxStoreConformance {
     /// Checks the order of waiting entries, and who may claim them.

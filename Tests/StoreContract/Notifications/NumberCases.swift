@@ -1,5 +1,6 @@
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension StoreConformance {
     static let numbers: [StoreConformanceCase] = [

@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 /// Checks that a store moves deliveries as ``ChaparCore/DeliveryState`` says: every state and event of the table is
 /// tried.

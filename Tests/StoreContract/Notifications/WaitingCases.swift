@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 /// Checks the gateway's decisions about deliveries that are not claimed.
 extension StoreConformance {

@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparComposition
 import ChaparQueue
+import ChaparTesting
 
 extension StoreConformance {
     static let acceptance: [StoreConformanceCase] = [

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension StoreConformance {
     static let events: [StoreConformanceCase] = [

@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparComposition
 import ChaparQueue
+import ChaparTesting
 
 extension StoreConformance {
     static let walks: [StoreConformanceCase] = (1...6).map { seed in

@@ -2,14 +2,7 @@ import Foundation
 public import ChaparCore
 import ChaparComposition
 public import ChaparQueue
-import Synchronization
-
-/// A Boolean that tasks share.
-final class Flag: Sendable {
-    private let value = Atomic(false)
-    var isSet: Bool { value.load(ordering: .acquiring) }
-    func set() { value.store(true, ordering: .releasing) }
-}
+import ChaparTesting
 
 extension Recipient {
     /// Makes a recipient whose device token is easy to read.

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 public import ChaparQueue
+public import ChaparTesting
 
 /// The contract of every `OutboxStore`, as checks that any test framework can run.
 ///

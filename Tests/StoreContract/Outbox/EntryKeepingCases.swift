@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension OutboxStoreConformance {
     /// Checks which entries stay, which are removed, and what the store reports of them.

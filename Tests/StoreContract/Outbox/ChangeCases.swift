@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparTesting
 
 extension OutboxStoreConformance {
     /// Checks that a change of a device is in the outbox from its own commit until its operations are committed.

@@ -1,6 +1,7 @@
 import ChaparCore
 import ChaparComposition
 public import ChaparQueue
+public import ChaparTesting
 
 /// The contract of every `NotificationStore`, as checks that any test framework can run.
 ///

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 public import ChaparQueue
+import ChaparTesting
 
 /// The contract of every `DeviceStore`, as checks that any test framework can run.
 ///

@@ -42,7 +42,7 @@ def statement(file, name):
     def text(source, name):
         found = re.search(rf'static let {name} = """\n(.*?)\n\s*"""', source, re.S)
         return re.sub(r"\\\n\s*", "", found.group(1))
-    joined = text((STORE / "Enqueue/CollapseBatch.swift").read_text(), "joinedLog")
+    joined = text((STORE / "Queue/EndedDelivery.swift").read_text(), "joinedLog")
     return text((STORE / file).read_text(), name).replace("\\(EndedDelivery.joinedLog)", joined)
 
 

@@ -54,7 +54,7 @@ extension PostgresStore: DeviceStore {
                 throw .declined(OutboxChangeTable.refusal)
             }
             var found: [String: Device] = [:]
-            for stored in try RegistryLocks.devices(ids, having: [], db) { found[stored.device.id] = stored.device }
+            for stored in try LockedDevices.read(ids, having: [], db) { found[stored.device.id] = stored.device }
             let contents = ids.compactMap { id in
                 found[id].map { OutboxChange.Content.introduction($0, backend: backend) }
             }
@@ -103,7 +103,7 @@ extension PostgresStore: DeviceStore {
                     [.integer(limit)]
                 )
                 guard rows.count > 0 else { return (0, 0) }
-                let devices = RegistryLocks.integers(rows)
+                let devices = rows.integers()
                 let slots = (0..<rows.count).map { rows.text($0, 1) }
                 try Self.lock(devices, db)
                 let changed = try db.run(
@@ -133,7 +133,7 @@ extension PostgresStore: DeviceStore {
                 """,
                 [.text(backend), .integer(since)]
             )
-            let numbers = RegistryLocks.integers(devices)
+            let numbers = devices.integers()
             guard !numbers.isEmpty else { return 0 }
             try Self.lock(numbers, db)
             return try db.run(
@@ -184,8 +184,8 @@ extension PostgresStore: DeviceStore {
                     [.text(backend), .integer(limit)]
                 )
                 guard rows.count > 0 else { return (0, [InvalidatedToken](), false) }
-                let numbers = Set(RegistryLocks.integers(rows))
-                var batch = DeviceBatch(try RegistryLocks.devices(numbers: Array(numbers), db))
+                let numbers = Set(rows.integers())
+                var batch = DeviceBatch(try LockedDevices.read(numbers: Array(numbers), db))
                 let changed = batch.change(quarantinedOf: backend, limit: limit, change)
                 return (rows.count, changed, try Self.write(&batch, outbox: moment, db))
             }

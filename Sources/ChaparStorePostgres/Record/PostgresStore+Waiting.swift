@@ -62,7 +62,7 @@ extension PostgresStore {
             } catch {
                 attempts += 1
                 guard attempts < 8 else { throw error.storeError }
-                if case .lacks(let flow) = error {
+                if let flow = error.missingFlow {
                     do throws(PostgresError) {
                         try await core.flows.make([flow], on: core.recorder)
                     } catch {

@@ -46,7 +46,7 @@ struct RecordLoop {
                     lacked = lacked || error.lacksPartition
                     continue
                 }
-                if case .lacks(let flow) = error, await hasMade(flow) { continue }
+                if let flow = error.missingFlow, await hasMade(flow) { continue }
                 core.noteFailure(error)
                 if error.isOutage, !inbox.isClosed {
                     try? await Task.sleep(for: Self.pause)  // This task is never cancelled; it ends with the inbox.

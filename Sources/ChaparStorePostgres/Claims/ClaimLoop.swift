@@ -16,27 +16,27 @@ struct ClaimLoop {
     private var latest = Int64.min
     /// The search, by backend, for work that is due before the marks: claims given back by this node or another, or
     /// rows whose commit took long.
-    private var older: [String: PortionedLooks] = [:]
-    private let looks: PortionedLooks
+    private var older: [String: IncrementalScan] = [:]
+    private let scan: IncrementalScan
     /// The longest time that a search from the marks may take before the marks move to the present.
     private static let patience = Duration.seconds(1)
     private var patience = Self.patience
 
     init(_ core: StoreCore) {
         self.core = core
-        looks = PortionedLooks(every: .seconds(1), cheap: core.options.cheapLook)
+        scan = IncrementalScan(every: .seconds(1), cheap: core.options.cheapScan)
     }
 
     /// Works until the task is cancelled.
     mutating func run() async {
         while !Task.isCancelled {
             let mark = core.claimWaiters.signal.mark
-            await giveBackReserves()
+            await releasePrefetched()
             let tickets = core.claimWaiters.takeStirred(now: core.now)
             if !tickets.isEmpty {
-                await look(tickets)
-            } else if let (backend, portion) = core.claimWaiters.takeAhead() {
-                await look([backend: []], ahead: portion)
+                await serve(tickets)
+            } else if let (backend, amount) = core.claimWaiters.takeAhead() {
+                await serve([backend: []], ahead: amount)
                 core.claimWaiters.endAhead(backend)
             } else {
                 let span = core.claimWaiters.expire(now: core.now)
@@ -46,16 +46,16 @@ struct ClaimLoop {
     }
 
     /// Gives claims back to the table that were kept for calls that did not come.
-    private func giveBackReserves() async {
+    private func releasePrefetched() async {
         do throws(PostgresError) {
-            try await core.giveBackReserves()
+            try await core.releasePrefetched()
         } catch {
             core.noteFailure(error)
         }
     }
 
-    /// Claims what the tickets of backends want; with `ahead` claims that portion, for a backend without tickets.
-    private mutating func look(_ tickets: [String: [ClaimTicket]], ahead: ClaimWaiters.Portion? = nil) async {
+    /// Claims what the tickets of backends want; with `ahead` claims that amount, for a backend without tickets.
+    private mutating func serve(_ tickets: [String: [ClaimTicket]], ahead: ClaimWaiters.Amount? = nil) async {
         do throws(PostgresError) {
             try await core.followWallClock()
             try await core.refresh(core.claimer)
@@ -126,14 +126,14 @@ struct ClaimLoop {
 
     /// Claims what is due before the marks, as far back as a search may go.
     private mutating func claimOlder(_ orders: inout [ClaimOrder]) async throws(PostgresError) {
-        let (begin, looks) = (ContinuousClock.now, looks)
+        let (begin, scan) = (ContinuousClock.now, scan)
         var asked = ClaimRequest()
         for place in orders.indices {
             let backend = orders[place].backend
             let isWanted = core.claimWaiters.takeOlder(backend)
-            if isWanted { older[backend, default: looks].isWanted = true }
+            if isWanted { older[backend, default: scan].isWanted = true }
             guard let newest = orders[place].flows.compactMap({ marks[$0]?.due }).max(),
-                let due = older[backend, default: looks].range(newest: newest, begin)
+                let due = older[backend, default: scan].range(newest: newest, begin)
             else { continue }
             asked.add(orders[place], at: place, share: share(of: orders[place])) { flow in
                 marks[flow].flatMap { mark in
@@ -146,12 +146,12 @@ struct ClaimLoop {
         let backends = Set(asked.flows.compactMap { asked.place(of: $0) }).map { orders[$0].backend }
         guard !asked.flows.isEmpty else { return }
         do throws(PostgresError) {
-            let limit = backends.compactMap { older[$0]?.limit }.min() ?? PortionedLooks.limit
+            let limit = backends.compactMap { older[$0]?.limit }.min() ?? IncrementalScan.limit
             let found = try await claim(asked, within: limit)
             let took = begin.duration(to: .now)
             take(found, asked, &orders)
             let filled = Set(asked.flows).subtracting(asked.empty(found))
-            if took < core.options.cheapLook { marks.lower(found.filter { filled.contains($0.flow) }) }
+            if took < core.options.cheapScan { marks.lower(found.filter { filled.contains($0.flow) }) }
             for backend in backends { older[backend]?.end(took: took, isFilled: !filled.isEmpty) }
         } catch {
             guard error.isTimeout else { throw error }
@@ -242,9 +242,9 @@ struct ClaimLoop {
             core.claimWaiters.noteEmpty(order.backend)
         } else if order.isFilled {
             let isAhead = order.tickets.isEmpty
-            let portion = ClaimWaiters.Portion(count: order.claimed.count, normal: order.normalLimit)
+            let amount = ClaimWaiters.Amount(count: order.claimed.count, normal: order.normalLimit)
             let isForWorkers = isAhead || order.tickets.contains(where: \.waits)
-            core.claimWaiters.noteFilled(order.backend, by: isForWorkers ? portion : nil, isAhead: isAhead)
+            core.claimWaiters.noteFilled(order.backend, by: isForWorkers ? amount : nil, isAhead: isAhead)
         }
         core.claimWaiters.putBack(empty, isParked: true, now: core.now)
     }

@@ -29,7 +29,7 @@ struct ClaimRange {
 /// A claimed row stays in the index of waiting ones until the server removes it, and the server may not while any
 /// session holds an older snapshot: a search from the beginning would pass over all such rows each time. A mark is
 /// never less than ``slack`` before the present, since a row is committed a little after it is accepted, and other
-/// nodes' clocks may be a little behind. Rows that appear before a mark all the same are found by ``PortionedLooks``.
+/// nodes' clocks may be a little behind. Rows that appear before a mark all the same are found by ``IncrementalScan``.
 struct ClaimMarks {
     /// The least distance of a mark from the present, in milliseconds.
     static let slack: Int64 = 2_000

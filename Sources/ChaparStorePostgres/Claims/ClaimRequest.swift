@@ -25,7 +25,7 @@ struct ClaimOrder {
     private(set) var normalFlows: [Int64]
     var claimed: [Claim] = []
 
-    /// Makes an order for tickets: `kept` deliveries come from the reserve, and at least a quarter of the order is
+    /// Makes an order for tickets: `kept` deliveries were prefetched, and at least a quarter of the order is
     /// always claimed from the table.
     init(_ backend: String, _ tickets: [ClaimTicket], kept: Int, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
@@ -37,10 +37,10 @@ struct ClaimOrder {
     }
 
     /// Makes an order for later calls.
-    init(_ backend: String, ahead portion: ClaimWaiters.Portion, flows: (urgent: [Int64], normal: [Int64])) {
+    init(_ backend: String, ahead amount: ClaimWaiters.Amount, flows: (urgent: [Int64], normal: [Int64])) {
         self.backend = backend
         tickets = []
-        (limit, normalLimit) = (portion.count, portion.normal)
+        (limit, normalLimit) = (amount.count, amount.normal)
         (urgentFlows, normalFlows) = flows
     }
 

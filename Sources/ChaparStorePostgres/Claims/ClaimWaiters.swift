@@ -20,25 +20,25 @@ struct ClaimTicket: Sendable {
 
 /// The calls of `claim` that wait on this node, and the claims that are kept for later calls.
 ///
-/// A call gets what this node has already claimed (``ClaimReserve``), unless something else may be due. Otherwise there
-/// is a search at once (`ClaimLoop`). When it finds nothing, or one found nothing a moment ago, the call is parked, and
-/// then gets what is accepted on this node without another statement. While a search or an acceptance serves a ticket,
-/// it is in hand: it is not in this list, so that nothing else serves it.
+/// A call gets what this node has already claimed (``PrefetchedClaims``), unless something else may be due. Otherwise
+/// there is a search at once (`ClaimLoop`). When it finds nothing, or one found nothing a moment ago, the call is
+/// parked, and then gets what is accepted on this node without another statement. While a search or an acceptance
+/// serves a ticket, it is in hand: it is not in this list, so that nothing else serves it.
 final class ClaimWaiters: Sendable {
     private struct State {
         var waiting: [String: [ClaimTicket]] = [:]
         /// The claims that are kept for later calls.
-        var reserves: [String: ClaimReserve] = [:]
+        var prefetched: [String: PrefetchedClaims] = [:]
         /// The backends whose tickets need a search, since something may be due that they were not given.
         var stirred: Set<String> = []
         /// The time of the last search at a backend that found nothing more.
         var emptied: [String: ContinuousClock.Instant] = [:]
-        /// The portion that the last search claimed for workers at a backend where more was due.
-        var filled: [String: Portion] = [:]
+        /// The amount that the last search claimed for workers at a backend where more was due.
+        var filled: [String: Amount] = [:]
         /// The time before which nothing is claimed ahead at a backend, since its workers did not come for it.
         var aheadAfter: [String: ContinuousClock.Instant] = [:]
         /// The backend at which claims are made ahead; its tickets wait for them meanwhile.
-        var lookedAhead: String?
+        var prefetching: String?
         /// The backends where something may wait that was due long ago.
         var older: Set<String> = []
         /// The earliest due time that this node knows of, by backend.
@@ -49,31 +49,31 @@ final class ClaimWaiters: Sendable {
         var nextNumber: UInt64 = 0
         var nextPoll: Int64 = .min
         /// The last backend of the last search.
-        var lastLooked = ""
+        var lastSearched = ""
         var isClosed = false
 
-        /// Whether nothing has happened at a backend since its reserve was claimed.
+        /// Whether nothing has happened at a backend since its claims were prefetched.
         func isCalm(_ backend: String, now: Int64) -> Bool {
             !stirred.contains(backend) && !older.contains(backend) && now < nextPoll && now < dueTimes[backend] ?? .max
         }
 
         /// Whether a call at a backend needs no search of its own: one found nothing more a moment ago, or is under
         /// way.
-        func isLookedFor(_ backend: String) -> Bool {
-            lookedAhead == backend || emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
+        func isSearched(_ backend: String) -> Bool {
+            prefetching == backend || emptied[backend].map { $0.duration(to: .now) < ClaimWaiters.moment } ?? false
         }
 
-        /// Takes claims from the reserve for a ticket.
+        /// Takes prefetched claims for a ticket.
         mutating func take(for ticket: ClaimTicket) -> [Claim] {
-            guard let claims = reserves[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty
+            guard let claims = prefetched[ticket.backend]?.take(ticket.limit, normal: ticket.normal), !claims.isEmpty
             else {
                 return []
             }
-            reserves[ticket.backend]?.noteTaken(claims.count)
+            prefetched[ticket.backend]?.noteTaken(claims.count)
             return claims
         }
 
-        /// Serves parked tickets of a backend from its reserve.
+        /// Serves parked tickets of a backend with prefetched claims.
         mutating func serve(_ backend: String) -> [(ClaimTicket, [Claim])] {
             guard !stirred.contains(backend), let tickets = waiting[backend] else { return [] }
             var served: [(ClaimTicket, [Claim])] = []
@@ -88,7 +88,7 @@ final class ClaimWaiters: Sendable {
     }
 
     /// A number of deliveries, and how many of them may be of normal priority.
-    struct Portion: Equatable {
+    struct Amount: Equatable {
         var count: Int
         var normal: Int
     }
@@ -101,8 +101,8 @@ final class ClaimWaiters: Sendable {
     private static let aheadPause = Duration.seconds(10)
     /// The most backends that one search covers.
     static let mostBackends = 32
-    /// The interval, in milliseconds, at which reserves that no worker takes from are inspected.
-    private static let reserveInterval: Int64 = 250
+    /// The interval, in milliseconds, at which prefetched claims that no worker takes are inspected.
+    private static let prefetchInterval: Int64 = 250
 
     private let state = Mutex(State())
     let signal = AsyncSignal()
@@ -114,7 +114,7 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Adds a ticket, or answers it: from the reserve, or because the store is closed.
+    /// Adds a ticket, or answers it: with prefetched claims, or because the store is closed.
     func add(_ ticket: ClaimTicket, now: Int64) {
         typealias Answer = Result<[ClaimedDelivery], StoreError>
         let (answer, isNews): (Answer?, Bool) = state.withLock { state in
@@ -123,7 +123,7 @@ final class ClaimWaiters: Sendable {
                 let claims = state.take(for: ticket)
                 if !claims.isEmpty { return (.success(claims.map(\.delivery)), state.filled[ticket.backend] != nil) }
             }
-            if ticket.until <= now || !state.isCalm(ticket.backend, now: now) || !state.isLookedFor(ticket.backend) {
+            if ticket.until <= now || !state.isCalm(ticket.backend, now: now) || !state.isSearched(ticket.backend) {
                 state.stirred.insert(ticket.backend)
             }
             state.waiting[ticket.backend, default: []].append(ticket)
@@ -133,19 +133,19 @@ final class ClaimWaiters: Sendable {
         if isNews { signal.signal() }
     }
 
-    // MARK: The reserve
+    // MARK: Prefetched claims
 
     /// Returns how many deliveries of a backend may be claimed for later calls.
     func room(_ backend: String) -> Int {
-        // During a claim ahead, accepted deliveries go to the table: older ones are on their way into the reserve.
-        state.withLock { $0.isClosed || $0.lookedAhead == backend ? 0 : $0.reserves[backend]?.room() ?? 0 }
+        // During a claim ahead, accepted deliveries go to the table: older ones are being prefetched.
+        state.withLock { $0.isClosed || $0.prefetching == backend ? 0 : $0.prefetched[backend]?.room() ?? 0 }
     }
 
     /// Keeps claims for later calls, and serves parked ones.
     func keep(_ claims: [Claim], of backend: String) {
         let (served, isNews) = state.withLock { state in
-            let isNews = state.reserves[backend]?.count ?? 0 == 0
-            state.reserves[backend, default: ClaimReserve()].keep(claims)
+            let isNews = state.prefetched[backend]?.count ?? 0 == 0
+            state.prefetched[backend, default: PrefetchedClaims()].keep(claims)
             return (state.serve(backend), isNews)
         }
         for (ticket, claims) in served {
@@ -155,19 +155,19 @@ final class ClaimWaiters: Sendable {
     }
 
     /// Returns how many claims are kept for a backend.
-    func kept(_ backend: String) -> Int { state.withLock { $0.reserves[backend]?.count ?? 0 } }
+    func kept(_ backend: String) -> Int { state.withLock { $0.prefetched[backend]?.count ?? 0 } }
 
-    /// Takes claims from the reserve for a ticket that is in hand and got some already.
+    /// Takes prefetched claims for a ticket that is in hand and got some already.
     func takeKept(_ ticket: ClaimTicket, limit: Int, normal: Int) -> [Claim] {
-        state.withLock { $0.reserves[ticket.backend]?.take(limit, normal: normal) ?? [] }
+        state.withLock { $0.prefetched[ticket.backend]?.take(limit, normal: normal) ?? [] }
     }
 
     /// Takes the claims that were kept too long, or all of them.
     func takeOverdue(all: Bool = false) -> [String: [Claim]] {
         state.withLock { state in
             var found: [String: [Claim]] = [:]
-            for backend in state.reserves.keys {
-                let claims = all ? state.reserves[backend]?.takeAll() : state.reserves[backend]?.takeOverdue()
+            for backend in state.prefetched.keys {
+                let claims = all ? state.prefetched[backend]?.takeAll() : state.prefetched[backend]?.takeOverdue()
                 guard let claims, !claims.isEmpty else { continue }
                 found[backend] = claims
                 state.aheadAfter[backend] = .now + Self.aheadPause
@@ -189,33 +189,33 @@ final class ClaimWaiters: Sendable {
     ///
     /// - Parameters:
     ///   - backend: The backend.
-    ///   - portion: The portion that it claimed for workers, which will call again; nil when it was for others.
+    ///   - amount: The amount that it claimed for workers, which will call again; nil when it was for others.
     ///   - isAhead: Whether it was ahead of the next call.
-    func noteFilled(_ backend: String, by portion: Portion?, isAhead: Bool) {
+    func noteFilled(_ backend: String, by amount: Amount?, isAhead: Bool) {
         state.withLock { state in
             state.emptied[backend] = nil
-            state.filled[backend] = portion
+            state.filled[backend] = amount
             if !isAhead { state.stirred.insert(backend) }
         }
     }
 
-    // MARK: Looks ahead
+    // MARK: Prefetching
 
-    /// Returns a backend at which to claim ahead of its next call, and the portion to claim.
+    /// Returns a backend at which to claim ahead of its next call, and the amount to claim.
     ///
-    /// The last search claimed at least ``ClaimReserve/least`` and left some that are due, the reserve is empty, and it
-    /// has room for as many. So a single worker's next portion is claimed while it ends the one before.
-    func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, portion: Portion)? {
+    /// The last search claimed at least ``PrefetchedClaims/least`` and left some that are due, nothing is prefetched,
+    /// and there is room for as many. So a single worker's next deliveries are claimed while it ends the one before.
+    func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, amount: Amount)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
-            for (backend, portion) in state.filled where portion.count >= ClaimReserve.least {
+            for (backend, amount) in state.filled where amount.count >= PrefetchedClaims.least {
                 guard state.waiting[backend]?.isEmpty ?? true, state.aheadAfter[backend] ?? now <= now,
-                    state.reserves[backend]?.count == 0, state.reserves[backend]?.room(at: now) ?? 0 >= portion.count
+                    state.prefetched[backend]?.count == 0, state.prefetched[backend]?.room(at: now) ?? 0 >= amount.count
                 else { continue }
                 state.filled[backend] = nil  // Not again, unless this search is filled as well.
                 state.stirred.remove(backend)
-                state.lookedAhead = backend
-                return (backend, portion)
+                state.prefetching = backend
+                return (backend, amount)
             }
             return nil
         }
@@ -224,12 +224,12 @@ final class ClaimWaiters: Sendable {
     /// Ends a claim ahead: tickets that came meanwhile and got nothing need a search.
     func endAhead(_ backend: String) {
         state.withLock { state in
-            state.lookedAhead = nil
-            if !state.isLookedFor(backend), state.waiting[backend]?.isEmpty == false { state.stirred.insert(backend) }
+            state.prefetching = nil
+            if !state.isSearched(backend), state.waiting[backend]?.isEmpty == false { state.stirred.insert(backend) }
         }
     }
 
-    // MARK: Looks
+    // MARK: Searches
 
     /// Answers a caller whose task was cancelled; a ticket in hand still gets what is found for it.
     func cancel(_ number: UInt64) {
@@ -264,7 +264,7 @@ final class ClaimWaiters: Sendable {
     /// Takes a parked ticket for deliveries that are being accepted: nothing was due for it a moment ago.
     func takeParked(_ backend: String, isUrgent: Bool) -> ClaimTicket? {
         state.withLock { state in
-            guard !state.stirred.contains(backend), state.lookedAhead != backend,
+            guard !state.stirred.contains(backend), state.prefetching != backend,
                 let place = state.waiting[backend]?.firstIndex(where: { isUrgent || $0.normal > 0 })
             else { return nil }
             let ticket = state.waiting[backend]?.remove(at: place)
@@ -287,17 +287,17 @@ final class ClaimWaiters: Sendable {
             if left <= 0 || left > 2_000 {  // The second is for a clock that went back.
                 state.nextPoll = now.adding(clamping: .random(in: Self.pollIntervals))
                 state.stirred.formUnion(state.waiting.keys)
-                for (backend, reserve) in state.reserves where reserve.count > 0 { state.stirred.insert(backend) }
+                for (backend, claims) in state.prefetched where claims.count > 0 { state.stirred.insert(backend) }
             }
             var taken: [String: [ClaimTicket]] = [:]
             for backend in state.stirred where state.waiting[backend]?.isEmpty == true { state.waiting[backend] = nil }
             let wanted = state.stirred.filter { state.waiting[$0] != nil }.sorted()
-            let first = wanted.firstIndex { $0 > state.lastLooked } ?? 0
+            let first = wanted.firstIndex { $0 > state.lastSearched } ?? 0
             for backend in (wanted[first...] + wanted[..<first]).prefix(Self.mostBackends) {
                 guard let tickets = state.waiting.removeValue(forKey: backend) else { continue }
                 state.inHand.formUnion(tickets.map(\.number))
                 taken[backend] = tickets
-                state.lastLooked = backend
+                state.lastSearched = backend
             }
             for backend in taken.keys { state.stirred.remove(backend) }
             return taken
@@ -314,7 +314,7 @@ final class ClaimWaiters: Sendable {
             state.inHand.remove(ticket.number)
             state.gone.remove(ticket.number)
             if case .success(let claims) = result {
-                state.reserves[ticket.backend, default: ClaimReserve()].noteTaken(claims.count, at: now)
+                state.prefetched[ticket.backend, default: PrefetchedClaims()].noteTaken(claims.count, at: now)
             }
         }
         ticket.continuation.resume(returning: result)
@@ -351,8 +351,8 @@ final class ClaimWaiters: Sendable {
         let (over, span) = state.withLock { state in
             var over: [ClaimTicket] = []
             var next = state.waiting.isEmpty ? now.adding(clamping: 3_600_000) : state.nextPoll
-            if state.reserves.values.contains(where: { $0.count > 0 }) {
-                next = min(next, now.adding(clamping: Self.reserveInterval))
+            if state.prefetched.values.contains(where: { $0.count > 0 }) {
+                next = min(next, now.adding(clamping: Self.prefetchInterval))
             }
             for (backend, tickets) in state.waiting {
                 // A new ticket gets one search, however short its wait.

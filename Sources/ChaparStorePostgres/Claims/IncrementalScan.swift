@@ -5,15 +5,15 @@ internal import ChaparCore
 ///
 /// The server keeps dead entries while any session holds an older snapshot, and a search passes over all of them.
 ///
-/// A cheap search covers everything. Otherwise the search goes back in portions of a bounded cost, newest first, with
+/// A cheap search covers everything. Otherwise the search goes back in ranges of a bounded cost, newest first, with
 /// pauses that leave nineteen twentieths of the time to other work.
-struct PortionedLooks {
+struct IncrementalScan {
     /// The longest time that a search may take.
     static let limit = Duration.milliseconds(250)
     /// The time below which a search is cheap.
     static let cheap = Duration.milliseconds(20)
     private static let mostOfTheTime = 19
-    /// The shortest portion, in milliseconds of the rows' times, and the first one after a search of everything took
+    /// The shortest range, in milliseconds of the rows' times, and the first one after a search of everything took
     /// too long.
     private static let (shortest, first): (Int64, Int64) = (1_000, 3_600_000)
     /// Longer than any delivery waits, in milliseconds.
@@ -22,9 +22,9 @@ struct PortionedLooks {
     /// Whether work is known to be waiting: the next search is not delayed without need, and begins with the newest.
     var isWanted = false
     private(set) var limit = Self.limit
-    /// The length of a portion; nil while one search covers everything.
+    /// The length of a range; nil while one search covers everything.
     private var span: Int64?
-    /// The end of the next portion; nil at the newest.
+    /// The end of the next range; nil at the newest.
     private var upTo: Int64?
     private var from: Int64 = -1
     private var last: (at: ContinuousClock.Instant, took: Duration)?
@@ -66,7 +66,7 @@ struct PortionedLooks {
     /// Records a search that took too long and returned nothing.
     mutating func cut(took: Duration) {
         last = (.now, took)
-        // A server that is too slow for the shortest portion gets more time.
+        // A server that is too slow for the shortest range gets more time.
         if span == Self.shortest { limit = min(limit * 2, Self.limit * 40) }
         span = span.map { max(Self.shortest, $0 / 4) } ?? Self.first
     }

@@ -9,12 +9,12 @@ internal import ChaparQueue
 /// takes are claimed ahead of the next call (`ClaimWaiters.takeAhead`). Both happen only where many are taken. At a
 /// slow platform everything waits in the table, where other nodes find it, a cancellation ends it, and callers take
 /// turns.
-struct ClaimReserve {
+struct PrefetchedClaims {
     /// The most deliveries that are kept.
     static let largest = 8_000
-    /// The number of deliveries taken in a ``span`` below which a backend has no reserve.
+    /// The number of deliveries taken in a ``span`` below which nothing is prefetched for a backend.
     static let least = 500
-    /// The time for which a reserve lasts at the pace at which it is taken.
+    /// The time for which prefetched deliveries last at the pace at which they are taken.
     static let span = Duration.milliseconds(250)
     /// The longest time that a delivery is kept before it goes back to the table.
     static let longest = Duration.seconds(1)
@@ -87,7 +87,7 @@ extension StoreCore {
     ///
     /// Deliveries that were cancelled meanwhile are kept: they end with their attempt, like any claimed one. Those that
     /// another node has taken over are forgotten.
-    func giveBackReserves(all: Bool = false) async throws(PostgresError) {
+    func releasePrefetched(all: Bool = false) async throws(PostgresError) {
         let overdue = claimWaiters.takeOverdue(all: all)
         guard !overdue.isEmpty else { return }
         let claims = overdue.values.flatMap { $0 }

@@ -4,7 +4,8 @@ internal import Synchronization
 
 /// Frees claims of this node that no caller was given, since the answer to their statement was lost.
 ///
-/// It reads the whole table, in portions and on the reader's connection: no acceptance, claim or record waits for it.
+/// It reads the whole table, in ranges of pages and on the reader's connection: no acceptance, claim or record waits
+/// for it.
 final class UnknownClaims: Sendable {
     /// The longest time after a lost answer in which its commit may still appear: that of a connection that was given
     /// up while it waited for a standby.
@@ -28,7 +29,7 @@ final class UnknownClaims: Sendable {
     }
 
     /// Requests another search, within ``longestDoubt`` after an answer was lost.
-    func lookAgain() {
+    func searchAgain() {
         state.withLock { state in
             if let last = state.last, last.duration(to: .now) < Self.longestDoubt { state.isWanted = true }
         }
@@ -59,24 +60,24 @@ final class UnknownClaims: Sendable {
     }
 
     private func release(_ core: StoreCore) async throws(PostgresError) {
-        let (numbers, pages) = (core.ownNumbers, core.options.pagesOfPortion)
+        let (numbers, pages) = (core.ownNumbers, core.options.pagesPerScan)
         var freed = 0
         var page: Int64? = 0
         while let start = page {
-            let portion = try await core.reader.session { (db) throws(PostgresError) in
-                try ClaimedPortion(at: start, pages: pages, of: .nodes(numbers), db)
+            let claimed = try await core.reader.session { (db) throws(PostgresError) in
+                try ClaimedPages(at: start, pages: pages, of: .nodes(numbers), db)
             }
             // A claim is in `inHand` before its connection does anything else, so each claim that was read is there
             // after this call. Those that have ended meanwhile are not there any more, nor does the statement below
             // find them.
             await core.claimer.pass()
-            let unknown = core.inHand.lacking(portion.leases)
+            let unknown = core.inHand.lacking(claimed.leases)
             if !unknown.isEmpty {
                 freed += try await core.reader.transaction { (db) throws(PostgresError) in
-                    try portion.free(unknown, db)
+                    try claimed.free(unknown, db)
                 }
             }
-            page = portion.next
+            page = claimed.next
         }
         guard freed > 0 else { return }
         core.stirAll()

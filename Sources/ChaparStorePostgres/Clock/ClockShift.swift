@@ -2,13 +2,13 @@ internal import Logging
 internal import ChaparCore
 internal import ChaparQueue
 
-/// Shifts deliveries that are scheduled for a time of day when the wall clock was set, in portions, so that nothing
+/// Shifts deliveries that are scheduled for a time of day when the wall clock was set, in steps, so that nothing
 /// waits for it however many there are.
 ///
-/// The progress is kept in `marks`, by the transaction of each portion: any node continues what another has begun.
+/// The progress is kept in `marks`, by the transaction of each step: any node continues what another has begun.
 struct ClockShift {
     /// The most deliveries that one transaction reads, besides the rest of the last one's notification.
-    private static let rowsOfPortion = 5_000
+    private static let rowsPerStep = 5_000
 
     /// The names in `marks`: by how much due times are reduced, in milliseconds, after which delivery to continue, and
     /// the last one.
@@ -30,7 +30,7 @@ struct ClockShift {
     private let rows: Int
 
     /// Makes a shift that reads up to `rows` deliveries at a time.
-    init(_ core: StoreCore, rows: Int = Self.rowsOfPortion) { (self.core, self.rows) = (core, rows) }
+    init(_ core: StoreCore, rows: Int = Self.rowsPerStep) { (self.core, self.rows) = (core, rows) }
 
     /// Records how far the wall clock is ahead from now on, and that waiting deliveries are shifted by the difference,
     /// unless another node has.
@@ -71,7 +71,7 @@ struct ClockShift {
         return true
     }
 
-    /// Shifts portions until nothing is left, or the span is over.
+    /// Shifts rows until nothing is left, or the span is over.
     ///
     /// - Returns: Whether something is left.
     @discardableResult
@@ -86,7 +86,7 @@ struct ClockShift {
         repeat {
             let now = core.now
             let moved = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try Self.movePortion(of: rows, now: now, db)
+                try Self.moveRows(of: rows, now: now, db)
             }
             isLeft = moved != nil
             if moved ?? 0 > 0 { isMoved = true }
@@ -99,8 +99,8 @@ struct ClockShift {
         try db.run("SELECT \(underWaySQL)").bool(0, 0)
     }
 
-    /// Shifts the next portion; returns how many deliveries were shifted, nil when there is none left.
-    private static func movePortion(
+    /// Shifts the next rows; returns how many deliveries were shifted, nil when there is none left.
+    private static func moveRows(
         of rows: Int,
         now: Int64,
         _ db: isolated PostgresConnection
@@ -113,7 +113,7 @@ struct ClockShift {
         guard let jump = values[Mark.by], let after = values[Mark.after], let upTo = values[Mark.upTo] else {
             return nil
         }
-        // A portion ends with a notification: the row of a notification changes with its first delivery, and then no
+        // A step ends with a notification: the row of a notification changes with its first delivery, and then no
         // longer has the due time of the others.
         let end = try db.run(
             """

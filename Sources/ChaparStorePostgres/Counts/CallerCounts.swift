@@ -31,7 +31,7 @@ final class CallerCounts: Sendable {
 
     private let state = Mutex(State())
     private let asked = AsyncSignal()
-    private let looked = AsyncSignal()
+    private let counted = AsyncSignal()
 
     /// The deliveries of each caller with a share that this node has accepted since it started.
     var accepted: [String: Int] { state.withLock { $0.accepted } }
@@ -52,8 +52,8 @@ final class CallerCounts: Sendable {
     ///
     /// The wait is short, since requests of all callers wait meanwhile: after it the known count has to do. The time
     /// between two counts is twenty times as long as the last one took.
-    func look(of caller: String, more: Int, bound: Int, nodes: Int) async {
-        let mark = looked.mark
+    func refresh(for caller: String, more: Int, bound: Int, nodes: Int) async {
+        let mark = counted.mark
         let isDue = state.withLock { state in
             guard !state.isAsked, state.pace.mayCount(at: .now),
                 !state.isCounted || state.of(caller, nodes).adding(clamping: more) > bound
@@ -63,7 +63,7 @@ final class CallerCounts: Sendable {
         }
         guard isDue else { return }
         asked.signal()
-        await looked.wait(after: mark, atMost: Self.longestWait, SystemTime())
+        await counted.wait(after: mark, atMost: Self.longestWait, SystemTime())
     }
 
     /// Works until the task is cancelled.
@@ -83,7 +83,7 @@ final class CallerCounts: Sendable {
                 state.isAsked = false
                 state.pace.note(from: begin, to: .now)
             }
-            looked.signal()
+            counted.signal()
         }
     }
 

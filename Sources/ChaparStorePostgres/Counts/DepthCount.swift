@@ -3,12 +3,12 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// Counts waiting and claimed deliveries: in one snapshot, and in portions, so that no statement takes long, however
-/// many there are.
+/// Counts waiting and claimed deliveries: in one snapshot, and in ranges of pages, so that no statement takes long,
+/// however many there are.
 ///
 /// It has a connection of its own, so that no other read waits for it. A count that took long is used for ten times as
 /// long as it took, ten minutes at most; a caller that asks during the next count gets the one before. After a count
-/// that met a server too slow for a portion, no count begins for a minute, and calls fail.
+/// that met a server too slow for a range, no count begins for a minute, and calls fail.
 struct DepthCount {
     /// The result of a count.
     fileprivate struct Found {
@@ -136,7 +136,7 @@ struct DepthCount {
 
     private func count(_ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: QueueDepth] {
         try db.perform("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        let (pages, now) = (core.options.pagesOfPortion, core.now)
+        let (pages, now) = (core.options.pagesPerScan, core.now)
         let size = try db.run(
             "SELECT pg_relation_size('chapar.waiting') / current_setting('block_size')::bigint"
         ).integer(0, 0)

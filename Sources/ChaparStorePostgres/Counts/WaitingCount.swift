@@ -72,7 +72,7 @@ struct WaitingEstimate {
     ///
     /// Between two counts near the bound the known number stays; when a count takes too long an estimate takes its
     /// place.
-    func look() async throws(PostgresError) {
+    func refresh() async throws(PostgresError) {
         let bound = core.options.maximumWaiting
         let mark = core.waitingCount.withLock { $0.mark }
         var found: Int64?

@@ -5,7 +5,7 @@ public import ChaparQueue
 /// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
     /// The most attempts at a change that other nodes keep making first.
-    private static let mostLooks = 100
+    private static let mostAttempts = 100
 
     /// Creates or replaces devices.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
@@ -94,7 +94,7 @@ extension PostgresStore: DeviceStore {
     /// Removes the refusals of single backends from up to `limit` tokens.
     public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         guard limit > 0 else { return 0 }
-        for _ in 0..<Self.mostLooks {
+        for _ in 0..<Self.mostAttempts {
             let (found, changed) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
@@ -175,7 +175,7 @@ extension PostgresStore: DeviceStore {
         _ change: @escaping @Sendable (RegisteredToken) -> RegisteredToken
     ) async throws(StoreError) -> [InvalidatedToken] {
         guard limit > 0 else { return [] }
-        for _ in 0..<Self.mostLooks {
+        for _ in 0..<Self.mostAttempts {
             let (found, changed, isNoted) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """

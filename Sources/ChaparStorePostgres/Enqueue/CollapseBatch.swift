@@ -8,20 +8,20 @@ internal import ChaparQueue
 /// Of a caller's deliveries to one recipient with the same collapse ID at most one waits at a backend, and at most one
 /// is claimed. A new one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table does
 /// not include the caller: a rival's caller is read from its notification.
-struct CollapseWave {
+struct CollapseBatch {
     private var notifications: [NewNotification] = []
     private var keys: Set<Int64> = []
 
-    /// Divides notifications into waves, in order.
-    static func waves(_ notifications: [NewNotification]) -> [CollapseWave] {
-        var waves: [CollapseWave] = [CollapseWave()]
+    /// Divides notifications into batches, in order.
+    static func batches(_ notifications: [NewNotification]) -> [CollapseBatch] {
+        var batches: [CollapseBatch] = [CollapseBatch()]
         for new in notifications {
             let keys = new.collapseKeys
-            if !waves[waves.count - 1].keys.isDisjoint(with: keys) { waves.append(CollapseWave()) }
-            waves[waves.count - 1].notifications.append(new)
-            waves[waves.count - 1].keys.formUnion(keys)
+            if !batches[batches.count - 1].keys.isDisjoint(with: keys) { batches.append(CollapseBatch()) }
+            batches[batches.count - 1].notifications.append(new)
+            batches[batches.count - 1].keys.formUnion(keys)
         }
-        return waves
+        return batches
     }
 
     /// Ends the deliveries that are replaced, and inserts the rows.
@@ -73,19 +73,19 @@ struct CollapseWave {
         return Int64(bitPattern: StableHash.of(name)) & ~0xFFFF_FFFF
     }
 
-    /// Locks the keys of waves until the commit, so that no other node adds deliveries with them.
+    /// Locks the keys of batches until the commit, so that no other node adds deliveries with them.
     ///
-    /// All are taken before the rows of the first wave, and in one order, so that there is no deadlock.
+    /// All are taken before the rows of the first batch, and in one order, so that there is no deadlock.
     ///
     /// There are at most 1,024 locks, however many recipients there are: the server keeps them in a table of fixed
     /// size.
     static func lock(
-        _ waves: [CollapseWave],
+        _ batches: [CollapseBatch],
         of schema: String,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) {
         let space = lockSpace(schema)
-        let locks = Set(waves.flatMap(\.keys).map { space | ($0 ^ $0 >> 32) & 1_023 })
+        let locks = Set(batches.flatMap(\.keys).map { space | ($0 ^ $0 >> 32) & 1_023 })
         guard !locks.isEmpty else { return }
         try db.run(
             "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT key FROM unnest($1::bigint[]) AS k(key) ORDER BY key) AS keys",

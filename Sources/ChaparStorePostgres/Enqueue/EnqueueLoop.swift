@@ -52,7 +52,7 @@ struct EnqueueLoop {
     /// others.
     private func admitted(_ all: [EnqueueRequest], _ answers: inout EnqueueAnswers) async -> [EnqueueRequest] {
         let bound = core.options.maximumWaiting
-        await lookForRoom(of: all.reduce(0) { $0 + $1.batch.deliveries })
+        await recount(of: all.reduce(0) { $0 + $1.batch.deliveries })
         let (most, nodes) = core.waitingCount.withLock { (Int(clamping: $0.most), Int(clamping: $0.nodes)) }
         var waiting = most
         var ofCallers: [String: Int] = [:]
@@ -65,7 +65,7 @@ struct EnqueueLoop {
             let sum = waiting.adding(clamping: batch.deliveries)
             if sum <= bound, sum > ownBound, let caller = batch.sharingCaller {
                 let more = batch.deliveries.adding(clamping: ofCallers[caller] ?? 0)
-                await callerCounts.look(of: caller, more: more, bound: ownBound, nodes: nodes)
+                await callerCounts.refresh(for: caller, more: more, bound: ownBound, nodes: nodes)
             }
             let refusal = batch.refusal(waiting: waiting, bound: bound) {
                 callerCounts.of($0, nodes: nodes).adding(clamping: ofCallers[$0] ?? 0)
@@ -84,14 +84,14 @@ struct EnqueueLoop {
 
     /// Counts again how much waits, where requests may be refused only because it is unknown what other nodes have
     /// accepted.
-    private func lookForRoom(of more: Int) async {
+    private func recount(of more: Int) async {
         let bound = Int64(core.options.maximumWaiting)
         let (known, most) = core.waitingCount.withLock { ($0.known, $0.most) }
         guard most > known, known < bound, most.adding(clamping: Int64(more)) > bound else { return }
         // After a new connection the count would take long. One that fails leaves the known count in force; the keeper
         // reports an outage.
         guard !core.keeper.isNew.load(ordering: .acquiring) else { return }
-        try? await WaitingEstimate(core).look()
+        try? await WaitingEstimate(core).refresh()
     }
 
     /// Commits requests and adds their answers; returns the error when nothing was stored, or when that is unknown.
@@ -168,13 +168,13 @@ struct EnqueueLoop {
                 var outcome = EnqueueOutcome()
                 outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
                 let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.map(\.0)
-                // Waves go one after the other: with collapse IDs, notifications may replace each other.
-                let waves = CollapseWave.waves(accepted.flatMap(\.batch.notifications))
-                try CollapseWave.lock(waves, of: core.options.schema, db)
-                for wave in waves {
+                // Batches go one after the other: with collapse IDs, notifications may replace each other.
+                let batches = CollapseBatch.batches(accepted.flatMap(\.batch.notifications))
+                try CollapseBatch.lock(batches, of: core.options.schema, db)
+                for batch in batches {
                     var rows = EnqueueRows(core, lease: lease)
                     defer { given.withLock { $0 += rows.assignments } }
-                    try wave.insert(into: &rows, core, &outcome.change, db)
+                    try batch.insert(into: &rows, core, &outcome.change, db)
                     for assignment in rows.assignments { core.inHand.add(assignment.claims) }
                     try rows.insert(db)
                     outcome.rows.append(rows)

@@ -5,10 +5,10 @@ internal import ChaparQueue
 
 /// The rows of new notifications, column by column, as one statement takes them.
 struct EnqueueRows: Sendable {
-    /// Deliveries that a waiting call, or the reserve for calls to come, gets as soon as they are committed.
+    /// Deliveries that a waiting call, or ``PrefetchedClaims`` for calls to come, gets as soon as they are committed.
     struct Assignment: Sendable {
         let backend: String
-        /// The call; nil for the reserve.
+        /// The call; nil for prefetched claims.
         let ticket: ClaimTicket?
         let limit: Int
         let normalLimit: Int
@@ -20,7 +20,7 @@ struct EnqueueRows: Sendable {
             (limit, normalLimit) = (ticket.limit, ticket.normal)
         }
 
-        init(reserveOf backend: String, room: Int) {
+        init(prefetchFor backend: String, room: Int) {
             (self.backend, ticket, limit, normalLimit) = (backend, nil, room, room)
         }
 
@@ -158,8 +158,8 @@ struct EnqueueRows: Sendable {
         return (number, core.flows.target(of: backend))
     }
 
-    /// Returns the index of the assignment for the next delivery of a backend: of a parked call, else of the reserve
-    /// while it has room.
+    /// Returns the index of the assignment for the next delivery of a backend: of a parked call, else of
+    /// ``PrefetchedClaims`` while there is room.
     private mutating func assignment(_ backend: String, _ isUrgent: Bool) -> Int? {
         guard lease != nil else { return nil }
         if let place = filling[backend] {
@@ -168,7 +168,7 @@ struct EnqueueRows: Sendable {
         }
         let next =
             core.claimWaiters.takeParked(backend, isUrgent: isUrgent).map { Assignment($0) }
-            ?? Assignment(reserveOf: backend, room: core.claimWaiters.room(backend))
+            ?? Assignment(prefetchFor: backend, room: core.claimWaiters.room(backend))
         assignments.append(next)
         filling[backend] = assignments.count - 1
         return next.hasRoom(isUrgent: isUrgent) ? assignments.count - 1 : nil

@@ -51,22 +51,22 @@ struct NodeLease {
 
     /// Gives up the node's place: its claims can be claimed again, as deliveries that may have been sent.
     ///
-    /// Claims are freed in portions, each after a renewal of the lease, and the place after the last. If it stops in
-    /// between, other nodes free the rest when the lease is over.
+    /// Claims are freed in ranges of pages, each after a renewal of the lease, and the place after the last. If it
+    /// stops in between, other nodes free the rest when the lease is over.
     func end() async throws(PostgresError) {
         let (options, number, numbers, now) = (core.options, core.nodeNumber, core.ownNumbers, core.now)
         var page: Int64? = 0
         while let start = page {
             // If the place is lost already, another node frees the same claims.
-            _ = try await core.pulse.session { (db) throws(PostgresError) in
+            _ = try await core.renewer.session { (db) throws(PostgresError) in
                 try Self.prolong(number, options.nodeLease, db)
             }
             page = try await core.keeper.transaction { (db) throws(PostgresError) -> Int64? in
-                try ClaimedPortion.give(at: start, options, of: numbers, noting: .recovered, db)
+                try ClaimedPages.give(at: start, options, of: numbers, noting: .recovered, db)
             }
         }
         _ = try await core.keeper.transaction { (db) throws(PostgresError) in
-            try TakeOver.giveUpPlaces(of: numbers, now: now, db)
+            try NodeRecovery.giveUpPlaces(of: numbers, now: now, db)
         }
     }
 
@@ -75,7 +75,7 @@ struct NodeLease {
     /// ``HandOver`` moves the claims under a former number to the new one.
     private func register() async throws(PostgresError) {
         while try await !takePlace() {
-            guard try await TakeOver.makeRoom(core) else {
+            guard try await NodeRecovery.makeRoom(core) else {
                 throw .declined(.failed("\(NodeNumbers.slots) gateways share \(core.options) already: no more can"))
             }
         }
@@ -84,7 +84,7 @@ struct NodeLease {
     /// Takes a new number and the lowest free slot; returns false when none is free.
     private func takePlace() async throws(PostgresError) -> Bool {
         let (options, core) = (core.options, core)
-        return try await core.pulse.transaction { (db) throws(PostgresError) -> Bool in
+        return try await core.renewer.transaction { (db) throws(PostgresError) -> Bool in
             try core.refuseNewer(db)
             try db.run("SELECT pg_advisory_xact_lock(hashtextextended('chapar.nodes', 0))")
             let rows = try db.run(
@@ -120,7 +120,7 @@ struct NodeLease {
 
     private func renew() async throws(PostgresError) {
         let (options, number) = (core.options, core.nodeNumber)
-        let isAlive = try await core.pulse.session { [core] (db) throws(PostgresError) in
+        let isAlive = try await core.renewer.session { [core] (db) throws(PostgresError) in
             // At each renewal: while this node stood still a newer program may have begun a change that ends later.
             try core.refuseNewer(db)
             guard try Self.prolong(number, options.nodeLease, db) else { return false }
@@ -144,7 +144,7 @@ struct NodeLease {
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
         // The least time that is left of a living node's lease.
         let least = max(.zero, lease - pause * 2)
-        let isDoubtful = try await core.pulse.session { (db) throws(PostgresError) in
+        let isDoubtful = try await core.renewer.session { (db) throws(PostgresError) in
             try db.run(
                 """
                 SELECT count(*) > 0 AND count(*) FILTER (
@@ -163,13 +163,13 @@ struct NodeLease {
     /// The node that decides has the lowest number of those whose leases the clock, as it is now, can have written.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
-            core.ahead = try await core.pulse.session { (db) throws(PostgresError) in
+            core.ahead = try await core.renewer.session { (db) throws(PostgresError) in
                 try db.run("SELECT ahead FROM chapar.clock").integer(0, 0) ?? 0
             }
             return
         }
         let (number, lease) = (core.nodeNumber, core.options.nodeLease)
-        let (wall, ahead, isFirst, isMoving, before, after) = try await core.pulse.session {
+        let (wall, ahead, isFirst, isMoving, before, after) = try await core.renewer.session {
             (db) throws(PostgresError) in
             let before = ContinuousClock.now
             let rows = try db.run(
@@ -215,7 +215,7 @@ struct NodeLease {
             core.ahead = ahead
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
         case .shift(let ahead):
-            guard try await ClockShift(core).begin(to: ahead, on: core.pulse) else { return }
+            guard try await ClockShift(core).begin(to: ahead, on: core.renewer) else { return }
             time.set(wall: Date(millisecondsSince1970: wall), ahead: Double(ahead) / 1_000, at: instant)
         }
     }

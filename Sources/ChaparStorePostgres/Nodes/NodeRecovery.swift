@@ -1,18 +1,18 @@
 internal import Foundation
 internal import ChaparCore
 
-/// Frees the claims of dead nodes, in portions of the table, and then their places.
+/// Frees the claims of dead nodes, page by page of the table, and then their places.
 ///
 /// A transaction reads and frees only so many pages and claims as ``PostgresOptions`` allow: a long one would hold up a
 /// node that comes back.
 ///
 /// The progress is kept in `marks`, for each node and the end of its lease: any node continues what another has begun,
 /// and a node that comes back and dies again is begun anew. Nodes that have been dead for longest come first, so a
-/// takeover ends even while others die. A row that another transaction is changing is skipped, and then the whole table
-/// is read once more before the place is given up. Rows that move in the table meanwhile may be left: ``StrayClaims``
-/// frees them.
-struct TakeOver {
-    /// The result of a portion, or of several.
+/// recovery ends even while others die. A row that another transaction is changing is skipped, and then the whole table
+/// is read once more before the place is given up. Rows that move in the table meanwhile may be left:
+/// ``OrphanedClaims`` frees them.
+struct NodeRecovery {
+    /// The result of a transaction, or of several.
     struct Freed: Sendable {
         var deliveries = 0
         /// The backends whose outbox entries were freed.
@@ -23,7 +23,7 @@ struct TakeOver {
         var hasPlaces = false
     }
 
-    /// The progress of a takeover, as the value of a mark.
+    /// The progress of a recovery, as the value of a mark.
     private struct Progress {
         var page: Int64 = 0
         /// Whether rows before that page were skipped.
@@ -69,7 +69,7 @@ struct TakeOver {
         progress = Progress(mark: first)
     }
 
-    /// Frees portions of dead nodes' claims, and gives up their places after the last, until the span is over or this
+    /// Frees dead nodes' claims, and gives up their places after the last page, until the span is over or this
     /// node may not judge.
     static func run(within span: Duration, _ core: StoreCore) async throws(PostgresError) -> Freed {
         let begin = ContinuousClock.now
@@ -80,7 +80,7 @@ struct TakeOver {
             let (now, time) = (core.now, core.databaseTime?.now)
             guard core.leaseHealth.mayJudge else { return total }
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) in
-                try TakeOver(at: time, by: core.nodeNumber, db)?.freePortion(options, now: now, db) ?? Freed()
+                try NodeRecovery(at: time, by: core.nodeNumber, db)?.freePages(options, now: now, db) ?? Freed()
             }
             total.deliveries += freed.deliveries
             total.backends.formUnion(freed.backends)
@@ -100,7 +100,7 @@ struct TakeOver {
         repeat {
             let now = core.now
             let freed = try await core.keeper.transaction { (db) throws(PostgresError) -> Freed? in
-                try TakeOver(at: nil, by: core.nodeNumber, most: 1, db)?.freePortion(options, now: now, db)
+                try NodeRecovery(at: nil, by: core.nodeNumber, most: 1, db)?.freePages(options, now: now, db)
             }
             if let freed {
                 if freed.hasPlaces { return true }
@@ -127,29 +127,29 @@ struct TakeOver {
         }
     }
 
-    private func freePortion(
+    private func freePages(
         _ options: PostgresOptions,
         now: Int64,
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Freed {
-        let most = options.claimsOfPortion
+        let most = options.claimsPerTransaction
         // Their sessions end first: rows that they have locked are skipped below.
         _ = try NodeSessions.end(of: nodes, db)
-        let portion = try ClaimedPortion(
+        let claimed = try ClaimedPages(
             at: progress.page,
-            pages: options.pagesOfPortion,
+            pages: options.pagesPerScan,
             of: .nodes(nodes),
             most: most,
             db
         )
         var freed = Freed()
-        freed.deliveries = try portion.free(portion.leases, noting: .recovered, db)
+        freed.deliveries = try claimed.free(claimed.leases, noting: .recovered, db)
         var progress = progress
-        if freed.deliveries < portion.leases.count { progress.hasSkipped = true }
-        if portion.leases.count >= most, freed.deliveries > 0 {
+        if freed.deliveries < claimed.leases.count { progress.hasSkipped = true }
+        if claimed.leases.count >= most, freed.deliveries > 0 {
             // There may be more in these pages; freed claims are not found again.
             freed.isLeft = true
-        } else if let next = portion.next {
+        } else if let next = claimed.next {
             progress.page = next
             freed.isLeft = true
         } else if progress.hasSkipped {

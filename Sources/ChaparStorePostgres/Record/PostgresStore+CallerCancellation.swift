@@ -4,7 +4,7 @@ public import ChaparQueue
 /// Cancellation of a caller's waiting deliveries: searched in short reads, ended in short transactions.
 extension PostgresStore {
     /// The most rows that one statement reads.
-    private static let rowsPerLook: Int64 = 20_000
+    private static let rowsPerStep: Int64 = 20_000
     /// The most deliveries that one transaction changes.
     private static let changesAtOnce: Int64 = 1_000
 
@@ -20,7 +20,7 @@ extension PostgresStore {
         let end: Int64
         if let place { end = place.end } else { end = try await newestDelivery() }
         let place = place ?? CallerCancellation.Place(end: end)
-        let (found, last) = try await look(for: caller, place)
+        let (found, last) = try await scan(for: caller, place)
         var result = CallerCancellation(cancelled: 0)
         if let last { result.next = CallerCancellation.Place(end: place.end, after: last) }
         guard !found.isEmpty else { return result }
@@ -42,7 +42,7 @@ extension PostgresStore {
     }
 
     /// Returns the next deliveries of a caller, and the number up to which rows were read; nil when none are left.
-    private func look(
+    private func scan(
         for caller: String,
         _ place: CallerCancellation.Place
     ) async throws(StoreError) -> (found: [Int64], last: Int64?) {
@@ -57,7 +57,7 @@ extension PostgresStore {
                 UNION ALL (SELECT NULL, id FROM looked WHERE own ORDER BY id LIMIT $5)
                 """,
                 [
-                    .integer(place.after), .integer(place.end), .integer(Self.rowsPerLook), .text(caller),
+                    .integer(place.after), .integer(place.end), .integer(Self.rowsPerStep), .text(caller),
                     .integer(Self.changesAtOnce),
                 ]
             )

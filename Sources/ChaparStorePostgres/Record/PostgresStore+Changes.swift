@@ -36,7 +36,7 @@ extension PostgresStore {
             throw error.storeError
         }
         let (begin, now) = (ContinuousClock.now, core.now)
-        let (range, span) = core.expiryLooks.withLock { ($0.range(newest: now, begin), $0.limit) }
+        let (range, span) = core.expiryScan.withLock { ($0.range(newest: now, begin), $0.limit) }
         guard let range else { return [] }
         do throws(PostgresError) {
             let claims = try await core.claim(
@@ -47,11 +47,11 @@ extension PostgresStore {
                 ],
                 within: span
             )
-            core.expiryLooks.withLock { $0.end(took: begin.duration(to: .now), isFilled: claims.count >= limit) }
+            core.expiryScan.withLock { $0.end(took: begin.duration(to: .now), isFilled: claims.count >= limit) }
             return claims.map(\.delivery)
         } catch {
             guard error.isTimeout else { throw error.storeError }
-            core.expiryLooks.withLock { $0.cut(took: begin.duration(to: .now)) }
+            core.expiryScan.withLock { $0.cut(took: begin.duration(to: .now)) }
             return []
         }
     }

@@ -9,10 +9,10 @@ struct Keeper {
     /// The number of days ahead for which partitions are made.
     private static let daysAhead: Int64 = 2
     /// The interval of searches for claims whose answers were lost a while ago, and for old snapshots.
-    private static let lookInterval = Duration.seconds(60)
+    private static let searchInterval = Duration.seconds(60)
 
     let core: StoreCore
-    private var strays = StrayClaims()
+    private var orphans = OrphanedClaims()
     private var handOver = HandOver()
     /// The end of the first of the other nodes' leases, unless it is renewed before.
     private var nextEnd: ContinuousClock.Instant?
@@ -31,7 +31,7 @@ struct Keeper {
         try await core.followWallClock()
         try await ClockShift(core).run(within: core.options.nodeLease / 3)
         try await makePartitions()
-        try await lookAround()
+        try await readNodes()
     }
 
     /// Returns the pause before the next round: a third of the lease, or until another node's lease ends.
@@ -46,8 +46,8 @@ struct Keeper {
     }
 
     /// Reads the flows that other nodes have made, and when their leases end.
-    private mutating func lookAround() async throws(PostgresError) {
-        try await WaitingEstimate(core).look()
+    private mutating func readNodes() async throws(PostgresError) {
+        try await WaitingEstimate(core).refresh()
         let left = try await core.keeper.session { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             try Announcer.forgetOld(db)
@@ -71,7 +71,7 @@ struct Keeper {
     /// Works until the task is cancelled.
     mutating func run() async {
         let pause = core.options.nodeLease / 3
-        var looked: ContinuousClock.Instant?
+        var searched: ContinuousClock.Instant?
         var isBusy = false
         while true {
             let third = WaitingEstimate(core).isNearBound ? min(pause, .milliseconds(250)) : pause
@@ -82,18 +82,18 @@ struct Keeper {
                 // Other work gets its turn after a while, however much is to be shifted.
                 isBusy = try await ClockShift(core).run(within: pause)
                 if try await giveToPresentNumber(within: pause) { isBusy = true }
-                if looked.map({ $0.duration(to: .now) > Self.lookInterval }) ?? true {
-                    if looked != nil { core.unknownClaims.lookAgain() }
-                    try await lookForSnapshots()
-                    looked = .now
+                if searched.map({ $0.duration(to: .now) > Self.searchInterval }) ?? true {
+                    if searched != nil { core.unknownClaims.searchAgain() }
+                    try await readOldestSnapshot()
+                    searched = .now
                 }
                 if core.leaseHealth.mayJudge {
-                    if try await takeOver(within: pause) { isBusy = true }
-                    try await strays.look(core)
+                    if try await recoverDeadNodes(within: pause) { isBusy = true }
+                    try await orphans.sweep(core)
                 }
                 try await makePartitions()
-                try await lookAround()
-                let dead = try await VacuumPacing.look(span: min(pause * 2, .seconds(10)), on: core.keeper)
+                try await readNodes()
+                let dead = try await VacuumPacing.adjust(span: min(pause * 2, .seconds(10)), on: core.keeper)
                 core.remains.withLock { $0.deadRows = dead }
                 core.noteSuccess()
             } catch {
@@ -119,7 +119,7 @@ struct Keeper {
     }
 
     /// Reads for how long a snapshot has kept dead rows from being removed.
-    func lookForSnapshots() async throws(PostgresError) {
+    func readOldestSnapshot() async throws(PostgresError) {
         let snapshot = try await core.keeper.session { (db) throws(PostgresError) in
             try PostgresLook.oldestSnapshot(db, hasEvents: true)
         }
@@ -127,8 +127,8 @@ struct Keeper {
     }
 
     /// Frees the claims of dead nodes; returns whether some are left after the span.
-    private func takeOver(within span: Duration) async throws(PostgresError) -> Bool {
-        let freed = try await TakeOver.run(within: span, core)
+    private func recoverDeadNodes(within span: Duration) async throws(PostgresError) -> Bool {
+        let freed = try await NodeRecovery.run(within: span, core)
         core.outboxSignals.raise(entriesOf: freed.backends)
         if freed.deliveries > 0 {
             core.logger.notice(

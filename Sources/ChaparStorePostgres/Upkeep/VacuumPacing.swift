@@ -49,7 +49,7 @@ enum VacuumPacing {
     ///
     /// - Returns: The number of dead rows.
     @discardableResult
-    static func look(span: Duration, on connection: PostgresConnection) async throws(PostgresError) -> Int64 {
+    static func adjust(span: Duration, on connection: PostgresConnection) async throws(PostgresError) -> Int64 {
         let reading = try await connection.session { (db) throws(PostgresError) in try read(span, db) }
         guard reading.isWrong else { return reading.dead }
         do throws(PostgresError) {

@@ -8,7 +8,7 @@ import Testing
 @testable import ChaparStorePostgres
 
 @Suite("Deliveries that are kept for the calls to come")
-struct ClaimReserveTests {
+struct PrefetchedClaimsTests {
     private let start = ContinuousClock.now
 
     static func claims(_ numbers: ClosedRange<Int64>, urgent: Set<Int64> = []) -> [Claim] {
@@ -39,49 +39,49 @@ struct ClaimReserveTests {
 
     @Test("There is room for what is taken in a quarter of a second, and none where that is little")
     func room() {
-        var reserve = ClaimReserve()
-        reserve.noteTaken(ClaimReserve.least - 1, at: start)
-        #expect(reserve.room(at: start) == 0)
-        reserve.noteTaken(101, at: start)
-        #expect(reserve.room(at: start) == 600)
-        reserve.keep(Self.claims(1...200), at: start)
-        #expect(reserve.room(at: start) == 400)
+        var prefetched = PrefetchedClaims()
+        prefetched.noteTaken(PrefetchedClaims.least - 1, at: start)
+        #expect(prefetched.room(at: start) == 0)
+        prefetched.noteTaken(101, at: start)
+        #expect(prefetched.room(at: start) == 600)
+        prefetched.keep(Self.claims(1...200), at: start)
+        #expect(prefetched.room(at: start) == 400)
         // The pace of the span before counts, an older one does not.
-        #expect(reserve.room(at: start + ClaimReserve.span * 1.2) == 400)
-        #expect(reserve.room(at: start + ClaimReserve.span * 3) == 0)
-        reserve.noteTaken(1_000_000, at: start + ClaimReserve.span * 3)
-        #expect(reserve.room(at: start + ClaimReserve.span * 3) == ClaimReserve.largest - 200)
+        #expect(prefetched.room(at: start + PrefetchedClaims.span * 1.2) == 400)
+        #expect(prefetched.room(at: start + PrefetchedClaims.span * 3) == 0)
+        prefetched.noteTaken(1_000_000, at: start + PrefetchedClaims.span * 3)
+        #expect(prefetched.room(at: start + PrefetchedClaims.span * 3) == PrefetchedClaims.largest - 200)
     }
 
     @Test("Urgent ones are taken first, then the oldest, of normal priority no more than asked for")
     func take() {
-        var reserve = ClaimReserve()
-        reserve.keep(Self.claims(1...6, urgent: [4, 6]))
-        #expect(numbers(reserve.take(1, normal: 1)) == [4])
-        #expect(numbers(reserve.take(3, normal: 1)) == [6, 1])
-        #expect(numbers(reserve.take(9, normal: 0)) == [])
-        #expect(numbers(reserve.take(2, normal: 9)) == [2, 3])
-        #expect(numbers(reserve.take(9, normal: 9)) == [5])
-        #expect(reserve.count == 0)
+        var prefetched = PrefetchedClaims()
+        prefetched.keep(Self.claims(1...6, urgent: [4, 6]))
+        #expect(numbers(prefetched.take(1, normal: 1)) == [4])
+        #expect(numbers(prefetched.take(3, normal: 1)) == [6, 1])
+        #expect(numbers(prefetched.take(9, normal: 0)) == [])
+        #expect(numbers(prefetched.take(2, normal: 9)) == [2, 3])
+        #expect(numbers(prefetched.take(9, normal: 9)) == [5])
+        #expect(prefetched.count == 0)
     }
 
     @Test("What is not taken for a second goes back")
     func overdue() {
-        var reserve = ClaimReserve()
-        reserve.keep(Self.claims(1...2), at: start)
-        reserve.keep(Self.claims(3...4), at: start + .milliseconds(900))
-        #expect(reserve.takeOverdue(at: start + .milliseconds(999)).isEmpty)
-        #expect(numbers(reserve.takeOverdue(at: start + .seconds(1))) == [1, 2, 3, 4])
-        #expect(reserve.count == 0)
+        var prefetched = PrefetchedClaims()
+        prefetched.keep(Self.claims(1...2), at: start)
+        prefetched.keep(Self.claims(3...4), at: start + .milliseconds(900))
+        #expect(prefetched.takeOverdue(at: start + .milliseconds(999)).isEmpty)
+        #expect(numbers(prefetched.takeOverdue(at: start + .seconds(1))) == [1, 2, 3, 4])
+        #expect(prefetched.count == 0)
     }
 }
 
 /// The same with a database: the first calls show how fast a backend takes.
 @Suite("PostgreSQL deliveries that are kept for the calls to come", .serialized, .timeLimit(.minutes(2)))
 struct KeptClaimsTests {
-    private static let pace = ClaimReserve.least
+    private static let pace = PrefetchedClaims.least
 
-    /// Lets calls of a store take so much that there is a reserve.
+    /// Lets calls of a store take enough that deliveries are prefetched.
     private func hurry(_ store: PostgresStore) async throws {
         while store.core.claimWaiters.room("apns") < Self.pace {
             try await store.accept(to: (0..<2 * Self.pace).map { .user("first \($0)") })
@@ -95,7 +95,7 @@ struct KeptClaimsTests {
         }
     }
 
-    /// Keeps so many in a reserve.
+    /// Prefetches this many deliveries.
     private func keep(_ count: Int, _ store: PostgresStore) async throws -> NotificationID {
         while true {
             try await hurry(store)
@@ -188,7 +188,7 @@ struct KeptClaimsTests {
             #expect(result?.inFlight == 2)
             // As it is done each time when they were kept for too long.
             for _ in 0..<2 {
-                try await store.core.giveBackReserves(all: true)
+                try await store.core.releasePrefetched(all: true)
                 #expect(try await owned(store) == 2)
             }
             let claims = try await store.claim(backend: "apns", limit: 9, wait: .seconds(5))
@@ -228,7 +228,7 @@ struct KeptClaimsTests {
                 try db.perform("ALTER TABLE chapar.waiting RENAME TO hidden")
             }
             for (backend, claims) in held { store.core.claimWaiters.keep(claims, of: backend) }
-            await #expect(throws: PostgresError.self) { try await store.core.giveBackReserves(all: true) }
+            await #expect(throws: PostgresError.self) { try await store.core.releasePrefetched(all: true) }
             try await other.session { (db) throws(PostgresError) in
                 try db.perform("ALTER TABLE chapar.hidden RENAME TO waiting")
             }
@@ -241,7 +241,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("While what a worker took is ended the next portion is claimed, one and no more, the oldest first")
+    @Test("While what a worker took is ended the next deliveries are claimed, one and no more, the oldest first")
     func ahead() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]
@@ -263,7 +263,7 @@ struct KeptClaimsTests {
                 let isOldestFirst = zip(claims, claims.dropFirst()).allSatisfy { $0.id > $1.id }
                 #expect(isOldestFirst)
                 // The last is not looked for in vain: then nothing is ahead.
-                try? await eventually("a portion is ahead", within: ClaimReserve.span, every: .milliseconds(1)) {
+                try? await eventually("prefetched", within: PrefetchedClaims.span, every: .milliseconds(1)) {
                     store.core.claimWaiters.kept("apns") > 0
                 }
                 try await store.end(claims)
@@ -277,7 +277,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What is in the table has its turn while there is a reserve")
+    @Test("What is in the table has its turn while others are prefetched")
     func backlog() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]

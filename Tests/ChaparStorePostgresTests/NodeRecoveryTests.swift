@@ -6,12 +6,12 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What is claimed by nodes that are dead, gone or wrong about it is freed in portions of the table.
-@Suite("PostgreSQL claims in portions of the table", .serialized, .timeLimit(.minutes(2)))
-struct TakeOverTests {
+/// What is claimed by nodes that are dead, gone or wrong about it is freed in ranges of pages.
+@Suite("Recovery of a dead node's claims", .serialized, .timeLimit(.minutes(2)))
+struct NodeRecoveryTests {
     private static let deliveries = 2_000
 
-    /// Nodes whose portions are a few of the pages that these deliveries take.
+    /// Nodes whose ranges are a few of the pages that these deliveries take.
     private func withNodes(
         _ count: Int = 1,
         pages: Int64 = 4,
@@ -19,8 +19,8 @@ struct TakeOverTests {
         _ body: ([PostgresStore]) async throws -> Void
     ) async throws {
         try await Nodes.use(count) {
-            $0.pagesOfPortion = pages
-            $0.claimsOfPortion = claims
+            $0.pagesPerScan = pages
+            $0.claimsPerTransaction = claims
             $0.nodeLease = .seconds(60)
         } _: { nodes in
             try await nodes[0].accept(to: (0..<Self.deliveries).map { .user("\($0)") })
@@ -50,15 +50,17 @@ struct TakeOverTests {
         try await give(to: Self.dead, store)
     }
 
-    private func portion(_ store: PostgresStore) async throws -> TakeOver.Freed { try await free(within: .zero, store) }
+    private func oneRange(_ store: PostgresStore) async throws -> NodeRecovery.Freed {
+        try await free(within: .zero, store)
+    }
 
-    private func all(_ store: PostgresStore) async throws -> TakeOver.Freed {
+    private func all(_ store: PostgresStore) async throws -> NodeRecovery.Freed {
         try await free(within: .seconds(60), store)
     }
 
-    private func free(within span: Duration, _ store: PostgresStore) async throws -> TakeOver.Freed {
+    private func free(within span: Duration, _ store: PostgresStore) async throws -> NodeRecovery.Freed {
         store.makeHealthy()
-        return try await TakeOver.run(within: span, store.core)
+        return try await NodeRecovery.run(within: span, store.core)
     }
 
     private func setLease(of name: String, _ span: String, _ store: PostgresStore) async throws {
@@ -93,12 +95,12 @@ struct TakeOverTests {
     }
 
     @Test("A node goes on where another has stopped, until everything is freed and the place with it")
-    func portions() async throws {
+    func ranges() async throws {
         try await withNodes(2) { nodes in
             try await makeDead(nodes)
             var (freed, rounds, isLeft) = (0, 0, true)
             while isLeft, rounds < 1_000 {
-                let one = try await portion(nodes[rounds % 2])
+                let one = try await oneRange(nodes[rounds % 2])
                 #expect(one.deliveries < Self.deliveries / 2)
                 #expect(one.deliveries > 0 || freed == Self.deliveries, "pages were looked at twice")
                 freed += one.deliveries
@@ -123,7 +125,7 @@ struct TakeOverTests {
             try await makeDead(nodes)
             var (counts, isLeft): ([Int], Bool) = ([], true)
             while isLeft, counts.count < 100 {
-                let one = try await portion(store)
+                let one = try await oneRange(store)
                 counts.append(one.deliveries)
                 isLeft = one.isLeft
             }
@@ -134,7 +136,7 @@ struct TakeOverTests {
         }
     }
 
-    @Test("A node that ends gives back what it has in portions, and its place behind the last")
+    @Test("A node that ends gives back its claims in ranges of pages, and its place behind the last")
     func leaves() async throws {
         try await withNodes(2) { nodes in
             let (leaving, other) = (nodes[0], nodes[1])
@@ -152,7 +154,7 @@ struct TakeOverTests {
             try await locker.session { (db) throws(PostgresError) in try db.perform("ROLLBACK") }
             await closing.value
             await locker.close()
-            #expect(left > 0 && left <= Self.deliveries / 2, "\(left) are not given back before the last portion")
+            #expect(left > 0 && left <= Self.deliveries / 2, "\(left) are not given back before the last range")
             #expect(places == 2)
             #expect(try await claimed(other) == 0)
             #expect(try await self.nodes(other) == 1)
@@ -164,7 +166,7 @@ struct TakeOverTests {
         try await withNodes { nodes in
             let store = nodes[0]
             try await makeDead(nodes)
-            let first = try await portion(store)
+            let first = try await oneRange(store)
             #expect(first.deliveries > 0 && first.isLeft)
             try await setLease(of: "dead", "1 minute", store)
             let none = try await all(store)
@@ -185,7 +187,7 @@ struct TakeOverTests {
             let store = nodes[0]
             try await makeDead(nodes)
             for number in 0..<60 {
-                let isLeft = try await portion(store).isLeft
+                let isLeft = try await oneRange(store).isLeft
                 #expect(isLeft)
                 if try await store.count("SELECT count(*) FROM chapar.nodes WHERE name = 'dead'") == 0 { break }
                 try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
@@ -235,13 +237,13 @@ struct TakeOverTests {
         try await withNodes { nodes in
             let store = nodes[0]
             try await give(to: "4711", store)
-            var strays = StrayClaims()
-            var looks = 0
-            while try await claimed(store) > 0, looks < 200 {
-                try await strays.look(store.core, every: .zero)
-                looks += 1
+            var orphans = OrphanedClaims()
+            var sweeps = 0
+            while try await claimed(store) > 0, sweeps < 200 {
+                try await orphans.sweep(store.core, every: .zero)
+                sweeps += 1
             }
-            #expect(looks > 8)
+            #expect(sweeps > 8)
             #expect(try await claimed(store) == 0)
             try await give(to: "\(store.core.nodeNumber)", store)
             store.core.unknownClaims.note()
@@ -277,12 +279,12 @@ struct TakeOverTests {
         }
     }
 
-    @Test("A portion reads its own pages alone")
+    @Test("A range reads its own pages alone")
     func plan() async throws {
         try await withNodes { nodes in
             let plan = try await nodes[0].session(on: nodes[0].core.keeper) { (db) throws(PostgresError) in
                 try db.perform("ANALYZE chapar.waiting")
-                let statement = ClaimedPortion.statement(of: .nodes([1]))
+                let statement = ClaimedPages.statement(of: .nodes([1]))
                     .replacing("$1", with: "'(8,0)'").replacing("$2", with: "'(12,0)'").replacing("$3", with: "'{1}'")
                 let rows = try db.run("EXPLAIN " + statement)
                 return (0..<rows.count).compactMap { rows.text($0, 0) }

@@ -1,10 +1,10 @@
 internal import ChaparCore
 
-/// The claims of some nodes in a portion of the pages of `waiting`.
+/// The claims of some nodes in a range of the pages of `waiting`.
 ///
-/// No index has the owners of claims, and the table may be long. A portion is a number of pages, not of rows: however
-/// many dead rows the server must keep, a portion is read in bounded time.
-struct ClaimedPortion: Sendable {
+/// No index has the owners of claims, and the table may be long. A range is a number of pages, not of rows: however
+/// many dead rows the server must keep, a range is read in bounded time.
+struct ClaimedPages: Sendable {
     /// The nodes whose claims are read.
     enum Owners: Sendable {
         /// Nodes with these numbers.
@@ -30,14 +30,14 @@ struct ClaimedPortion: Sendable {
 
     /// The leases of the claims, by delivery.
     let leases: [Int64: Int64]
-    /// The page at which the next portion begins; nil after the last page.
+    /// The page at which the next range begins; nil after the last page.
     let next: Int64?
 
     private let owners: Owners
     /// The places of the table between which it was read, without the second.
     private let (from, to): (PostgresValue, PostgresValue)
 
-    /// Reads the portion of `pages` pages that begins at a page; `most` of its claims, all where it is nil.
+    /// Reads the range of `pages` pages that begins at a page; `most` of its claims, all where it is nil.
     init(
         at page: Int64,
         pages: Int64,
@@ -97,19 +97,19 @@ struct ClaimedPortion: Sendable {
         ).changed
     }
 
-    /// Transfers some claims of nodes in a portion to another node, or to none, within a transaction.
+    /// Transfers some claims of nodes in a range to another node, or to none, within a transaction.
     ///
     /// It waits for locks on these rows. A row that another transaction moved to a page that was read before is left:
-    /// ``StrayClaims`` frees it.
+    /// ``OrphanedClaims`` frees it.
     ///
     /// - Parameters:
-    ///   - page: The page at which the portion begins.
-    ///   - options: The pages of a portion, and the claims that a transaction transfers.
+    ///   - page: The page at which the range begins.
+    ///   - options: The pages of a range, and the claims that a transaction transfers.
     ///   - nodes: The nodes whose claims are transferred.
     ///   - node: The new owner; nil for none.
     ///   - flags: The flags to set on them.
     ///   - db: Within a transaction.
-    /// - Returns: The page for the next call: the same one while there may be more in its portion, nil behind the last
+    /// - Returns: The page for the next call: the same one while there may be more in its range, nil behind the last
     ///   page.
     /// - Throws: ``PostgresError``.
     static func give(
@@ -120,20 +120,20 @@ struct ClaimedPortion: Sendable {
         noting flags: DeliveryRow.Flags = [],
         _ db: isolated PostgresConnection
     ) throws(PostgresError) -> Int64? {
-        let most = options.claimsOfPortion
-        let portion = try ClaimedPortion(at: page, pages: options.pagesOfPortion, of: .nodes(nodes), most: most, db)
-        guard !portion.leases.isEmpty else { return portion.next }
+        let most = options.claimsPerTransaction
+        let claimed = try ClaimedPages(at: page, pages: options.pagesPerScan, of: .nodes(nodes), most: most, db)
+        guard !claimed.leases.isEmpty else { return claimed.next }
         try db.run(
             """
             UPDATE chapar.waiting w SET owner = $4, flags = flags | $5 FROM unnest($1::bigint[], $2::bigint[]) AS a(id, lease)
             WHERE w.id BETWEEN a.id AND a.id AND w.lease = a.lease AND w.owner = ANY ($3)
             """,
             [
-                .integers(Array(portion.leases.keys)), .integers(Array(portion.leases.values)), .integers(nodes),
+                .integers(Array(claimed.leases.keys)), .integers(Array(claimed.leases.values)), .integers(nodes),
                 .integer(node), .integer(flags.rawValue),
             ]
         )
         // Transferred claims are not found again.
-        return portion.leases.count < most ? portion.next : page
+        return claimed.leases.count < most ? claimed.next : page
     }
 }

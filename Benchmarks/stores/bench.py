@@ -53,7 +53,7 @@ def raw(rig, server, rows, on):
         include = subprocess.run(["pg_config", "--includedir"], check=True, capture_output=True, text=True).stdout.strip()
         subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("raw.c"), f"-I{include}", "-lpq", "-lpthread"], check=True)
     files = []
-    for name, text in (("insertion", statement("Enqueue/EnqueueRows.swift", "insertion")), ("end", statement("Record/RecordLoop.swift", "statement"))):
+    for name, text in (("insertion", statement("Accept/EnqueueRows.swift", "insertion")), ("end", statement("Record/RecordLoop.swift", "statement"))):
         files.append(Path(rig.folder) / f"{name}.sql")
         files[-1].write_text(text)
     total = 30_000 if rows < 100 else 150_000

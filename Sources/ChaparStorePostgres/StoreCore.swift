@@ -5,6 +5,14 @@ internal import ChaparQueue
 internal import Synchronization
 
 /// The state that the parts of a store share.
+///
+/// The folders, each of which uses only those before it and those of its own line:
+/// - Connection: libpq, values and rows. Schema: tables, their steps and partitions. Events: the log of events.
+/// - Signals: what wakes calls of this node and of others. Clock: the database's clock. Commit: calls in groups.
+/// - Queue: rows of what waits, flows. Claims: deliveries for calls of `claim`. Counts: what waits, in numbers.
+/// - Outbox, Devices: the registry. Quotas: what nodes share. Nodes: leases, recovery of dead nodes.
+/// - Accept: new notifications. Upkeep: partitions, removal, vacuum. Record: outcomes, cancellations, receipts.
+/// - Reads, Erasure, Copy: status and events, all of one user, the whole store.
 final class StoreCore: Sendable {
     let options: PostgresOptions
     let logger: Logger

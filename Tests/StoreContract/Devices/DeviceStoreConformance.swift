@@ -37,7 +37,7 @@ public struct DeviceStoreConformanceCase: Sendable, CustomStringConvertible {
 
     /// Runs the check on an empty store.
     ///
-    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
+    /// - Throws: `ConformanceFailure` with the promise, what was seen and the source; else what the store threw.
     public func run(_ store: any DeviceStore) async throws {
         try await promised(
             name,

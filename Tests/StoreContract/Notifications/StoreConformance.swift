@@ -49,7 +49,7 @@ public struct StoreConformanceCase: Sendable, CustomStringConvertible {
     /// - Parameter open: Opens the store under test. The first call of a run must find it empty; a later one, made
     ///   after
     ///   the store was closed, must open the same storage again.
-    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
+    /// - Throws: `ConformanceFailure` with the promise, what was seen and the source; else what the store threw.
     public func run(open: @escaping @Sendable (ManualTime) async throws -> any NotificationStore) async throws {
         try await promised(
             name,

@@ -41,7 +41,7 @@ public struct OutboxStoreConformanceCase: Sendable, CustomStringConvertible {
     ///   - open: Opens the store under test; the first call of a run must find it empty, a later one the same storage
     ///     again.
     ///   - close: Closes it.
-    /// - Throws: ``ConformanceFailure`` with the promise, what was seen and the source; else what the store threw.
+    /// - Throws: `ConformanceFailure` with the promise, what was seen and the source; else what the store threw.
     public func run(
         open: @escaping @Sendable (ManualTime) async throws -> OutboxStoreConformance.Store,
         close: @escaping @Sendable (OutboxStoreConformance.Store) async -> Void = { _ in }

@@ -79,6 +79,7 @@ let package = Package(
         .library(name: "ChaparStorePostgres", targets: ["ChaparStorePostgres"]),
         .library(name: "ChaparSandbox", targets: ["ChaparSandbox"]),
         .library(name: "ChaparTesting", targets: ["ChaparTesting"]),
+        .library(name: "ChaparStoreContract", targets: ["ChaparStoreContract"]),
     ],
     traits: [
         // Levels: each has the ones before it, but Services is without HTTP1. Without any there are plugins and HTTP/2.
@@ -289,9 +290,14 @@ let package = Package(
         ),
         .target(
             name: "ChaparTesting",
-            dependencies: [
-                "ChaparCore", "ChaparComposition", "ChaparQueue", .product(name: "Logging", package: "swift-log"),
-            ],
+            dependencies: ["ChaparCore", "ChaparComposition", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: strict
+        ),
+        // The suites that every store must pass, and a store in memory that passes them.
+        .target(
+            name: "ChaparStoreContract",
+            dependencies: ["ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparTesting"],
+            path: "Tests/StoreContract",
             swiftSettings: strict
         ),
 
@@ -407,7 +413,7 @@ let package = Package(
         .testTarget(
             name: "ChaparCompositionTests",
             dependencies: [
-                "ChaparComposition", "ChaparCore", "ChaparQueue", "ChaparTesting",
+                "ChaparComposition", "ChaparCore", "ChaparQueue", "ChaparTesting", "ChaparStoreContract",
             ],
             swiftSettings: strict
         ),
@@ -475,6 +481,7 @@ let package = Package(
             name: "ChaparStoreSQLiteTests",
             dependencies: [
                 "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparTesting",
+                "ChaparStoreContract",
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             swiftSettings: strict
@@ -483,7 +490,7 @@ let package = Package(
             name: "ChaparStorePostgresTests",
             dependencies: [
                 "ChaparStorePostgres", "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue",
-                "ChaparTesting", "ChaparSandbox", "CChaparPostgres",
+                "ChaparTesting", "ChaparStoreContract", "ChaparSandbox", "CChaparPostgres",
             ],
             exclude: ["Schemas"],
             swiftSettings: strict
@@ -505,7 +512,7 @@ let package = Package(
             name: "ChaparGatewayTests",
             dependencies: [
                 "ChaparGateway", "ChaparCore", "ChaparComposition", "ChaparOAuth", "ChaparQueue", "ChaparModules",
-                "ChaparTesting",
+                "ChaparTesting", "ChaparStoreContract",
                 "ChaparStoreSQLite", "ChaparSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -531,6 +538,7 @@ let package = Package(
             name: "ChaparSimulation",
             dependencies: [
                 "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparGateway", "ChaparStoreSQLite", "ChaparTesting",
+                "ChaparStoreContract",
                 "SimulationDisk",
                 "SimulationHooks",
                 .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
@@ -552,6 +560,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparGateway", "ChaparTesting",
+                "ChaparStoreContract",
                 "ChaparAPNs",
                 "ChaparFCM",
                 "ChaparHMS", "ChaparOneSignal", "ChaparIDPush", "ChaparChabok", "ChaparAltcraft", "ChaparService",

@@ -34,7 +34,7 @@ PARTS = {"single": (1, 60_000, 64), "hundred": (100, 3_000, 16)}  # Notification
 GOALS = {"single": 0.4, "hundred": 0.3}  # Of the embedded store.
 RAW_GOALS = {"hundred": 0.6}  # Of raw.c, judged with --apart: else raw.c and the server have both cores for themselves.
 
-QUEUE = Path(__file__).resolve().parents[2] / "Sources/ChaparStorePostgres/Queue"
+STORE = Path(__file__).resolve().parents[2] / "Sources/ChaparStorePostgres"
 
 
 def statement(file, name):
@@ -42,8 +42,8 @@ def statement(file, name):
     def text(source, name):
         found = re.search(rf'static let {name} = """\n(.*?)\n\s*"""', source, re.S)
         return re.sub(r"\\\n\s*", "", found.group(1))
-    joined = text((QUEUE / "CollapseWave.swift").read_text(), "joinedLog")
-    return text((QUEUE / file).read_text(), name).replace("\\(EndedDelivery.joinedLog)", joined)
+    joined = text((STORE / "Queue/EndedDelivery.swift").read_text(), "joinedLog")
+    return text((STORE / file).read_text(), name).replace("\\(EndedDelivery.joinedLog)", joined)
 
 
 def raw(rig, server, rows, on):
@@ -53,7 +53,7 @@ def raw(rig, server, rows, on):
         include = subprocess.run(["pg_config", "--includedir"], check=True, capture_output=True, text=True).stdout.strip()
         subprocess.run(["cc", "-O2", "-o", program, Path(__file__).with_name("raw.c"), f"-I{include}", "-lpq", "-lpthread"], check=True)
     files = []
-    for name, text in (("insertion", statement("EnqueueRows.swift", "insertion")), ("end", statement("RecordLoop.swift", "statement"))):
+    for name, text in (("insertion", statement("Accept/EnqueueRows.swift", "insertion")), ("end", statement("Record/RecordLoop.swift", "statement"))):
         files.append(Path(rig.folder) / f"{name}.sql")
         files[-1].write_text(text)
     total = 30_000 if rows < 100 else 150_000

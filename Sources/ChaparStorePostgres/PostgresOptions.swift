@@ -59,12 +59,12 @@ public struct PostgresOptions: Sendable, CustomStringConvertible {
     /// The most changes of devices that may wait for the planner; above it changes are refused.
     package var maximumUnplannedChanges = 10_000
     /// The longest time that a cheap search for long-due work takes; longer in tests on a busy machine.
-    var cheapLook = PortionedLooks.cheap
+    var cheapScan = IncrementalScan.cheap
     /// The number of pages of `waiting` that one statement reads of a full pass, such as a count: 32 MB of pages of the
     /// usual size.
-    var pagesOfPortion: Int64 = 4_096
+    var pagesPerScan: Int64 = 4_096
     /// The most claims that one transaction gives back, takes over or hands over.
-    var claimsOfPortion: Int64 = 5_000
+    var claimsPerTransaction: Int64 = 5_000
     /// The count of openings that every connection with these options, or with a copy of them, shares.
     let openings = PostgresOpenings()
     /// The number of rows that one step of a search through the registry reads.

@@ -265,7 +265,7 @@ public final class PostgresStore: NotificationStore {
             // Its transaction under way is committed first, and nothing more is claimed.
             await outbox.close()
             do throws(PostgresError) {
-                try await core.giveBackReserves(all: true)
+                try await core.releasePrefetched(all: true)
                 try await NodeLease(core).end()
             } catch {
                 logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])

@@ -5,6 +5,14 @@ internal import ChaparQueue
 internal import Synchronization
 
 /// The state that the parts of a store share.
+///
+/// The folders, each of which uses only those before it and those of its own line:
+/// - Connection: libpq, values and rows. Schema: tables, their steps and partitions. Events: the log of events.
+/// - Signals: what wakes calls of this node and of others. Clock: the database's clock. Commit: calls in groups.
+/// - Queue: rows of what waits, flows. Claims: deliveries for calls of `claim`. Counts: what waits, in numbers.
+/// - Outbox, Devices: the registry. Quotas: what nodes share. Nodes: leases, recovery of dead nodes.
+/// - Accept: new notifications. Upkeep: partitions, removal, vacuum. Record: outcomes, cancellations, receipts.
+/// - Reads, Erasure, Copy: status and events, all of one user, the whole store.
 final class StoreCore: Sendable {
     let options: PostgresOptions
     let logger: Logger
@@ -32,7 +40,7 @@ final class StoreCore: Sendable {
     /// The connection for upkeep: partitions, removal, other nodes.
     let keeper: PostgresConnection
     /// The connection for the node's lease and the clock only, which nothing may hold up.
-    let pulse: PostgresConnection
+    let renewer: PostgresConnection
     /// The connection for new notifications.
     let writer: PostgresConnection
     let claimer: PostgresConnection
@@ -51,7 +59,7 @@ final class StoreCore: Sendable {
     }
 
     /// The searches for deliveries whose time to live is over.
-    let expiryLooks = Mutex(PortionedLooks(every: .zero))
+    let expiryScan = Mutex(IncrementalScan(every: .zero))
     let numbering = NumberingMark()
     /// The number of deliveries that have not ended, for `max_waiting`.
     let waitingCount = Mutex(WaitingCount())
@@ -82,7 +90,7 @@ final class StoreCore: Sendable {
         leaseHealth = LeaseHealth(lease: options.nodeLease)
         outboxSignals = OutboxSignals(announcer)
         keeper = PostgresConnection(options, name: "keeper", walksIndexes: true)
-        pulse = PostgresConnection(options, name: "pulse")
+        renewer = PostgresConnection(options, name: "renewer")
         writer = PostgresConnection(options, name: "writer", walksIndexes: true, keepsPlans: true)
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true, keepsPlans: true)
         recorder = PostgresConnection(options, name: "recorder", walksIndexes: true, keepsPlans: true)
@@ -91,7 +99,7 @@ final class StoreCore: Sendable {
         sessions.add(connections)
     }
 
-    var connections: [PostgresConnection] { [keeper, pulse, writer, claimer, recorder, reader, counter] }
+    var connections: [PostgresConnection] { [keeper, renewer, writer, claimer, recorder, reader, counter] }
 
     /// The steady time in milliseconds.
     var now: Int64 { time.steady.millisecondsSince1970 }

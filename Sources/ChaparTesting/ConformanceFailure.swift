@@ -22,12 +22,17 @@ public struct ConformanceFailure: Error, Sendable, CustomStringConvertible {
 }
 
 /// Throws with the sentence unless the claim holds, so that the kits need no testing library.
-func expect(_ claim: Bool, _ sentence: @autoclosure () -> String) throws(ConformanceFailure) {
+package func expect(_ claim: Bool, _ sentence: @autoclosure () -> String) throws(ConformanceFailure) {
     if !claim { throw ConformanceFailure(sentence()) }
 }
 
 /// Runs a check; adds the promise, its reason and its source to a failure.
-func promised(_ promise: String, _ source: String, why: String = "", _ check: () async throws -> Void) async throws {
+package func promised(
+    _ promise: String,
+    _ source: String,
+    why: String = "",
+    _ check: () async throws -> Void
+) async throws {
     do {
         try await check()
     } catch let failure as ConformanceFailure {

@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparQueue
 import ChaparComposition
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing
@@ -108,7 +109,7 @@ struct CallerTests {
             let counts = nodes[0].core.callerCounts
             counts.note(bound: 10)
             let begin = ContinuousClock.now
-            for _ in 0..<20 { await counts.look(of: "shop", more: 11, bound: 10, nodes: 3) }
+            for _ in 0..<20 { await counts.refresh(for: "shop", more: 11, bound: 10, nodes: 3) }
             #expect(begin.duration(to: .now) < .seconds(2), "each waited for nothing")
         }
     }

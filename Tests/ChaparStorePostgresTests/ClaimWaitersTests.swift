@@ -38,8 +38,8 @@ struct ClaimWaitersTests {
 
     private typealias Answer = Result<[ClaimedDelivery], StoreError>
 
-    private static let least = ClaimReserve.least
-    private let claims = ClaimReserveTests.claims(1...Int64(least))
+    private static let least = PrefetchedClaims.least
+    private let claims = PrefetchedClaimsTests.claims(1...Int64(least))
     private let start = ContinuousClock.now
 
     /// A worker's call; its answer comes when the waiters give one.
@@ -119,7 +119,7 @@ struct ClaimWaitersTests {
         #expect(waiters.takeParked("apns", isUrgent: true) == nil)
         waiters.keep(claims, of: "apns")
         #expect(try await answered.value.get().map(\.id) == claims.map(\.delivery.id))
-        waiters.noteFilled("apns", by: ahead.portion, isAhead: true)
+        waiters.noteFilled("apns", by: ahead.amount, isAhead: true)
         waiters.endAhead("apns")
         // What is kept is enough.
         waiters.keep(claims, of: "apns")
@@ -150,7 +150,7 @@ struct ClaimWaitersTests {
         try await fill(waiters)
         let ahead = try #require(waiters.takeAhead(at: start))
         waiters.keep(claims, of: "apns")
-        waiters.noteFilled("apns", by: ahead.portion, isAhead: true)
+        waiters.noteFilled("apns", by: ahead.amount, isAhead: true)
         waiters.endAhead("apns")
         #expect(try await call(waiters, 2).value.get().count == Self.least)
         let answered = await call(waiters, 3)

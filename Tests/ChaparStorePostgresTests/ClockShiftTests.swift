@@ -14,7 +14,7 @@ struct ClockShiftTests {
         "What is scheduled is moved once, some at a time, and whichever node is there goes on",
         arguments: [-7_200_000, 7_200_000] as [Int64]
     )
-    func portions(_ jump: Int64) async throws {
+    func steps(_ jump: Int64) async throws {
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in
             for place in 0..<12 {

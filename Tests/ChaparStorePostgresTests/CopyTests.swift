@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparQueue
 import ChaparStoreSQLite
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 

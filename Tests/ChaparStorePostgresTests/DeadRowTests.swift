@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -167,75 +168,75 @@ struct DeadRowTests {
             let begin = ContinuousClock.now
             #expect(try await node.claim(backend: "apns", limit: 9, wait: .zero).isEmpty)
             #expect(begin.duration(to: .now) < .seconds(2.5))
-            // The second time the look back is what takes too long; it goes on in portions of an hour.
+            // The second time the scan back takes too long; it goes on in ranges of an hour.
             #expect(try await claim(node) == [.user("a")])
             #expect(try await node.count("SELECT last_value FROM chapar.slow") == 3)
         }
     }
 }
 
-@Suite("Looks in portions")
+@Suite("Incremental scans")
 struct PortionedLookTests {
     private static let hour: Int64 = 3_600_000
     private static let now = ContinuousClock.now + .seconds(86_400)
 
     @Test("One that costs little takes all, each time it is asked for or wanted")
     func cheap() throws {
-        var looks = PortionedLooks(every: .seconds(1))
+        var scan = IncrementalScan(every: .seconds(1))
         func look(_ newest: Int64, _ at: ContinuousClock.Instant) -> ClosedRange<Int64>? {
-            looks.range(newest: newest, at)
+            scan.range(newest: newest, at)
         }
         #expect(look(5 * Self.hour, .now) == -1...5 * Self.hour)
-        looks.end(took: .milliseconds(1), isFilled: false)
+        scan.end(took: .milliseconds(1), isFilled: false)
         #expect(look(5 * Self.hour, .now) == nil)
-        looks.isWanted = true
+        scan.isWanted = true
         #expect(look(5 * Self.hour, .now) == -1...5 * Self.hour)
-        looks.end(took: .milliseconds(1), isFilled: false)
+        scan.end(took: .milliseconds(1), isFilled: false)
         #expect(look(6 * Self.hour, .now + .seconds(2)) == -1...6 * Self.hour)
     }
 
     @Test("One that costs much is followed by a pause of nineteen times as long")
     func pause() throws {
-        var looks = PortionedLooks(every: .zero)
+        var scan = IncrementalScan(every: .zero)
         func look(_ newest: Int64, _ at: ContinuousClock.Instant) -> ClosedRange<Int64>? {
-            looks.range(newest: newest, at)
+            scan.range(newest: newest, at)
         }
         _ = look(Self.hour, .now)
-        looks.end(took: .milliseconds(100), isFilled: false)
-        looks.isWanted = true
+        scan.end(took: .milliseconds(100), isFilled: false)
+        scan.isWanted = true
         #expect(look(Self.hour, .now + .milliseconds(1_800)) == nil)
         #expect(look(Self.hour, .now + .milliseconds(2_000)) != nil)
     }
 
-    @Test("What takes too long goes back in portions down to the beginning, and begins again with what is wanted")
-    func portions() throws {
-        var looks = PortionedLooks(every: .zero)
+    @Test("A scan that takes too long goes back in ranges to the beginning, and begins again when work is wanted")
+    func ranges() throws {
+        var scan = IncrementalScan(every: .zero)
         func look(_ newest: Int64, _ at: ContinuousClock.Instant) -> ClosedRange<Int64>? {
-            looks.range(newest: newest, at)
+            scan.range(newest: newest, at)
         }
         let newest = 10 * Self.hour
         #expect(look(newest, Self.now) == -1...newest)
-        looks.cut(took: PortionedLooks.limit)
+        scan.cut(took: IncrementalScan.limit)
         #expect(look(newest, Self.now) == 9 * Self.hour...newest)
-        looks.cut(took: PortionedLooks.limit)
+        scan.cut(took: IncrementalScan.limit)
         var end = newest
         for _ in 0..<4 {
             let range = try #require(look(newest, Self.now))
             #expect(range == end - Self.hour / 4...end)
-            looks.end(took: PortionedLooks.limit / 2, isFilled: false)
+            scan.end(took: IncrementalScan.limit / 2, isFilled: false)
             end = range.lowerBound
         }
         // Where it was filled there is more.
         let again = look(newest, Self.now)
-        looks.end(took: PortionedLooks.limit / 2, isFilled: true)
+        scan.end(took: IncrementalScan.limit / 2, isFilled: true)
         #expect(look(newest, Self.now) == again)
-        looks.isWanted = true
+        scan.isWanted = true
         #expect(look(newest, Self.now)?.upperBound == newest)
-        looks.end(took: .milliseconds(1), isFilled: false)
+        scan.end(took: .milliseconds(1), isFilled: false)
         // Cheap ones grow until one takes all again.
         var (count, lowest) = (0, newest)
         while let range = look(newest, Self.now), count < 40 {
-            looks.end(took: .milliseconds(1), isFilled: false)
+            scan.end(took: .milliseconds(1), isFilled: false)
             lowest = min(lowest, range.lowerBound)
             count += 1
         }
@@ -245,16 +246,16 @@ struct PortionedLookTests {
 
     @Test("A server that is slow even with the least gets more time")
     func slow() {
-        var looks = PortionedLooks(every: .zero)
+        var scan = IncrementalScan(every: .zero)
         func look(_ newest: Int64, _ at: ContinuousClock.Instant) -> ClosedRange<Int64>? {
-            looks.range(newest: newest, at)
+            scan.range(newest: newest, at)
         }
         for _ in 0..<30 {
             _ = look(Self.hour, Self.now)
-            looks.cut(took: .zero)
+            scan.cut(took: .zero)
         }
-        #expect(looks.limit == PortionedLooks.limit * 40)
-        looks.end(took: .milliseconds(1), isFilled: false)
-        #expect(looks.limit == PortionedLooks.limit)
+        #expect(scan.limit == IncrementalScan.limit * 40)
+        scan.end(took: .milliseconds(1), isFilled: false)
+        #expect(scan.limit == IncrementalScan.limit)
     }
 }

@@ -67,8 +67,8 @@ struct DepthTests {
     }
 
     @Test("A count of many pages is right at each moment, while rows move from one to another")
-    func portions() async throws {
-        try await Nodes.use(1, { $0.pagesOfPortion = 2 }) { nodes in
+    func ranges() async throws {
+        try await Nodes.use(1, { $0.pagesPerScan = 2 }) { nodes in
             let store = nodes[0]
             let all = 2_000
             for _ in 0..<4 { try await store.accept(to: (0..<all / 4).map { .user("\($0)") }) }

@@ -31,11 +31,11 @@ struct FreezeTests {
                 case .collapseID, .idempotencyKey: core.writer
                 case .device: store.registry
                 case .outboxEntry: store.outbox
-                case .nodes: core.pulse
+                case .nodes: core.renewer
                 }
             try await connection.transaction { (db) throws(PostgresError) in
                 switch place {
-                case .collapseID: try CollapseWave.lock(CollapseWave.waves([new]), of: store.options.schema, db)
+                case .collapseID: try CollapseBatch.lock(CollapseBatch.batches([new]), of: store.options.schema, db)
                 case .idempotencyKey:
                     try db.run("INSERT INTO chapar.idempotency VALUES ('shop', 'k', 'x', 'x', 0)")
                 case .device, .outboxEntry: try Self.lock("d", store, db)
@@ -109,7 +109,7 @@ struct FreezeTests {
         let isHeld = AsyncSignal()
         let held = Task {
             try await nodes[0].core.writer.transaction { (db) throws(PostgresError) in
-                try CollapseWave.lock(CollapseWave.waves([new]), of: schema, db)
+                try CollapseBatch.lock(CollapseBatch.batches([new]), of: schema, db)
                 isHeld.signal()
                 try db.perform("SELECT pg_sleep(25)")
             }

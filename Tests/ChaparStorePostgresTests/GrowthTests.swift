@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -17,11 +18,11 @@ struct GrowthTests {
     /// The most rows that the steps of a plan may read or make together for an argument of ``argument`` elements.
     private static let bound = 30_000.0
 
-    /// Statements that read a table from its beginning to its end, in portions or up to a bound, and why they may.
+    /// Statements that read a table from its beginning to its end, in ranges or up to a bound, and why they may.
     private static let exempt = [
         "pg_relation_size('": "reads no row",
-        "ctid >= $1::tid": "a portion of pages",
-        "ctid >= $2::tid": "a portion of pages",
+        "ctid >= $1::tid": "a range of pages",
+        "ctid >= $2::tid": "a range of pages",
         "WITH looked AS MATERIALIZED": "20,000 rows at a time: erasures, and a caller's cancellation",
         "awaited WHERE delivery = ANY": "whole blocks, by the index of an erasure",
     ]
@@ -231,7 +232,7 @@ struct GrowthWork {
         }
     }
 
-    /// What was claimed ahead and goes back, and what is freed in portions.
+    /// What was claimed ahead and goes back, and what is freed in ranges of pages.
     private func free() async throws {
         let core = store.core
         let claims = try await claim("apns")
@@ -239,14 +240,14 @@ struct GrowthWork {
             claims.map { Claim(delivery: $0, flow: 1, due: 0, isUrgent: true, collapse: nil) },
             of: "apns"
         )
-        try await core.giveBackReserves(all: true)
+        try await core.releasePrefetched(all: true)
         _ = try await claim("apns")
         let (number, options) = (core.nodeNumber, core.options)
         try await core.keeper.transaction { (db) throws(PostgresError) in
-            _ = try ClaimedPortion.give(at: 0, options, of: [number], to: number, db)
-            let portion = try ClaimedPortion(at: 0, pages: 16, of: .nodes([number]), db)
-            _ = try portion.free(portion.leases, db)
-            _ = try ClaimedPortion.give(at: 0, options, of: [number], db)
+            _ = try ClaimedPages.give(at: 0, options, of: [number], to: number, db)
+            let claimed = try ClaimedPages(at: 0, pages: 16, of: .nodes([number]), db)
+            _ = try claimed.free(claimed.leases, db)
+            _ = try ClaimedPages.give(at: 0, options, of: [number], db)
         }
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -63,7 +64,7 @@ struct LeaseTests {
         try await eventually("the second node judges", within: .seconds(20), every: .milliseconds(50)) {
             second.core.leaseHealth.mayJudge
         }
-        #expect(try await TakeOver.run(within: .seconds(3), second.core).deliveries == 0)
+        #expect(try await NodeRecovery.run(within: .seconds(3), second.core).deliveries == 0)
         #expect(try await second.claim(backend: "apns", limit: 1, wait: .zero).isEmpty)
         try await first.end(held)
         #expect(try await second.notification(held[0].notificationID)?.counts == [.acceptedByPlatform: 1])
@@ -235,10 +236,10 @@ struct LeaseTests {
             try await store.session(on: store.core.keeper) { (db) throws(PostgresError) in
                 try db.run("UPDATE chapar.waiting SET owner = 4711, lease = 5 WHERE owner IS NULL")
             }
-            var strays = StrayClaims()
-            try await strays.look(store.core, every: .zero)
+            var orphans = OrphanedClaims()
+            try await orphans.sweep(store.core, every: .zero)
             #expect(try await store.claim(backend: "apns", limit: 9, wait: .zero).isEmpty)
-            try await strays.look(store.core, every: .zero)
+            try await orphans.sweep(store.core, every: .zero)
             var found: [ClaimedDelivery] = []
             while found.count < 2 {
                 try Task.checkCancellation()

@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -21,7 +22,7 @@ struct PoolerTests {
         var options = try await Self.server.options(isPooled: true)
         options.preparesStatements = false
         options.pollsOnly = true
-        options.cheapLook = .seconds(10)
+        options.cheapScan = .seconds(10)
         return options
     }
 

@@ -1,4 +1,4 @@
-import ChaparTesting
+import ChaparStoreContract
 import Testing
 
 @testable import ChaparStorePostgres
@@ -8,7 +8,7 @@ struct PostgresConformanceTests {
     @Test("As it comes", arguments: StoreConformance.cases)
     func contract(_ check: StoreConformanceCase) async throws {
         var options = try await TestServer.shared.options()
-        options.cheapLook = .seconds(10)
+        options.cheapScan = .seconds(10)
         try await check.run { [options] time in try await PostgresStore.open(options, time: time) }
     }
 }

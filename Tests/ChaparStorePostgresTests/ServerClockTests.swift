@@ -180,7 +180,7 @@ struct ServerClockTests {
 
     /// Waits until a node has read the clock, which it does right after a renewal and before a pause.
     private static func awaitReading(by node: PostgresStore) async throws {
-        let process = try #require(node.core.pulse.serverProcess)
+        let process = try #require(node.core.renewer.serverProcess)
         try await eventually("the connection for the lease and the clock has nothing to do", every: .milliseconds(10)) {
             try await node.number(
                 """
@@ -244,7 +244,7 @@ struct ServerClockTests {
             #expect(try await nodes[0].claim(backend: "apns", limit: 1, wait: .seconds(5)).count == 1)
             try await clock.step(3_600)
             nodes[1].makeHealthy()
-            #expect(try await TakeOver.run(within: .zero, nodes[1].core).deliveries == 0)
+            #expect(try await NodeRecovery.run(within: .zero, nodes[1].core).deliveries == 0)
             #expect(nodes[1].core.leaseHealth.mayJudge, "that was the reason")
             #expect(try await nodes[1].count("SELECT count(*) FROM chapar.nodes") == 2)
         }

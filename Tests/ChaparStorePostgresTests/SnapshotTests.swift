@@ -63,10 +63,10 @@ struct SnapshotTests {
             try db.run("SELECT count(*) FROM pg_class")
             try db.perform("SELECT pg_sleep(1.1)")
         }
-        try await Keeper(store.core).lookForSnapshots()
+        try await Keeper(store.core).readOldestSnapshot()
         #expect(await store.health().oldestSnapshot ?? .zero >= .seconds(1))
         try await holder.session { (db) throws(PostgresError) in try db.perform("COMMIT") }
-        try await Keeper(store.core).lookForSnapshots()
+        try await Keeper(store.core).readOldestSnapshot()
         #expect(await store.health().oldestSnapshot ?? .zero < .seconds(1))
         try await eventually("the store knows its dead rows", within: .seconds(20), every: .milliseconds(100)) {
             await store.health().deadRows != nil

@@ -52,7 +52,7 @@ struct VacuumPacingTests {
             }
             func vacuum() async throws {
                 try await connection.session { (db) throws(PostgresError) in try db.perform("VACUUM chapar.waiting") }
-                try await VacuumPacing.look(span: .seconds(60), on: connection)
+                try await VacuumPacing.adjust(span: .seconds(60), on: connection)
             }
             #expect(
                 try await reading() == Reading(dead: 0, threshold: Self.usual, isAfterVacuum: false, isOverdue: true)

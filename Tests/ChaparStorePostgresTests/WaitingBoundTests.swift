@@ -57,7 +57,7 @@ struct WaitingBoundTests {
             let store = nodes[0]
             try await store.accept(to: [.user("a"), .user("b"), .user("c")])
             await store.pauseKeeper()
-            try await WaitingEstimate(store.core).look()
+            try await WaitingEstimate(store.core).refresh()
             #expect(store.core.waiting == 3)
             let (isLocked, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
             let locking = Task {
@@ -69,7 +69,7 @@ struct WaitingBoundTests {
             }
             await isLocked.wait(after: .start, atMost: .seconds(10), SystemTime())
             let begin = ContinuousClock.now
-            try await WaitingEstimate(store.core).look()
+            try await WaitingEstimate(store.core).refresh()
             #expect(begin.duration(to: .now) < .seconds(3), "the lock is held for five seconds")
             mayEnd.signal()
             try await locking.value

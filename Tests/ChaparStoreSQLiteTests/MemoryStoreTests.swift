@@ -1,4 +1,5 @@
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparComposition
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -1,7 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparStoreSQLite
-import ChaparTesting
+import ChaparStoreContract
 import Testing
 
 @Suite("The embedded store keeps the contract", .timeLimit(.minutes(1)))

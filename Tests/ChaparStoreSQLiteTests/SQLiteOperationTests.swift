@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import ChaparCore
 import ChaparQueue
-import ChaparTesting
+import ChaparStoreContract
 import Testing
 
 @testable import ChaparStoreSQLite

@@ -8,6 +8,7 @@ extension GeneratedDocumentsTests {
         let declarations = try Declarations.read([
             "Sources/ChaparCore", "Sources/ChaparJSON", "Sources/ChaparModules", "Sources/ChaparComposition/Tokens",
             "Sources/ChaparHTTP", "Sources/ChaparSandbox/Own", "Sources/ChaparTesting",
+            "Tests/StoreContract",
         ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)
         let parts = text.matches(of: #/(?m)^<!-- generated: (protocol|type) (\w+) -->$/#)

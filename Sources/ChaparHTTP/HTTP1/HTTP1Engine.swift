@@ -66,8 +66,7 @@
         func cancel(_ batch: Batch) {
             batch.cancel()
             loop.execute {
-                let failure = HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled")
-                self.fail(self.waiting.removeAll(of: batch), failure)
+                self.fail(self.waiting.removeAll(of: batch), .callerCancelled)
                 self.advance()
             }
         }
@@ -87,8 +86,7 @@
                 if waiting.isEmpty { backoff.admitFirstCall() }
                 waiting.append(batch)
                 guard isEnding || batch.isCancelled else { continue }
-                let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
-                fail(waiting.removeAll(of: batch), HTTPFailure(.notProcessed, .cancelled, text))
+                fail(waiting.removeAll(of: batch), isEnding ? .poolShutDown : .callerCancelled)
             }
             advance()
         }
@@ -99,10 +97,7 @@
             let now = NIODeadline.now()
             dispatch(now)
             let excess = waiting.trim(to: configuration.maximumWaiting)
-            if !excess.isEmpty {
-                let text = "\(configuration.maximumWaiting) calls wait already"
-                fail(excess, HTTPFailure(.notProcessed, .queueFull, text))
-            }
+            if !excess.isEmpty { fail(excess, .queueFull(limit: configuration.maximumWaiting)) }
             isAdvancing = false
             finishEndIfDone()
             mailbox.publish(
@@ -259,20 +254,7 @@
             for call in calls { replies.add(call, .failure(failure), connection: 0) }
         }
 
-        private var lateFailure: HTTPFailure {
-            guard let lastConnectFailure else {
-                return HTTPFailure(
-                    .notProcessed,
-                    .deadline,
-                    "the deadline passed while the call waited for a connection"
-                )
-            }
-            return HTTPFailure(
-                .notProcessed,
-                lastConnectFailure.cause,
-                "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)"
-            )
-        }
+        private var lateFailure: HTTPFailure { .late(waitingFor: "connection", after: lastConnectFailure) }
 
         // MARK: Connections
 
@@ -312,8 +294,7 @@
             let now = NIODeadline.now()
             fail(waiting.removeExpired(now, default: requestTimeout), lateFailure)
             if let graceEnds, graceEnds <= now {
-                let failure = HTTPFailure(.unknown, .cancelled, "the pool was shut down before the answer came")
-                for exchange in exchanges.values { exchange.task?.fail(reason: failure) }
+                for exchange in exchanges.values { exchange.task?.fail(reason: HTTPFailure.unanswered) }
             }
             advance()
         }
@@ -324,7 +305,7 @@
             reach.stop()
             let graceEnds = NIODeadline.now() + TimeAmount(grace)
             self.graceEnds = self.graceEnds.map { min($0, graceEnds) } ?? graceEnds
-            fail(waiting.removeAll(), HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))
+            fail(waiting.removeAll(), .poolShutDown)
             if let current { retire(current) }
             advance()
         }

@@ -190,11 +190,11 @@ extension HTTP2Engine {
         reach.stop()
         let graceEnds = NIODeadline.now() + TimeAmount(grace)
         self.graceEnds = self.graceEnds.map { min($0, graceEnds) } ?? graceEnds
-        failWaiting(HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))
+        failWaiting(.poolShutDown)
         for connection in connections { connection.retire() }
         if let attempt {
             self.attempt = nil
-            attempt.connection?.abort(HTTPFailure(.notProcessed, .cancelled, "the pool was shut down"))
+            attempt.connection?.abort(.poolShutDown)
         }
         advance(.now())
     }

@@ -80,7 +80,7 @@ final class HTTP2Engine: @unchecked Sendable {
         loop.execute {
             let calls = self.waiting.removeAll(of: batch)
             guard !calls.isEmpty else { return }  // Not handed over yet, or all on the wire.
-            self.fail(calls, HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled"))
+            self.fail(calls, .callerCancelled)
             self.advance(.now())
         }
     }
@@ -93,9 +93,8 @@ final class HTTP2Engine: @unchecked Sendable {
         reach.noteCall()
         for batch in mailbox.drain() {
             if isEnding || batch.isCancelled {
-                let text = isEnding ? "the pool was shut down" : "the caller was cancelled"
                 let calls = batch.calls.indices.map { QueuedCall(batch: batch, index: $0, tries: 0) }
-                fail(calls, HTTPFailure(.notProcessed, .cancelled, text))
+                fail(calls, isEnding ? .poolShutDown : .callerCancelled)
             } else {
                 if waiting.isEmpty { backoff.admitFirstCall() }
                 waiting.append(batch)
@@ -145,16 +144,9 @@ final class HTTP2Engine: @unchecked Sendable {
         replies.add(call, result, connection: connection)
     }
 
-    /// The error of a call whose deadline passed while it waited: the failure to connect, if that was the reason.
+    /// The error of a call whose deadline passed while it waited.
     var lateFailure: HTTPFailure {
-        guard let lastConnectFailure, connections.isEmpty else {
-            return HTTPFailure(.notProcessed, .deadline, "the deadline passed while the call waited for a stream")
-        }
-        return HTTPFailure(
-            .notProcessed,
-            lastConnectFailure.cause,
-            "no connection before the deadline; the last attempt: \(lastConnectFailure.detail)"
-        )
+        .late(waitingFor: "stream", after: connections.isEmpty ? lastConnectFailure : nil)
     }
 
     // MARK: The end of every event
@@ -185,10 +177,7 @@ final class HTTP2Engine: @unchecked Sendable {
     private func dispatch(_ now: NIODeadline) {
         while !waiting.isEmpty, let connection = connections.first(where: \.hasRoom) { connection.fill(now) }
         let excess = waiting.trim(to: configuration.maximumWaiting)
-        if !excess.isEmpty {
-            let text = "\(configuration.maximumWaiting) calls wait already"
-            fail(excess, HTTPFailure(.notProcessed, .queueFull, text))
-        }
+        if !excess.isEmpty { fail(excess, .queueFull(limit: configuration.maximumWaiting)) }
         noteFullness(now)
     }
 
@@ -241,8 +230,7 @@ final class HTTP2Engine: @unchecked Sendable {
         growIfFull(now)
         closeIdle(now)
         if let graceEnds, graceEnds <= now {
-            let failure = HTTPFailure(.unknown, .cancelled, "the pool was shut down before the answer came")
-            for connection in connections + draining { connection.abort(failure) }
+            for connection in connections + draining { connection.abort(.unanswered) }
         }
         for connection in connections + draining { connection.flush() }
         advance(now)

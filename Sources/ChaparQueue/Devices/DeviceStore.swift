@@ -3,7 +3,7 @@ public import ChaparCore
 
 /// The device registry: users' devices, the tokens that they registered, and which of those are dead.
 ///
-/// Every implementation makes these promises, which the conformance suite of `ChaparTesting` checks:
+/// Every implementation makes these promises, which the conformance suite of `ChaparStoreContract` checks:
 /// * A call that returns has been committed and survives any crash; each call is one transaction.
 /// * Within an app (``ChaparCore/AppName``, part of a device's key) a token belongs to one device: registering it for
 ///   another device takes it from the first, unless the first registered it at a later time. A device has at most one

@@ -5,7 +5,7 @@ public import ChaparCore
 /// The API enqueues, delivery workers claim and record, upkeep expires and purges. A store sends nothing and calls no
 /// plugin. The allowed changes of a delivery are a table (`docs/States.md`), which the conformance suite goes through.
 ///
-/// Every implementation makes these promises, which the conformance suite of `ChaparTesting` checks:
+/// Every implementation makes these promises, which the conformance suite of `ChaparStoreContract` checks:
 /// * `enqueue` returns after the commit, and accepted work survives any crash. Many calls share one commit.
 /// * A delivery is claimed by one owner at a time. A claim is a lease of the process, with a number that only grows: it
 ///   holds as long as the process lives, and ends when the owner records an outcome. When the process dies, the

@@ -3,7 +3,7 @@ public import ChaparCore
 
 /// The store of outbox entries, until their platform has taken or refused them.
 ///
-/// Every implementation makes these promises, which the conformance suite of `ChaparTesting` checks:
+/// Every implementation makes these promises, which the conformance suite of `ChaparStoreContract` checks:
 /// * Entries that `enqueue` accepted survive any crash, until they have ended or are removed.
 /// * Of one device's entries at one backend only the oldest can be claimed; the next one only after that has ended.
 ///   Other devices do not wait for it.

@@ -13,7 +13,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     /// The store, not the server, refuses the call; the transaction is rolled back.
     case declined(StoreError)
     /// A flow has no number yet: the transaction is repeated once it has one.
-    case lacks(Flow)
+    case lacksFlow(backend: String, isUrgent: Bool, caller: String)
     /// The connection was closed for good.
     case closed
 
@@ -123,7 +123,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .full: .full(reason: description, retryAfter: .seconds(30))
         // The address of the database belongs in the log, not in answers of the API.
         case .unavailable: .full(reason: "the database cannot be reached", retryAfter: .seconds(5))
-        case .broken, .refused, .lacks: .failed(description)
+        case .broken, .refused, .lacksFlow: .failed(description)
         }
     }
 
@@ -137,7 +137,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .refused(let code, let message): "the database refused a statement: \(message) (\(code))"
         case .full(let message): "the database has no room, free some on its disk: \(message)"
         case .declined(let error): error.description
-        case .lacks(let flow): "the flow of \(flow.caller) at \(flow.backend) has no number"
+        case .lacksFlow(let backend, _, let caller): "the flow of \(caller) at \(backend) has no number"
         case .closed: StoreError.closed.description
         }
     }

@@ -27,6 +27,13 @@ struct PostgresRows: ~Copyable {
         }
     }
 
+    /// Returns the integers of a column, without nulls.
+    func integers(_ column: Int = 0) -> [Int64] {
+        var found: [Int64] = []
+        for row in 0..<count { if let number = integer(row, column) { found.append(number) } }
+        return found
+    }
+
     func bool(_ row: Int, _ column: Int) -> Bool { with(row, column) { $0.first == 1 } ?? false }
     func text(_ row: Int, _ column: Int) -> String? { with(row, column) { String(decoding: $0, as: UTF8.self) } }
     func bytes(_ row: Int, _ column: Int) -> [UInt8]? { with(row, column) { Array($0) } }

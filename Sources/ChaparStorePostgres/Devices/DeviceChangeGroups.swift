@@ -47,7 +47,7 @@ struct DeviceChangeGroups: Sendable {
             locks.add(devices: ids)
             locks.add(tokens: tokens)
             try locks.take(db)
-            let stored = try RegistryLocks.devices(Array(ids), having: Array(tokens), db)
+            let stored = try LockedDevices.read(Array(ids), having: Array(tokens), db)
             var batch = DeviceBatch(stored, tokens: tokens)
             var answers: [@Sendable () -> Void] = []
             var contents: [(content: OutboxChange.Content, at: Date)] = []

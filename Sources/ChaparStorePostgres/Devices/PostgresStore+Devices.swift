@@ -5,7 +5,7 @@ public import ChaparQueue
 /// The device registry: changes share transactions (``DeviceChangeGroups``), under the locks of ``RegistryLocks``.
 extension PostgresStore: DeviceStore {
     /// The most attempts at a change that other nodes keep making first.
-    private static let mostLooks = 100
+    private static let mostAttempts = 100
 
     /// Creates or replaces devices.
     public func put(_ devices: [Device], outbox: Date?) async throws(StoreError) -> [DevicePut] {
@@ -54,7 +54,7 @@ extension PostgresStore: DeviceStore {
                 throw .declined(OutboxChangeTable.refusal)
             }
             var found: [String: Device] = [:]
-            for stored in try RegistryLocks.devices(ids, having: [], db) { found[stored.device.id] = stored.device }
+            for stored in try LockedDevices.read(ids, having: [], db) { found[stored.device.id] = stored.device }
             let contents = ids.compactMap { id in
                 found[id].map { OutboxChange.Content.introduction($0, backend: backend) }
             }
@@ -96,7 +96,7 @@ extension PostgresStore: DeviceStore {
     /// Removes the refusals of single backends from up to `limit` tokens.
     public func forgetRefusals(limit: Int) async throws(StoreError) -> Int {
         guard limit > 0 else { return 0 }
-        for _ in 0..<Self.mostLooks {
+        for _ in 0..<Self.mostAttempts {
             let (found, changed) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
@@ -105,7 +105,7 @@ extension PostgresStore: DeviceStore {
                     [.integer(limit)]
                 )
                 guard rows.count > 0 else { return (0, 0) }
-                let devices = RegistryLocks.integers(rows)
+                let devices = rows.integers()
                 let slots = (0..<rows.count).map { rows.text($0, 1) }
                 try Self.lock(devices, db)
                 let changed = try db.run(
@@ -135,7 +135,7 @@ extension PostgresStore: DeviceStore {
                 """,
                 [.text(backend), .integer(since)]
             )
-            let numbers = RegistryLocks.integers(devices)
+            let numbers = devices.integers()
             guard !numbers.isEmpty else { return 0 }
             try Self.lock(numbers, db)
             return try db.run(
@@ -177,7 +177,7 @@ extension PostgresStore: DeviceStore {
         _ change: @escaping @Sendable (RegisteredToken) -> RegisteredToken
     ) async throws(StoreError) -> [InvalidatedToken] {
         guard limit > 0 else { return [] }
-        for _ in 0..<Self.mostLooks {
+        for _ in 0..<Self.mostAttempts {
             let (found, changed, isNoted) = try await transaction(on: registry) { (db) throws(PostgresError) in
                 let rows = try db.run(
                     """
@@ -186,8 +186,8 @@ extension PostgresStore: DeviceStore {
                     [.text(backend), .integer(limit)]
                 )
                 guard rows.count > 0 else { return (0, [InvalidatedToken](), false) }
-                let numbers = Set(RegistryLocks.integers(rows))
-                var batch = DeviceBatch(try RegistryLocks.devices(numbers: Array(numbers), db))
+                let numbers = Set(rows.integers())
+                var batch = DeviceBatch(try LockedDevices.read(numbers: Array(numbers), db))
                 let changed = batch.change(quarantinedOf: backend, limit: limit, change)
                 return (rows.count, changed, try Self.write(&batch, outbox: moment, db))
             }

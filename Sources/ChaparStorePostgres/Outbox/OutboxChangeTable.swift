@@ -181,7 +181,7 @@ enum OutboxChangeTable {
             """
             UPDATE chapar.outbox_changes SET skipped = coalesce(skipped || E'\\n', '') || $1 WHERE number = ANY ($2)
             """,
-            [.text(backend), .integers(RegistryLocks.integers(rows))]
+            [.text(backend), .integers(rows.integers())]
         )
     }
 }

@@ -330,7 +330,7 @@ enum OutboxEntryTable {
             [.texts(backends), .integers(backends.map { Int64(counts[$0] ?? 0) })]
         )
         // Each 128th row triggers a merge: the rows that no other transaction has locked are replaced by their sums.
-        guard RegistryLocks.integers(rows).contains(where: { $0 % 128 == 0 }) else { return }
+        guard rows.integers().contains(where: { $0 % 128 == 0 }) else { return }
         try db.run(
             """
             WITH old AS MATERIALIZED (

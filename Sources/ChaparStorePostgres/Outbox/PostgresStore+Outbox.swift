@@ -25,7 +25,7 @@ extension PostgresStore: OutboxStore {
         guard limit > 0 else { return [] }
         let signal = core.outboxSignals.entries(of: backend)
         let span = lease.boundedMilliseconds
-        return try await look(signal, within: wait) { () throws(PostgresError) in
+        return try await poll(signal, within: wait) { () throws(PostgresError) in
             let now = now
             let claims = try await OutboxEntryTable.claim(
                 of: backend,
@@ -104,7 +104,7 @@ extension PostgresStore: OutboxStore {
     /// Returns the oldest changes, in order; waits for one when there is none.
     public func unplannedChanges(limit: Int, wait: Duration) async throws(StoreError) -> [OutboxChange] {
         guard limit > 0 else { return [] }
-        return try await look(core.outboxSignals.changes, within: wait) { () throws(PostgresError) in
+        return try await poll(core.outboxSignals.changes, within: wait) { () throws(PostgresError) in
             (try await OutboxChangeTable.oldest(limit, on: outbox), nil)
         }
     }
@@ -144,12 +144,12 @@ extension PostgresStore: OutboxStore {
 
     // MARK: Waiting
 
-    /// Calls `look` until it finds something, the wait is over or the task is cancelled; `look` may also return when
-    /// more will be due.
-    private func look<Found: Sendable>(
+    /// Calls `search` until it finds something, the wait is over or the task is cancelled; `search` may also return
+    /// when more will be due.
+    private func poll<Found: Sendable>(
         _ signal: AsyncSignal,
         within wait: Duration,
-        _ look: () async throws(PostgresError) -> (found: [Found], due: Int64?)
+        _ search: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
         let until = now.adding(clamping: wait.boundedMilliseconds)
         while !Task.isCancelled {
@@ -157,7 +157,7 @@ extension PostgresStore: OutboxStore {
             let seen = signal.mark
             let (found, due): ([Found], Int64?)
             do throws(PostgresError) {
-                (found, due) = try await look()
+                (found, due) = try await search()
             } catch {
                 if error.isConflict { continue }
                 throw error.storeError

@@ -8,6 +8,19 @@ struct Flow: Sendable, Hashable {
     var caller: String
 }
 
+extension PostgresError {
+    /// The error for a flow that has no number yet.
+    static func lacks(_ flow: Flow) -> PostgresError {
+        .lacksFlow(backend: flow.backend, isUrgent: flow.isUrgent, caller: flow.caller)
+    }
+
+    /// The flow that has no number yet; nil for any other failure.
+    var missingFlow: Flow? {
+        guard case .lacksFlow(let backend, let isUrgent, let caller) = self else { return nil }
+        return Flow(backend: backend, isUrgent: isUrgent, caller: caller)
+    }
+}
+
 /// The known flows, as this node last read them.
 ///
 /// Rows of `flows` are never removed, and a number always stands for the same deliveries, so an older copy does no

@@ -7,6 +7,7 @@ import Logging
 import NIOCore
 import ChaparCore
 import ChaparModules
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -1,4 +1,5 @@
 import Logging
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Foundation

@@ -5,6 +5,7 @@ import ChaparComposition
 import ChaparCore
 import ChaparModules
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -4,6 +4,7 @@ import HTTPTypes
 import ChaparCore
 import ChaparQueue
 import ChaparStoreSQLite
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -4,6 +4,7 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 import ChaparStoreSQLite
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 

@@ -1,6 +1,6 @@
 import NIOCore
 import ChaparCore
-import ChaparTesting
+import ChaparStoreContract
 import Synchronization
 import Testing
 

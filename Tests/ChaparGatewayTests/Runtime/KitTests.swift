@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparQueue
 import ChaparGateway
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 

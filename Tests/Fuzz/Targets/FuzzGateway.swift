@@ -10,6 +10,7 @@ import ChaparCore
 import ChaparQueue
 import ChaparGateway
 import ChaparHMS
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 

@@ -1,6 +1,6 @@
 import Foundation
 import ChaparCore
-import ChaparTesting
+import ChaparStoreContract
 import SimulationDisk
 
 /// A database on another machine, which stays when a gateway dies, and the network in between.

@@ -245,28 +245,64 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // The gateway as a library.
+        // The gateway as a library, in four layers: what is delivered, what is asked, who asks, and the whole.
         .target(
-            name: "ChaparGateway",
+            name: "ChaparDelivery",
             dependencies: [
                 "ChaparCore", "ChaparComposition", "ChaparObservability", "ChaparOAuth", "ChaparQueue", "ChaparModules",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ChaparAPI",
+            dependencies: [
+                "ChaparDelivery", "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparModules",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
-                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
-                .product(name: "Yams", package: "Yams", condition: gateway),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ChaparServer",
+            dependencies: [
+                "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparQueue",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             resources: [
                 .embedInCode("Dashboard/dashboard.html"), .embedInCode("Dashboard/dashboard.css"),
                 .embedInCode("Dashboard/dashboard.js"), .embedInCode("Dashboard/dashboard-texts.json"),
                 .embedInCode("OpenAPI/openapi.json"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "ChaparGateway",
+            dependencies: [
+                "ChaparServer", "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparComposition", "ChaparQueue",
+                "ChaparModules",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
+                .product(name: "Yams", package: "Yams", condition: gateway),
             ],
             swiftSettings: strict
         ),
@@ -511,7 +547,8 @@ let package = Package(
         .testTarget(
             name: "ChaparGatewayTests",
             dependencies: [
-                "ChaparGateway", "ChaparCore", "ChaparComposition", "ChaparOAuth", "ChaparQueue", "ChaparModules",
+                "ChaparCore", "ChaparComposition", "ChaparOAuth", "ChaparQueue", "ChaparModules",
+                "ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery",
                 "ChaparTesting", "ChaparStoreContract",
                 "ChaparStoreSQLite", "ChaparSandbox",
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: gateway),
@@ -537,7 +574,8 @@ let package = Package(
         .executableTarget(
             name: "ChaparSimulation",
             dependencies: [
-                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparGateway", "ChaparStoreSQLite", "ChaparTesting",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparStoreSQLite", "ChaparTesting",
+                "ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery",
                 "ChaparStoreContract",
                 "SimulationDisk",
                 "SimulationHooks",
@@ -559,7 +597,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparGateway", "ChaparTesting",
+                "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparHTTP", "ChaparTesting",
+                "ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery",
                 "ChaparStoreContract",
                 "ChaparAPNs",
                 "ChaparFCM",
@@ -602,7 +641,8 @@ let package = Package(
         .testTarget(
             name: "ChaparTests",
             dependencies: [
-                "chapar", "ChaparCommands", "ChaparGateway", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparSandbox",
+                "chapar", "ChaparCommands", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparSandbox",
+                "ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery",
                 "ChaparCore", "ChaparComposition", "ChaparTesting",
                 .target(name: "ChaparStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),

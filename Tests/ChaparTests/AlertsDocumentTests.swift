@@ -2,7 +2,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The metrics that the pages name, and the queries of the table of alerts, are those of the code.
 @Suite("The alerts of the documents", .timeLimit(.minutes(1)))

@@ -5,7 +5,10 @@ import ChaparTesting
 import Testing
 
 @testable import ChaparCommands
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import chapar
 
 /// `allow_broadcast` in the section of each kind of backend that can address every user.

@@ -155,7 +155,7 @@ struct DocumentsTests {
 
     @Test("Every request goes to a route of the API, and every piece of JSON is JSON")
     func requests() throws {
-        let file = Self.root.appending(path: "Sources/ChaparGateway/OpenAPI/openapi.json")
+        let file = Self.root.appending(path: "Sources/ChaparServer/OpenAPI/openapi.json")
         let description = try JSONValue(parsing: [UInt8](Data(contentsOf: file)))
         let paths = (description["paths"]?.objectValue ?? [:]).members
         for page in try Page.all() {

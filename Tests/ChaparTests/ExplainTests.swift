@@ -59,7 +59,7 @@ struct ExplainTests {
             .standardizedFileURL
         var reasons: Set<String> = []
         for folder in [
-            "ChaparGateway/Deliver", "ChaparGateway/Erasure", "ChaparGateway/Accept", "ChaparComposition",
+            "ChaparDelivery/Deliver", "ChaparDelivery/Erasure", "ChaparAPI/Accept", "ChaparComposition",
         ] {
             let walk = FileManager.default.enumerator(atPath: root.appending(path: folder).path)
             for case let file as String in walk?.allObjects ?? [] where file.hasSuffix(".swift") {

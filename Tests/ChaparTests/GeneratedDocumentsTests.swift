@@ -3,7 +3,10 @@ import ChaparCore
 import Testing
 
 @testable import ChaparCommands
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import chapar
 
 /// What stands in the pages between `<!-- generated: WHAT -->` and `<!-- end -->` is made from the code's own tables.
@@ -35,7 +38,7 @@ struct GeneratedDocumentsTests {
 
     @Test("The table of the API's routes is that of its description")
     func routes() throws {
-        let file = Page.root.appending(path: "Sources/ChaparGateway/OpenAPI/openapi.json")
+        let file = Page.root.appending(path: "Sources/ChaparServer/OpenAPI/openapi.json")
         let description = try JSONValue(parsing: [UInt8](Data(contentsOf: file)))
         try Self.hold("docs/APIReference.md", "routes", APIReference(description).lines)
     }

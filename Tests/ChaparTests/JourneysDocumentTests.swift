@@ -51,19 +51,22 @@ struct JourneysDocumentTests {
         #expect(Set(steps).count == steps.count)
     }
 
-    /// The folders of the gateway, as the page lists them.
-    private static func headings() throws -> [String] {
-        try section("The folders of ChaparGateway").matches(of: #/(?m)^### (\w+)$/#).map { String($0.output.1) }
+    /// The modules of the gateway.
+    private static let gateway = ["ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery"]
+
+    /// The folders of the gateway's modules, as the page lists them.
+    private static func listed() throws -> [String] {
+        try section("The folders of the gateway").matches(of: #/(?m)^`(\w+)`: /#).map { String($0.output.1) }
     }
 
     @Test("A walk goes down the folders of each module, in the gateway as the page lists them", arguments: journeys)
     func order(journey: String) throws {
-        let listed = try Self.headings()
+        let listed = try Self.listed()
         var last: [String: String] = [:]
         for step in try Self.steps(of: journey) {
             let (module, name) = Self.folder(of: step)
             if let before = last[module] {
-                if module == "ChaparGateway" {
+                if Self.gateway.contains(module) {
                     let (upper, lower) = (listed.firstIndex(of: before), listed.firstIndex(of: name))
                     #expect(try #require(upper) <= #require(lower), "\(step) stands behind \(before)")
                 } else {
@@ -74,12 +77,13 @@ struct JourneysDocumentTests {
         }
     }
 
-    @Test("The folders of the gateway have a heading each, with a text")
+    @Test("The folders of the gateway have a text each")
     func folders() throws {
-        let folder = Self.root.appending(path: "Sources/ChaparGateway")
-        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
-            .filter { !$0.contains(".") }
-        #expect(try Self.headings().sorted() == names.sorted())
+        let names = try Self.gateway.flatMap { module in
+            try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources/\(module)").path)
+                .filter { !$0.contains(".") }
+        }
+        #expect(try Self.listed().sorted() == names.sorted())
         #expect(try !Self.page().contains(#/(?m)^##+ [^\n]*\n\n*(?=##)/#), "a heading has no text")
     }
 

@@ -6,7 +6,10 @@ import ChaparTesting
 import Testing
 
 @testable import ChaparCommands
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import chapar
 
 /// One odd answer among a thousand good ones stops the other 999 for no longer than 2 s, unless it names a time

@@ -6,7 +6,10 @@ import ChaparTesting
 import Testing
 
 @testable import ChaparCommands
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import chapar
 
 /// What `StrayStatusTests` asks of verdicts, asked of whole backends, which keep something of an answer until the next

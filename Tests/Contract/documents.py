@@ -75,7 +75,7 @@ def http_blocks():
 
 def description():
     """Every example of the OpenAPI description: one case for each body, and for each operation without one."""
-    document = json.loads((ROOT / "Sources/ChaparGateway/OpenAPI/openapi.json").read_text())
+    document = json.loads((ROOT / "Sources/ChaparServer/OpenAPI/openapi.json").read_text())
     for path, item in document["paths"].items():
         for method, operation in item.items():
             if method != "parameters":

@@ -3,7 +3,7 @@
 
     Tests/Dashboard/dashboard.py [--page FOLDER] [--screenshots FOLDER] [WORD ...]
 
-Without --page the page is the one that the program holds; with it, the files of a folder (Sources/ChaparGateway/Dashboard). With
+Without --page the page is the one that the program holds; with it, the files of a folder (Sources/ChaparServer/Dashboard). With
 words, only the checks whose names contain one. With --screenshots nothing is checked: the pictures of the documents are made.
 Needs Chromium and its driver (Debian: chromium, chromium-driver), openssl, and from PyPI selenium and axe-playwright-python (for the axe-core in it), for pictures pillow too.
 Exit code 0: everything as expected; 1: something is not; 3: a program that is needed could not be found.
@@ -44,7 +44,7 @@ if AXE_PACKAGE is None:
     sys.exit(3)
 
 ROOT = gateways.ROOT
-TEXTS = json.loads((ROOT / "Sources/ChaparGateway/Dashboard/dashboard-texts.json").read_text())
+TEXTS = json.loads((ROOT / "Sources/ChaparServer/Dashboard/dashboard-texts.json").read_text())
 AXE = Path(AXE_PACKAGE.submodule_search_locations[0], "axe.min.js").read_text()
 CHECKS = []
 PATIENCE = 60  # Seconds until something must have happened, on a machine that does other things as well.

@@ -42,7 +42,7 @@ class Description:
 
     def __init__(self, names):
         self.names = names
-        self.document = json.loads((ROOT / "Sources/ChaparGateway/OpenAPI/openapi.json").read_text())
+        self.document = json.loads((ROOT / "Sources/ChaparServer/OpenAPI/openapi.json").read_text())
         self.bodies = self.recorded_bodies()
         self.operations = []
         self.left = 0  # Of the single values of slots that were not sent yet.

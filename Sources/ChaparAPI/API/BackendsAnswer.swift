@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Hummingbird
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 

@@ -1,30 +1,38 @@
 internal import Foundation
 internal import HTTPTypes
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
 /// Each gets its own answer; an invalid one does not stop the others. If none is valid, the whole request is answered
 /// with 422 and uses up no idempotency key.
-struct BatchAPI: AcceptingAPI {
+package struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000
 
-    let state: GatewayState
-    let metrics: GatewayMetrics
-    let admission: Admission
+    package let state: GatewayState
+    package let metrics: GatewayMetrics
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, metrics: GatewayMetrics, admission: Admission) {
+        self.state = state
+        self.metrics = metrics
+        self.admission = admission
+    }
 
     private enum Field: Int, RequestField {
         case notifications
         static let names = ["notifications"]
     }
 
-    struct Item: Sendable {
-        var draft: NotificationDraft
-        var issues: RequestIssues
+    package struct Item: Sendable {
+        package var draft: NotificationDraft
+        package var issues: RequestIssues
 
-        mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
+        package mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
             try await draft.lookUp(in: devices, &issues)
         }
 
@@ -35,13 +43,13 @@ struct BatchAPI: AcceptingAPI {
         }
     }
 
-    func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
+    package func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
 
-    func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
+    package func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
         items.contains { $0.draft.needsRegistry(scope.gateway.routing) }
     }
 
-    func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
+    package func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
         var recipients = 0
         for position in items.indices {
             if items[position].draft.needsRegistry(scope.gateway.routing) {
@@ -55,7 +63,7 @@ struct BatchAPI: AcceptingAPI {
         }
     }
 
-    func check(
+    package func check(
         _ items: inout [Item],
         _ body: [UInt8],
         _ key: IdempotencyKey?,
@@ -92,7 +100,7 @@ struct BatchAPI: AcceptingAPI {
         )
     }
 
-    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
+    package func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> [Item] {
         let reader = NotificationReader(scope.snapshot)
         var whole = RequestIssues()
         var items: [Item] = []

@@ -1,13 +1,19 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 
 /// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `channels`. Nothing is stored here.
-struct ChannelsAPI: Sendable {
-    let endpoint: SyncEndpoint
+package struct ChannelsAPI: Sendable {
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case storage
@@ -20,7 +26,7 @@ struct ChannelsAPI: Sendable {
     }
 
     /// Answers with the ids of all channels.
-    func list(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func list(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
         let ids = try await endpoint.call { () throws(PushError) in try await channels.list() }
@@ -34,7 +40,7 @@ struct ChannelsAPI: Sendable {
     }
 
     /// Creates a channel.
-    func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let channels = backend.ability
         let names = ChannelStorage.allCases.map(\.rawValue).joined(separator: " or ")
@@ -56,7 +62,7 @@ struct ChannelsAPI: Sendable {
     }
 
     /// Answers with the settings of a channel.
-    func show(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
+    package func show(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(values[0], scope)
         let channels = backend.ability
         let id = SyncEndpoint.decoded(values[1])
@@ -66,7 +72,7 @@ struct ChannelsAPI: Sendable {
     }
 
     /// Deletes a channel.
-    func delete(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
+    package func delete(_ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response {
         let channels = try backend(values[0], scope).ability
         let id = SyncEndpoint.decoded(values[1])
         let wasThere = try await endpoint.call { () throws(PushError) in try await channels.delete(id) }

@@ -1,20 +1,26 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparComposition
 internal import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 
 /// `POST /v1/backends/{name}/clicks`: reports of an app or its server about what a user did with a platform's
 /// notification.
 ///
 /// The platform's plugin reads the payload and announces the result; the delivery that it is about moves on to
 /// `delivered` or `opened`. A delivery that the caller may not report is treated as unknown.
-struct ClicksAPI: Sendable {
+package struct ClicksAPI: Sendable {
     /// The most devices that are read of the user whom a click names.
     private static let largestSearch = 100
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case userInfo, action, user, installation, device, at, context
@@ -24,7 +30,7 @@ struct ClicksAPI: Sendable {
     }
 
     /// Handles a click.
-    func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let now = endpoint.state.time.now
         let configured = scope.gateway.backends.first { $0.name == name }
@@ -147,7 +153,7 @@ struct ClicksAPI: Sendable {
 
 extension JSONWriter {
     /// Writes the delivery that a receipt was about.
-    mutating func delivery(_ delivery: ReceivedDelivery) {
+    package mutating func delivery(_ delivery: ReceivedDelivery) {
         beginObject()
         field("notification", delivery.notificationID.description)
         field("delivery", delivery.notificationID.place(of: delivery.id))
@@ -158,7 +164,7 @@ extension JSONWriter {
 
 extension ReceiptResult {
     /// The delivery that a receipt was about; nil when it is unknown.
-    var delivery: ReceivedDelivery? {
+    package var delivery: ReceivedDelivery? {
         switch self {
         case .recorded(let delivery), .repeated(let delivery): delivery
         case .unknown: nil

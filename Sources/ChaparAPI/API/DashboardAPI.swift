@@ -1,14 +1,24 @@
-internal import Hummingbird
-internal import Logging
+package import Hummingbird
+package import Logging
+package import ChaparDelivery
 internal import ChaparCore
 
 /// `POST /v1/dashboard/session`: exchanges the code of the dashboard's link for a token.
-struct DashboardAPI: Sendable {
-    let state: GatewayState
-    let access: DashboardAccess
-    let admission: Admission
-    let peers: Peers
-    let logger: Logger
+package struct DashboardAPI: Sendable {
+    package let state: GatewayState
+    package let access: DashboardAccess
+    package let admission: Admission
+    package let peers: Peers
+    package let logger: Logger
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, access: DashboardAccess, admission: Admission, peers: Peers, logger: Logger) {
+        self.state = state
+        self.access = access
+        self.admission = admission
+        self.peers = peers
+        self.logger = logger
+    }
 
     private enum CodeField: Int, RequestField {
         case code
@@ -16,7 +26,7 @@ struct DashboardAPI: Sendable {
     }
 
     /// Exchanges the code; a wrong one counts as a guess, like a wrong key.
-    func exchange(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func exchange(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
         let code = try await code(of: request, scope)

@@ -1,18 +1,25 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
 /// `POST /v1/devices/batch`: creates or replaces up to 1,000 devices in one commit.
 ///
 /// Each gets its own answer; an invalid one does not stop the others. A batch may be repeated.
-struct DeviceBatchAPI: Sendable {
+package struct DeviceBatchAPI: Sendable {
     /// The most devices of one request.
     static let maximumDevices = 1000
 
-    let state: GatewayState
-    let admission: Admission
+    package let state: GatewayState
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, admission: Admission) {
+        self.state = state
+        self.admission = admission
+    }
 
     private enum Field: Int, RequestField {
         case devices
@@ -26,7 +33,7 @@ struct DeviceBatchAPI: Sendable {
     }
 
     /// Answers a request.
-    func put(_ request: Request, _ scope: RequestScope, _ requestID: String) async throws(Problem) -> Response {
+    package func put(_ request: Request, _ scope: RequestScope, _ requestID: String) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         try RequestBodyReader.requireJSON(scope.fields)

@@ -1,7 +1,8 @@
 internal import Crypto
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
@@ -10,16 +11,16 @@ internal import Synchronization
 ///
 /// The platform that sent the message gets the report; a message of the gateway's own moves on to `delivered` or
 /// `opened`.
-final class DeviceEventsAPI: Sendable {
+package final class DeviceEventsAPI: Sendable {
     /// The most deliveries of a notification that are searched for one to the device.
     private static let largestSearch = 10_000
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
     private let memory = RecentEvents()
     /// The number in this gateway's message ids, once it has been read.
     private let instance = Mutex<UInt64?>(nil)
 
-    init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
+    package init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
 
     private enum Field: Int, RequestField {
         case event, at, payload, notification, delivery, backend
@@ -44,7 +45,7 @@ final class DeviceEventsAPI: Sendable {
     }
 
     /// Handles a report.
-    func receive(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func receive(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "wait"])
         let now = endpoint.state.time.now
         let report = try await read(request, scope, at: now)

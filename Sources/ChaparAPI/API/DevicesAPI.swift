@@ -1,6 +1,7 @@
 internal import Foundation
-internal import HTTPTypes
-internal import Hummingbird
+package import HTTPTypes
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
@@ -8,15 +9,21 @@ internal import ChaparQueue
 ///
 /// The store keeps a change and its outbox entry in one commit, then the caller gets its answer; platforms are called
 /// later, by ``OutboxWorker``.
-struct DevicesAPI: Sendable {
+package struct DevicesAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    let state: GatewayState
-    let admission: Admission
+    package let state: GatewayState
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, admission: Admission) {
+        self.state = state
+        self.admission = admission
+    }
 
     /// Answers a request about one device.
-    func answer(
+    package func answer(
         _ request: Request,
         _ method: HTTPRequest.Method,
         _ path: Substring,
@@ -34,7 +41,7 @@ struct DevicesAPI: Sendable {
     }
 
     /// Answers with a page of devices.
-    func list(_ scope: RequestScope) async throws(Problem) -> Response {
+    package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "user", "tag", "platform", "service", "cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         let app = try scope.app()

@@ -1,5 +1,6 @@
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
@@ -7,19 +8,36 @@ internal import ChaparQueue
 ///
 /// The route `/v1/events` calls it. It checks the parameters, takes one of the key's places and finds where the stream
 /// begins; ``EventStream`` writes the events, as long as the client reads and its key is valid.
-struct EventsAPI: Sendable {
-    let state: GatewayState
-    let snapshots: APISnapshots
-    let workers: any WorkerObserver
-    let metrics: GatewayMetrics
-    let admission: Admission
-    let build: BuildInfo
+package struct EventsAPI: Sendable {
+    package let state: GatewayState
+    package let snapshots: APISnapshots
+    package let workers: any WorkerObserver
+    package let metrics: GatewayMetrics
+    package let admission: Admission
+    package let build: BuildInfo
+
+    /// Makes one of its parts.
+    package init(
+        state: GatewayState,
+        snapshots: APISnapshots,
+        workers: any WorkerObserver,
+        metrics: GatewayMetrics,
+        admission: Admission,
+        build: BuildInfo
+    ) {
+        self.state = state
+        self.snapshots = snapshots
+        self.workers = workers
+        self.metrics = metrics
+        self.admission = admission
+        self.build = build
+    }
 
     /// The most past events that the parameter `last` can ask for.
     private static let furthestLast = 10_000
 
     /// Answers a request; without a number the stream begins with events from now on.
-    func open(_ scope: RequestScope) async throws(Problem) -> Response {
+    package func open(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["after", "last", "types", "workers", "lanes"])
         guard !state.isDraining else { throw .draining }
         let filter = try EventFilter(scope.parameter("types"))

@@ -1,17 +1,25 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 
 /// `POST /v1/backends/{name}/move` and `/drop`: an operator's decisions about deliveries that wait for a backend that
 /// is no longer configured.
-struct GoneBackendsAPI: Sendable {
+package struct GoneBackendsAPI: Sendable {
     /// The largest body: an object with one short member.
     private static let largestBody = 4096
 
-    let state: GatewayState
-    let workers: any WorkerObserver
-    let admission: Admission
+    package let state: GatewayState
+    package let workers: any WorkerObserver
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, workers: any WorkerObserver, admission: Admission) {
+        self.state = state
+        self.workers = workers
+        self.admission = admission
+    }
 
     private enum MoveField: Int, RequestField {
         case to
@@ -19,7 +27,7 @@ struct GoneBackendsAPI: Sendable {
     }
 
     /// Moves the waiting deliveries to another backend.
-    func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         let other = try await target(of: request, scope)
         do throws(GoneBackends.Failure) {
@@ -35,7 +43,7 @@ struct GoneBackendsAPI: Sendable {
     }
 
     /// Fails the waiting deliveries.
-    func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         try await reader.requireEmptyObject(of: request)

@@ -1,20 +1,28 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
 /// `GET /v1/invalidations` and `POST /v1/backends/{name}/invalidations`: token refusals that are quarantined because
 /// there were too many to be credible, and an operator's decision about them.
-struct InvalidationsAPI: Sendable {
+package struct InvalidationsAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
     /// The largest body: an object with one short member.
     private static let largestBody = 4096
 
-    let state: GatewayState
-    let workers: any WorkerObserver
-    let admission: Admission
+    package let state: GatewayState
+    package let workers: any WorkerObserver
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, workers: any WorkerObserver, admission: Admission) {
+        self.state = state
+        self.workers = workers
+        self.admission = admission
+    }
 
     private enum Field: Int, RequestField {
         case action
@@ -22,7 +30,7 @@ struct InvalidationsAPI: Sendable {
     }
 
     /// Answers with the quarantined refusals by backend; with the parameter `backend`, with the devices concerned.
-    func show(_ scope: RequestScope) async throws(Problem) -> Response {
+    package func show(_ scope: RequestScope) async throws(Problem) -> Response {
         if scope.parameter("backend") != nil {
             guard scope.caller.has(.devices) else { throw .lacks(.devices) }
             return try await list(scope)
@@ -129,7 +137,7 @@ struct InvalidationsAPI: Sendable {
     }
 
     /// Resolves the quarantined refusals of a backend; its worker goes on.
-    func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)

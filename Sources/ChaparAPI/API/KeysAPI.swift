@@ -1,15 +1,22 @@
 internal import Foundation
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 
 /// `GET /v1/keys`: the configured API keys, with their scopes, expiry and last use.
 ///
 /// Hashes are never shown.
-struct KeysAPI: Sendable {
-    let state: GatewayState
-    let uses: KeyUses
+package struct KeysAPI: Sendable {
+    package let state: GatewayState
+    package let uses: KeyUses
 
-    func list(_ scope: RequestScope) throws(Problem) -> Response {
+    /// Makes one of its parts.
+    package init(state: GatewayState, uses: KeyUses) {
+        self.state = state
+        self.uses = uses
+    }
+
+    package func list(_ scope: RequestScope) throws(Problem) -> Response {
         try scope.allowParameters([])
         let now = state.clock.reading.wall
         return Response.json { writer in

@@ -1,4 +1,5 @@
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
@@ -6,11 +7,16 @@ internal import ChaparQueue
 /// user's devices.
 ///
 /// Calls the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries do not change.
-struct MessagesAPI: Sendable {
+package struct MessagesAPI: Sendable {
     /// The most messages in a request.
     private static let maximum = 100
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case ids, user, all
@@ -31,7 +37,7 @@ struct MessagesAPI: Sendable {
     }
 
     /// Cancels or recalls messages.
-    func cancel(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func cancel(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let backend = try scope.backend(name, "takes no messages back") { backend -> Ability? in
             let ability = Ability(cancellation: backend.cancellation, recall: backend.recall)

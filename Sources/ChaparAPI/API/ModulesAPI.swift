@@ -1,9 +1,10 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparComposition
-internal import ChaparModules
+package import ChaparModules
 internal import ChaparQueue
 
 /// The path of requests to the modules that plugins add to the API (``ChaparModules/GatewayModule``), and of the
@@ -11,14 +12,19 @@ internal import ChaparQueue
 ///
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
 /// limits, like any other caller.
-struct ModulesAPI: Sendable {
+package struct ModulesAPI: Sendable {
     /// The largest body for a module, in bytes.
     static let maximumBody = 1 << 20
 
-    let notifications: NotificationsAPI
+    package let notifications: NotificationsAPI
+
+    /// Makes one of its parts.
+    package init(notifications: NotificationsAPI) {
+        self.notifications = notifications
+    }
 
     /// Returns the routes of a configured module for a path; nil when there are none.
-    func find(_ path: Substring, _ snapshot: APISnapshot) -> RouteTable.Match? {
+    package func find(_ path: Substring, _ snapshot: APISnapshot) -> RouteTable.Match? {
         for module in snapshot.modules where path.hasPrefix(module.prefix) {
             guard let found = module.endpoint(path) else { continue }
             let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in

@@ -1,22 +1,30 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// `POST /v1/notifications`: accepts one notification.
 ///
 /// The steps are those of ``AcceptingAPI``: the body, the reader, the intake, the commit. A notification answered with
 /// 202 is on disk.
-struct NotificationsAPI: AcceptingAPI {
-    let state: GatewayState
-    let metrics: GatewayMetrics
-    let admission: Admission
+package struct NotificationsAPI: AcceptingAPI {
+    package let state: GatewayState
+    package let metrics: GatewayMetrics
+    package let admission: Admission
 
-    struct Draft: Sendable {
-        var notification: NotificationDraft
-        var issues: RequestIssues
+    /// Makes one of its parts.
+    package init(state: GatewayState, metrics: GatewayMetrics, admission: Admission) {
+        self.state = state
+        self.metrics = metrics
+        self.admission = admission
     }
 
-    func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
+    package struct Draft: Sendable {
+        package var notification: NotificationDraft
+        package var issues: RequestIssues
+    }
+
+    package func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
             var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
             notification.resolveApp(scope.apps, &issues)
@@ -26,17 +34,17 @@ struct NotificationsAPI: AcceptingAPI {
         }
     }
 
-    func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
+    package func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
 
-    func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
+    package func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
         draft.notification.needsRegistry(scope.gateway.routing)
     }
 
-    func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
+    package func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
         try await draft.notification.lookUp(in: state.devices, &draft.issues)
     }
 
-    func check(
+    package func check(
         _ draft: inout Draft,
         _ body: [UInt8],
         _ key: IdempotencyKey?,
@@ -77,7 +85,7 @@ struct NotificationsAPI: AcceptingAPI {
     }
 
     /// Accepts a body as if it came by a request, for parts of the gateway that send notifications themselves.
-    func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+    package func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
         guard !state.isDraining else { throw .draining }
         return try await enqueue(body, key, scope)
     }

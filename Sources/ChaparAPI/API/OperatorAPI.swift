@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
@@ -8,18 +9,33 @@ internal import ChaparQueue
 /// dashboard.
 ///
 /// They read the state of the gateway and the depths of the store, and change nothing.
-struct OperatorAPI: Sendable {
-    let state: GatewayState
-    let workers: any WorkerObserver
-    let metrics: GatewayMetrics
-    let admission: Admission
-    let build: BuildInfo
+package struct OperatorAPI: Sendable {
+    package let state: GatewayState
+    package let workers: any WorkerObserver
+    package let metrics: GatewayMetrics
+    package let admission: Admission
+    package let build: BuildInfo
+
+    /// Makes one of its parts.
+    package init(
+        state: GatewayState,
+        workers: any WorkerObserver,
+        metrics: GatewayMetrics,
+        admission: Admission,
+        build: BuildInfo
+    ) {
+        self.state = state
+        self.workers = workers
+        self.metrics = metrics
+        self.admission = admission
+        self.build = build
+    }
 
     /// Answers that the process runs, without any other check.
     ///
     /// The build would help an attacker who looks for known vulnerabilities, so only callers with a key see it. A wrong
     /// or expired key changes nothing here, since a refused probe would stop the gateway.
-    func health(_ scope: RequestScope) -> Response {
+    package func health(_ scope: RequestScope) -> Response {
         Response.json { writer in
             writer.field("status", "ok")
             guard scope.caller !== Caller.stranger else { return }
@@ -41,7 +57,7 @@ struct OperatorAPI: Sendable {
     /// A platform that fails changes nothing here: the queue keeps its messages. A full queue refuses new
     /// notifications, and so does a gateway without backends. The route needs no key, so the answer has no details: the
     /// metrics and the answers to notifications show the store's failures.
-    func readiness() async -> Response {
+    package func readiness() async -> Response {
         let health = await state.store.health()
         let status =
             if state.isDraining {
@@ -68,7 +84,7 @@ struct OperatorAPI: Sendable {
     /// says that it fails.
     ///
     /// A caller whose key names an app or backends gets their numbers, and those of the gateway as a whole.
-    func scrape(_ scope: RequestScope) async -> Response {
+    package func scrape(_ scope: RequestScope) async -> Response {
         let snapshot = scope.snapshot
         var depths: [String: QueueDepth]?
         do throws(Problem) {
@@ -100,7 +116,7 @@ struct OperatorAPI: Sendable {
     }
 
     /// Answers with the backends.
-    func backends(_ scope: RequestScope) async throws(Problem) -> Response {
+    package func backends(_ scope: RequestScope) async throws(Problem) -> Response {
         let answer = BackendsAnswer(
             state,
             workers,

@@ -1,9 +1,10 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
-internal import Logging
-internal import ChaparCore
-internal import ChaparComposition
+package import Hummingbird
+package import Logging
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparComposition
 internal import ChaparQueue
 internal import Synchronization
 
@@ -14,28 +15,28 @@ internal import Synchronization
 /// credential, checked by the backend's ``ReceiptReader``. A caller without it learns nothing, uses none of the rate of
 /// genuine callbacks, and causes little work: if the head shows it, the body is not read; the failures of a peer are
 /// limited; bodies are bounded. A callback is stored before it is answered, and a repeated callback changes nothing.
-final class ReceiptsAPI: Sendable {
+package final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10
     /// The most genuine callbacks a second, for each gateway.
-    static let perSecond = 500.0
+    package static let perSecond = 500.0
     /// The age, in seconds, below which a receipt may have arrived before the commit of its acceptance.
     static let fresh: TimeInterval = 30
     /// The time that a receipt waits for that commit.
     static let earlyReceiptDelay = Duration.milliseconds(500)
 
-    let state: GatewayState
-    let workers: any WorkerObserver
-    let admission: Admission
-    let peers: Peers
-    let logger: Logger
+    package let state: GatewayState
+    package let workers: any WorkerObserver
+    package let admission: Admission
+    package let peers: Peers
+    package let logger: Logger
     private let bucket: Mutex<TokenBucket>
     /// The addresses from which the secret of a backend's callback was used successfully lately.
     private let knownPeers = Mutex<[String: RecentPeers]>([:])
     /// The log limits by backend and kind of mistake.
     private let samplers = Mutex<[String: LogSampler]>([:])
 
-    init(state: GatewayState, workers: any WorkerObserver, admission: Admission, peers: Peers, logger: Logger) {
+    package init(state: GatewayState, workers: any WorkerObserver, admission: Admission, peers: Peers, logger: Logger) {
         self.state = state
         self.workers = workers
         self.admission = admission
@@ -45,7 +46,7 @@ final class ReceiptsAPI: Sendable {
     }
 
     /// Answers a callback; `secret` is the end of its path, if that is the credential.
-    func receive(
+    package func receive(
         _ request: Request,
         _ name: Substring,
         secret: Secret? = nil,

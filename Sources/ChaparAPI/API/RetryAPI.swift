@@ -1,20 +1,29 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
 /// `POST /v1/backends/{name}/retry`: retries waiting deliveries and outbox entries at once.
-struct RetryAPI: Sendable {
-    let state: GatewayState
-    let workers: any WorkerObserver
+package struct RetryAPI: Sendable {
+    package let state: GatewayState
+    package let workers: any WorkerObserver
     /// Carries out the entries of the outbox; nil where the gateway runs no outbox.
-    let outbox: OutboxRelay?
-    let admission: Admission
+    package let outbox: OutboxRelay?
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, workers: any WorkerObserver, outbox: OutboxRelay?, admission: Admission) {
+        self.state = state
+        self.workers = workers
+        self.outbox = outbox
+        self.admission = admission
+    }
 
     /// Makes deliveries and outbox entries that wait for another attempt due, and ends the pauses that no platform
     /// asked for.
-    func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)

@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// A buffer of server-sent events, which are written together.

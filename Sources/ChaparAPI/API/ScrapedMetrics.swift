@@ -1,4 +1,5 @@
 internal import Foundation
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 

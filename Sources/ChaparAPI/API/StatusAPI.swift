@@ -1,7 +1,8 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
-internal import ChaparCore
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// `GET` and `DELETE /v1/notifications/{id}`, `GET …/deliveries` and `DELETE /v1/notifications?key=`: the status of a
@@ -9,19 +10,24 @@ internal import ChaparQueue
 ///
 /// Reads and writes the store; with `platform=true` a cancellation goes on to the platforms (``PlatformCancellation``).
 /// A caller sees the notifications of the senders that ``Caller/maySee(sender:)`` names.
-struct StatusAPI: Sendable {
+package struct StatusAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
     /// The longest time that one request cancels the waiting deliveries of a key, in seconds; the caller repeats the
     /// request for the rest.
     private static let longestCancellation: TimeInterval = 20
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private var state: GatewayState { endpoint.state }
 
     /// Answers with a notification and its number of deliveries in each state.
-    func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let stored = try await find(id, scope)
         let now = state.clock.reading
@@ -54,7 +60,7 @@ struct StatusAPI: Sendable {
     }
 
     /// Answers with the attempt log of each recipient, one page at a time.
-    func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         var after: Int64?
@@ -95,7 +101,7 @@ struct StatusAPI: Sendable {
     }
 
     /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
-    func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["platform"])
         let includesPlatforms = try scope.flag("platform")
         let notification = try Self.id(id)
@@ -123,7 +129,7 @@ struct StatusAPI: Sendable {
     }
 
     /// Cancels the waiting deliveries of a key's notifications, in parts, for a bounded time.
-    func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
+    package func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["key"])
         let key = try Self.keyName(scope.parameter("key"))
@@ -220,12 +226,12 @@ struct StatusAPI: Sendable {
     }
 
     /// Returns the platform's id of the message, from the last attempt that has one.
-    static func platformID(in attemptLog: [UInt8]) -> String? {
+    package static func platformID(in attemptLog: [UInt8]) -> String? {
         attempts(in: attemptLog).reversed().lazy.compactMap { $0["platform_id"]?.stringValue }.first
     }
 
     /// Returns the attempts of a delivery, oldest first.
-    static func attempts(in attemptLog: [UInt8]) -> [JSONValue] {
+    package static func attempts(in attemptLog: [UInt8]) -> [JSONValue] {
         guard !attemptLog.isEmpty else { return [] }
         let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
         return (try? JSONValue(parsing: array))?.arrayValue ?? []

@@ -1,17 +1,23 @@
 internal import Foundation
-internal import HTTPTypes
-internal import Hummingbird
-internal import ChaparCore
+package import HTTPTypes
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: a device's subscriptions at platforms, changes that are
 /// enqueued for them, and operations that still wait.
-struct SubscriptionAPI: Sendable {
+package struct SubscriptionAPI: Sendable {
     private static let largestPage = 1_000
     /// The most tags of one call.
     private static let maximumTags = 100
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case status, backend, options
@@ -24,7 +30,7 @@ struct SubscriptionAPI: Sendable {
     }
 
     /// Asks a platform for the state of a subscription, or enqueues a change of it for platforms.
-    func answer(
+    package func answer(
         _ request: Request,
         _ method: HTTPRequest.Method,
         _ id: Substring,
@@ -108,7 +114,7 @@ struct SubscriptionAPI: Sendable {
     // MARK: Tags
 
     /// Enqueues tags and profile fields for platforms; the registry's own tags stay as they are.
-    func edit(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func edit(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "wait"])
         var backend: String?
         var tags: JSONObject?
@@ -159,7 +165,7 @@ struct SubscriptionAPI: Sendable {
     // MARK: What waits
 
     /// Answers with the outbox entries of a device, oldest first.
-    func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: 100)
         // A deleted device may still have waiting entries; a text that is no id never has.
@@ -229,7 +235,7 @@ struct SubscriptionAPI: Sendable {
 
 extension SubscriptionChange {
     /// The form that an operation keeps.
-    var stored: JSONObject {
+    package var stored: JSONObject {
         var object: JSONObject = ["status": .string(status.rawValue)]
         if !options.isEmpty { object["options"] = .object(options) }
         return object
@@ -238,7 +244,7 @@ extension SubscriptionChange {
 
 extension JSONWriter {
     /// Writes a platform's report about a subscription.
-    mutating func write(_ report: SubscriptionReport) {
+    package mutating func write(_ report: SubscriptionReport) {
         name("status")
         if let status = report.status { string(status.rawValue) } else { null() }
         if !report.detail.isEmpty {
@@ -272,7 +278,7 @@ extension SyncEndpoint {
     }
 
     /// Returns a platform's answer within the deadline.
-    func answer<Value: Sendable>(
+    package func answer<Value: Sendable>(
         of body: @escaping @Sendable () async throws(PushError) -> Value
     ) async throws(PushError) -> Value {
         do {

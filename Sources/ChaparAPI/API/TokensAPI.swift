@@ -1,15 +1,21 @@
-internal import Hummingbird
-internal import ChaparCore
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
 
 /// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports those of another platform.
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
 /// changed.
-struct TokensAPI: Sendable {
+package struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
     static let largestImport = 1_000
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case tokens, application, environment
@@ -22,7 +28,7 @@ struct TokensAPI: Sendable {
     }
 
     /// Answers with the platform's details of a token.
-    func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let token = try await endpoint.token(of: request, scope, for: backend, of: directory.services)
@@ -47,7 +53,7 @@ struct TokensAPI: Sendable {
     /// Imports tokens of another platform, for which this one makes its own.
     ///
     /// The registry is not changed: the app reports its new token at its next run, or the caller adds it.
-    func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let reader = TokenList.TokenReader(services: [directory.importedService], backend: backend.backend)

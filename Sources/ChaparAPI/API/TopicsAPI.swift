@@ -1,19 +1,25 @@
-internal import Hummingbird
-internal import ChaparCore
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
-struct TopicsAPI: Sendable {
-    let endpoint: SyncEndpoint
+package struct TopicsAPI: Sendable {
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private func backend(_ step: Substring, _ scope: RequestScope) throws(Problem) -> AbleBackend<any TopicManager> {
         try scope.backend(step, "keeps no topics") { $0.topics }
     }
 
     /// Adds tokens to a topic, or removes them, with an outcome for each.
-    func change(
+    package func change(
         _ request: Request,
         _ values: [Substring],
         joins: Bool,
@@ -61,7 +67,7 @@ struct TopicsAPI: Sendable {
     }
 
     /// Answers with the topics of a registered device's tokens.
-    func show(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func show(_ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app", "device"])
         let backend = try backend(name, scope)
         let topics = backend.ability
@@ -95,7 +101,7 @@ struct TopicsAPI: Sendable {
     /// Answers with the topics of a token.
     ///
     /// The token is in the body: the address would be logged.
-    func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let backend = try backend(name, scope)
         let topics = backend.ability

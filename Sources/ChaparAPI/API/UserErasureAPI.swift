@@ -1,18 +1,26 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
-internal import Logging
+package import Hummingbird
+package import Logging
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
 /// `DELETE /v1/users/{id}`: removes the data that the gateway keeps of one user.
-struct UserErasureAPI: Sendable {
-    let state: GatewayState
-    let erasures: UserErasures
-    let logger: Logger
+package struct UserErasureAPI: Sendable {
+    package let state: GatewayState
+    package let erasures: UserErasures
+    package let logger: Logger
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, erasures: UserErasures, logger: Logger) {
+        self.state = state
+        self.erasures = erasures
+        self.logger = logger
+    }
 
     /// Erases the user; answers with the counts of removed data, and with the data that stays.
-    func erase(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func erase(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters(["app"])
         let app = try scope.app()

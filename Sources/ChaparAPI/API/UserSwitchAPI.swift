@@ -1,15 +1,21 @@
 internal import Foundation
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
 /// `POST /v1/users/{id}/switch` and `POST /v1/backends/{name}/clear`: sets the user of a device, and cancels operations
 /// that wait for a backend.
-struct UserSwitchAPI: Sendable {
+package struct UserSwitchAPI: Sendable {
     /// The user id of a log-out: the device then has no user.
     static let nobody = "anonymous"
 
-    let endpoint: SyncEndpoint
+    package let endpoint: SyncEndpoint
+
+    /// Makes one of its parts.
+    package init(endpoint: SyncEndpoint) {
+        self.endpoint = endpoint
+    }
 
     private enum Field: Int, RequestField {
         case device, options
@@ -34,7 +40,7 @@ struct UserSwitchAPI: Sendable {
     }
 
     /// Gives a device to a user, and lets the platforms suspend and resume their subscriptions.
-    func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func change(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let app = try scope.app()
         let user = try Self.user(SyncEndpoint.decoded(id))
@@ -107,7 +113,7 @@ struct UserSwitchAPI: Sendable {
     private static func user(_ id: String) throws(Problem) -> String? { id == nobody ? nil : try checked(id) }
 
     /// Checks a user's id from a path; every text that a device may name as its user is valid.
-    static func checked(_ id: String) throws(Problem) -> String {
+    package static func checked(_ id: String) throws(Problem) -> String {
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
         guard isName else {
@@ -168,7 +174,7 @@ struct UserSwitchAPI: Sendable {
     /// data.
     ///
     /// Makes no call to the platform.
-    func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = SyncEndpoint.decoded(step)
         var device: String?

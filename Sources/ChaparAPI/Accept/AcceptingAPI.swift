@@ -1,15 +1,16 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
-internal import ChaparCore
-internal import ChaparQueue
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparQueue
 internal import Synchronization
 
 /// An endpoint that accepts notifications, in steps between its two waits: for the body, and for the commit.
 ///
 /// No step waits by itself, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can
 /// run them.
-protocol AcceptingAPI: Sendable {
+package protocol AcceptingAPI: Sendable {
     /// The form in which a body is read.
     associatedtype Draft: Sendable
 
@@ -55,34 +56,41 @@ private struct Begun<Draft: Sendable>: Sendable {
 }
 
 /// Notifications that can be accepted, and the reply to send once they are on disk.
-struct CheckedRequest: Sendable {
+package struct CheckedRequest: Sendable {
     /// The notifications for the store.
-    var batch: EnqueueBatch
-    var reply: PendingReply
+    package var batch: EnqueueBatch
+    package var reply: PendingReply
     /// The memory that is reserved for its trees, in bytes.
     ///
     /// The code that takes the batch releases it.
-    var reserved = 0
+    package var reserved = 0
 }
 
 /// The reply to send once the store has accepted.
-struct PendingReply: Sendable {
-    var body: [UInt8]
+package struct PendingReply: Sendable {
+    package var body: [UInt8]
     /// The id that the answer's `Location` names; nil when there are several.
-    var id: NotificationID?
+    package var id: NotificationID?
     /// The route of each notification, for metrics.
-    var labels: [AcceptanceLabels]
+    package var labels: [AcceptanceLabels]
+
+    /// Makes one of its parts.
+    package init(body: [UInt8], id: NotificationID? = nil, labels: [AcceptanceLabels]) {
+        self.body = body
+        self.id = id
+        self.labels = labels
+    }
 }
 
 /// The reply to notifications that are on disk, stored by this request or by an earlier one.
-struct EnqueueReply: Sendable {
-    var body: [UInt8]
+package struct EnqueueReply: Sendable {
+    package var body: [UInt8]
     /// The id that `Location` names.
-    var id: String?
+    package var id: String?
     /// Whether the body is the answer to an earlier request with the same idempotency key.
-    var isReplay = false
+    package var isReplay = false
 
-    var response: Response {
+    package var response: Response {
         var headers = HTTPFields()
         headers[.contentType] = "application/json"
         if let id { headers[.location] = "/v1/notifications/" + id }
@@ -95,7 +103,7 @@ extension AcceptingAPI {
     /// Checks the head before the body is read, and returns the request's idempotency key.
     ///
     /// The fields are passed separately, since a lookup in `HTTPFields` costs as much as checking a small body.
-    func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
+    package func admit(_ scope: RequestScope, contentType: String?, keys: [String]) throws(Problem) -> IdempotencyKey? {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(type: contentType)
@@ -103,7 +111,7 @@ extension AcceptingAPI {
     }
 
     /// Builds the reply from the store's result.
-    func conclude(
+    package func conclude(
         _ reply: PendingReply,
         _ result: Result<EnqueueResult, StoreError>,
         _ caller: Caller
@@ -123,7 +131,7 @@ extension AcceptingAPI {
     }
 
     /// Checks a body at once; nil when the device registry must be asked first.
-    func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> CheckedRequest?
+    package func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> CheckedRequest?
     {
         let begun = try begin(body, key, scope)
         guard case .checked(var checked) = begun.state else {
@@ -154,7 +162,7 @@ extension AcceptingAPI {
     }
 
     /// Answers a request, in a task that waits for its body and for the store.
-    func accept(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func accept(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
         let key = try admit(
             scope,
             contentType: scope.fields[.contentType],
@@ -167,7 +175,7 @@ extension AcceptingAPI {
     }
 
     /// Accepts a body, and waits until it is on disk.
-    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+    package func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
         let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
         defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
         let checked: CheckedRequest

@@ -1,3 +1,4 @@
+public import ChaparDelivery
 public import ChaparCore
 public import ChaparQueue
 

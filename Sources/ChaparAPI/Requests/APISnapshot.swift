@@ -1,31 +1,32 @@
-internal import Foundation
-internal import NIOSSL
+package import Foundation
+package import NIOSSL
+package import ChaparDelivery
 internal import ChaparCore
-internal import ChaparModules
+package import ChaparModules
 internal import ChaparQueue
 internal import Synchronization
 
 /// The values that the API computes once for a configuration instead of for each request: keys, known names, limits.
 ///
 /// ``APISnapshots`` makes a new one at each reload; a request uses the one that it started with.
-final class APISnapshot: Sendable {
+package final class APISnapshot: Sendable {
     /// The whole gateway; callers get the view that ``gateway(for:)`` returns.
     fileprivate let gateway: GatewaySnapshot
-    let keyring: Keyring
+    package let keyring: Keyring
     let origins: OriginGuard
     private let proxies: [PeerNetwork]
     /// The TLS context of new connections.
-    let tls: NIOSSLContext?
+    package let tls: NIOSSLContext?
     /// The expiry of the certificate of ``tls``; nil without one.
     let certificateNotAfter: Date?
     /// Whether connections must be encrypted: without a usable certificate none is accepted then.
-    let isEncrypted: Bool
+    package let isEncrypted: Bool
     /// The backend kinds that `overrides` may name.
-    let kinds: [String]
+    package let kinds: [String]
     /// The token checks of the backends.
-    let tokens: TokenCheck
+    package let tokens: TokenCheck
 
-    init(
+    package init(
         _ gateway: GatewaySnapshot,
         knownKinds: [String],
         uses: KeyUses,
@@ -48,10 +49,10 @@ final class APISnapshot: Sendable {
     }
 
     /// Returns the gateway as a caller sees it: its backends, its apps, and the routes through them.
-    func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
+    package func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
 
     /// The modules of plugins, which add routes.
-    var modules: [any GatewayModule] { gateway.modules }
+    package var modules: [any GatewayModule] { gateway.modules }
 
     /// Whether a caller may use the data of an app by its name; a gateway with one app ignores the name.
     func mayUse(appNamed name: String, _ caller: Caller) -> Bool {
@@ -68,22 +69,22 @@ final class APISnapshot: Sendable {
         gateway.backends(of: app).allSatisfy { caller.mayUse(backend: $0.name) }
     }
 
-    var server: GatewayConfiguration.Server { gateway.configuration.server }
-    var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
+    package var server: GatewayConfiguration.Server { gateway.configuration.server }
+    package var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
 
     /// The most connections of one peer: the configured number, but never more than half of those for all requests.
-    var connectionsPerPeer: Int {
+    package var connectionsPerPeer: Int {
         min(limits.connectionsPerPeer, (server.maximumRequests + Admission.maximumStreams) / 2)
     }
 
     /// Whether an address belongs to a trusted proxy, whose header about its peers counts.
-    func isProxy(_ address: PeerAddress) -> Bool { proxies.contains { address.isWithin($0) } }
+    package func isProxy(_ address: PeerAddress) -> Bool { proxies.contains { address.isWithin($0) } }
 
     /// Returns the peer of a request: the other end of the connection, or the one that a trusted proxy names.
     ///
     /// It is the last address in `X-Forwarded-For` that is not a proxy's: any client may have written the ones before
     /// it.
-    func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
+    package func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
         guard !proxies.isEmpty, isProxy(connected) else { return connected }
         for text in fields.reversed().lazy.flatMap({ $0.split(separator: ",").reversed() }) {
             guard let address = PeerAddress(text) else { return connected }
@@ -105,7 +106,7 @@ final class APISnapshot: Sendable {
         return expiries
     }
 
-    var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
+    package var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
 
     /// The most waiting deliveries of a key without a share of its own.
     var waitingPerKey: Int {
@@ -123,7 +124,7 @@ final class APISnapshot: Sendable {
     ///   - now: The wall-clock time, at which keys expire, and the steady time.
     /// - Returns: The caller.
     /// - Throws: 401 without a valid key, 403 for a key without the scope.
-    func admit(
+    package func admit(
         _ fields: CallerFields,
         _ access: Route.Access,
         onlyKnownFrom peer: PeerAddress? = nil,
@@ -135,20 +136,20 @@ final class APISnapshot: Sendable {
 }
 
 /// The snapshot of the configuration in force, made again after a reload.
-final class APISnapshots: Sendable {
+package final class APISnapshots: Sendable {
     private let state: GatewayState
     private let api: APIState
     private let knownKinds: [String]
     private let derived: Mutex<APISnapshot>
 
-    init(_ state: GatewayState, _ api: APIState, knownKinds: [String]) {
+    package init(_ state: GatewayState, _ api: APIState, knownKinds: [String]) {
         self.state = state
         self.api = api
         self.knownKinds = knownKinds
         derived = Mutex(Self.derive(from: state.snapshot, state, api, knownKinds))
     }
 
-    var current: APISnapshot {
+    package var current: APISnapshot {
         let current = state.snapshot
         return derived.withLock { derived in
             if derived.gateway !== current {

@@ -1,6 +1,7 @@
-internal import Logging
+package import Logging
+package import ChaparDelivery
 internal import ChaparCore
-internal import Synchronization
+package import Synchronization
 
 /// The state that the endpoints share beside ``GatewayState``: the records of requests, the usage of API keys, the
 /// dashboard's link, and the erasures of users.
@@ -8,20 +9,20 @@ internal import Synchronization
 /// Made by ``GatewayAPI``. A configuration is put in force through it, since that may end the dashboard's link.
 package final class APIState: Sendable {
     /// The audit log; nil when there is none.
-    let audit: AuditLog?
+    package let audit: AuditLog?
     /// The access log; nil when it is not configured.
-    let access: AccessLog?
+    package let access: AccessLog?
     /// The usage of each API key.
-    let keyUses = KeyUses()
+    package let keyUses = KeyUses()
     /// The code in the dashboard's link, and the token that was given for it.
     package let dashboard = DashboardAccess()
     /// The erasures of users.
-    let erasures = UserErasures()
+    package let erasures = UserErasures()
     /// Whether other machines reach the address that the gateway listens on; false before it listens.
-    let isExposed = Atomic<Bool>(false)
+    package let isExposed = Atomic<Bool>(false)
     private let gateway: GatewayState
 
-    init(_ gateway: GatewayState, logger: Logger) {
+    package init(_ gateway: GatewayState, logger: Logger) {
         self.gateway = gateway
         let configuration = gateway.snapshot.configuration
         audit = configuration.audit.map { AuditLog($0, clock: gateway.clock, logger: logger) }
@@ -29,7 +30,7 @@ package final class APIState: Sendable {
     }
 
     /// Puts another configuration in force.
-    func replace(_ snapshot: GatewaySnapshot) {
+    package func replace(_ snapshot: GatewaySnapshot) {
         // Otherwise they would be valid again when a later configuration has no keys.
         if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
         gateway.replace(snapshot)

@@ -1,19 +1,26 @@
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 
 /// The choice of the app that a request is about.
 ///
 /// The request itself decides first, then its API key; a gateway with one app needs neither.
-struct AppChoice {
+package struct AppChoice {
     /// The reason why no app was found.
-    struct Failure: Error {
-        var code: String
-        var detail: String
+    package struct Failure: Error {
+        package var code: String
+        package var detail: String
     }
 
     /// The gateway as the caller sees it.
-    let snapshot: GatewaySnapshot
+    package let snapshot: GatewaySnapshot
     /// Whether the caller sees the whole gateway.
-    let isWhole: Bool
+    package let isWhole: Bool
+
+    /// Makes one of its parts.
+    package init(snapshot: GatewaySnapshot, isWhole: Bool) {
+        self.snapshot = snapshot
+        self.isWhole = isWhole
+    }
 
     /// The apps that the caller may name.
     ///
@@ -28,7 +35,7 @@ struct AppChoice {
     }
 
     /// Returns the app that a request names; nil when it names none.
-    func app(_ name: String?) throws(Failure) -> AppName {
+    package func app(_ name: String?) throws(Failure) -> AppName {
         let known = snapshot.apps
         if let name {
             let app = AppName(rawValue: name)
@@ -53,10 +60,10 @@ struct AppChoice {
 
 extension RequestScope {
     /// The choice among the apps that the caller may name.
-    var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
+    package var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
 
     /// Returns the app of a request about devices or users: `?app=`, else its key's, else the only one.
-    func app() throws(Problem) -> AppName {
+    package func app() throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
             return try apps.app(parameter("app"))
         } catch {
@@ -67,5 +74,5 @@ extension RequestScope {
     }
 
     /// Returns the key of the device that a path names.
-    func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
+    package func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
 }

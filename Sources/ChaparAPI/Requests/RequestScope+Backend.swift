@@ -1,13 +1,14 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 
 /// A backend that a path names, with the ability that a request needs.
-struct AbleBackend<Ability: Sendable>: Sendable {
+package struct AbleBackend<Ability: Sendable>: Sendable {
     /// Its name in the configuration.
-    let name: String
+    package let name: String
     /// The app of its tokens.
-    let app: AppName
-    let backend: any PushBackend
+    package let app: AppName
+    package let backend: any PushBackend
     let ability: Ability
 }
 
@@ -21,7 +22,7 @@ extension RequestScope {
     /// - Returns: The backend.
     /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names
     ///   or without the ability.
-    func backend<Ability: Sendable>(
+    package func backend<Ability: Sendable>(
         _ step: Substring,
         _ inability: String,
         _ find: (any PushBackend) -> Ability?

@@ -1,22 +1,40 @@
+package import ChaparDelivery
 internal import Foundation
-internal import HTTPTypes
+package import HTTPTypes
 internal import Hummingbird
 
 /// The context of one request: the configuration that it started with, its caller, its parameters.
 ///
 /// Made by ``GatewayResponder``, passed to the endpoint. A value that ends with the request.
-struct RequestScope: Sendable {
-    let snapshot: APISnapshot
-    let caller: Caller
+package struct RequestScope: Sendable {
+    package let snapshot: APISnapshot
+    package let caller: Caller
     /// The gateway as the caller sees it.
-    var gateway: GatewaySnapshot { snapshot.gateway(for: caller) }
+    package var gateway: GatewaySnapshot { snapshot.gateway(for: caller) }
     /// The path without its query.
-    let path: Substring
+    package let path: Substring
     /// The query, without its question mark; empty without one.
-    let query: Substring
-    let fields: HTTPFields
+    package let query: Substring
+    package let fields: HTTPFields
     /// The peer that sent the request; for limits.
-    var peer = PeerAddress.local
+    package var peer = PeerAddress.local
+
+    /// Makes one of its parts.
+    package init(
+        snapshot: APISnapshot,
+        caller: Caller,
+        path: Substring,
+        query: Substring,
+        fields: HTTPFields,
+        peer: PeerAddress = PeerAddress.local
+    ) {
+        self.snapshot = snapshot
+        self.caller = caller
+        self.path = path
+        self.query = query
+        self.fields = fields
+        self.peer = peer
+    }
 
     /// The caller and the peer for whom the memory of its body is reserved.
     var payer: Admission.Payer { Admission.Payer(caller: caller.name, peer: peer) }
@@ -61,7 +79,7 @@ struct RequestScope: Sendable {
     }
 
     /// Returns the value of a query parameter that is a whole number within a range, or a default.
-    func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
+    package func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
         guard let text = parameter(name) else { return fallback }
         guard let value = Int(text), range.contains(value) else {
             throw .badParameter(name, "must be a whole number from \(range.lowerBound) to \(range.upperBound).")

@@ -1,17 +1,18 @@
-internal import HTTPTypes
-internal import Hummingbird
+package import ChaparDelivery
+package import HTTPTypes
+package import Hummingbird
 
 /// A route of the API: a method and a path, the required access, and the handler.
 ///
 /// All routes are listed in ``RouteTable/init(_:)-(Handlers)``; routing, scope checks, metrics labels and the security
 /// section of the API's description are derived from that list.
-struct Route: Sendable {
+package struct Route: Sendable {
     /// A function that answers a request; `values` are the variable steps of its path, still encoded.
-    typealias Handler =
+    package typealias Handler =
         @Sendable (_ request: Request, _ values: [Substring], _ scope: RequestScope) async throws(Problem) -> Response
 
     /// The access that a route requires.
-    enum Access: Equatable {
+    package enum Access: Equatable {
         /// No key: the route reveals nothing worth protecting, or has its own credential.
         case open
         /// Any key.
@@ -21,25 +22,25 @@ struct Route: Sendable {
     }
 
     /// The method; GET includes HEAD.
-    let method: HTTPRequest.Method
+    package let method: HTTPRequest.Method
     /// The path, with its variable steps as names in braces: `/v1/notifications/{id}`.
-    let path: String
-    let access: Access
+    package let path: String
+    package let access: Access
     /// Whether it is answered regardless of the number of requests in progress and of their rate.
-    let isProbe: Bool
+    package let isProbe: Bool
     /// Whether an open route tells more to a caller with a key.
     ///
     /// The key is checked as on other routes; a wrong key is recorded, and the answer is that without a key.
-    let tellsKeysMore: Bool
-    let handler: Handler
+    package let tellsKeysMore: Bool
+    package let handler: Handler
 
     /// Whether the first variable step of the path may be recorded: users' ids may not.
-    var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
+    package var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
 
     /// Whether every request is recorded: administration, and erasures.
-    let isOnRecord: Bool
+    package let isOnRecord: Bool
 
-    init(
+    package init(
         _ method: HTTPRequest.Method,
         _ path: String,
         _ access: Access,

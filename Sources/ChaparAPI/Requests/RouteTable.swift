@@ -1,33 +1,34 @@
-internal import HTTPTypes
+package import HTTPTypes
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The tree of all routes, which finds those of a path.
 ///
 /// A literal step takes precedence over a variable one: `/v1/devices/batch` is not the device `batch`.
-struct RouteTable: Sendable {
+package struct RouteTable: Sendable {
     /// The routes of one path.
-    struct Match: Sendable {
+    package struct Match: Sendable {
         /// The path with its variable steps as names.
-        let path: String
+        package let path: String
         /// The routes, one for each method.
-        let routes: [Route]
+        package let routes: [Route]
         /// The variable steps, in their order.
-        let values: [Substring]
+        package let values: [Substring]
 
         /// Returns the route of a method; HEAD uses that of GET.
-        func route(_ method: HTTPRequest.Method) -> Route? {
+        package func route(_ method: HTTPRequest.Method) -> Route? {
             let method = method == .head ? .get : method
             return routes.first { $0.method == method }
         }
 
         /// The supported methods, for the field `Allow`.
-        var allowed: String {
+        package var allowed: String {
             routes.flatMap { $0.method == .get ? ["GET", "HEAD"] : [$0.method.rawValue] }.joined(separator: ", ")
         }
     }
 
     /// All routes.
-    let routes: [Route]
+    package let routes: [Route]
     /// The tree of steps; the first node is its root.
     private var nodes = [Node()]
 
@@ -38,7 +39,7 @@ struct RouteTable: Sendable {
         var routes: [Route] = []
     }
 
-    init(_ routes: [Route]) {
+    package init(_ routes: [Route]) {
         self.routes = routes
         for route in routes {
             var index = 0
@@ -61,7 +62,7 @@ struct RouteTable: Sendable {
     }
 
     /// Returns the routes of a path without its query; nil when there are none.
-    func find(_ path: Substring) -> Match? {
+    package func find(_ path: Substring) -> Match? {
         guard path.utf8.first == UInt8(ascii: "/") else { return nil }
         var values: [Substring] = []
         guard let index = find(Self.steps(of: path)[...], from: 0, &values) else { return nil }

@@ -1,10 +1,11 @@
-internal import NIOSSL
+package import ChaparDelivery
+package import NIOSSL
 
 extension GatewayConfiguration.TLS {
     /// Makes the TLS context for connections.
     ///
     /// Throws when a file is not valid PEM of its kind, or the key belongs to another certificate.
-    func context() throws -> NIOSSLContext {
+    package func context() throws -> NIOSSLContext {
         let chain = try NIOSSLCertificate.fromPEMBytes(certificates).map { NIOSSLCertificateSource.certificate($0) }
         let key = try NIOSSLPrivateKey(bytes: key, format: .pem)
         var tls = TLSConfiguration.makeServerConfiguration(certificateChain: chain, privateKey: .privateKey(key))

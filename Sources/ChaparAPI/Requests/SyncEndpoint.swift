@@ -1,25 +1,32 @@
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
-internal import ChaparCore
-internal import ChaparQueue
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparQueue
 
 /// The common part of the calls to platforms about a device: finding the device and the backends, storing operations,
 /// and waiting for their outcomes.
-struct SyncEndpoint: Sendable {
+package struct SyncEndpoint: Sendable {
     /// The largest body of such a call.
     static let maximumBody = 64 << 10
     /// The time that a platform has to answer while the caller waits.
-    static let deadline = Duration.seconds(25)
+    package static let deadline = Duration.seconds(25)
 
-    let state: GatewayState
-    let admission: Admission
+    package let state: GatewayState
+    package let admission: Admission
+
+    /// Makes one of its parts.
+    package init(state: GatewayState, admission: Admission) {
+        self.state = state
+        self.admission = admission
+    }
 
     /// Returns the decoded id of a path.
-    static func decoded(_ step: Substring) -> String { String(step).removingPercentEncoding ?? String(step) }
+    package static func decoded(_ step: Substring) -> String { String(step).removingPercentEncoding ?? String(step) }
 
     /// Returns a device of the registry.
-    func device(_ id: String) async throws(Problem) -> Device {
+    package func device(_ id: String) async throws(Problem) -> Device {
         do throws(StoreError) {
             if let device = try await state.devices.device(id) { return device }
         } catch {
@@ -29,7 +36,7 @@ struct SyncEndpoint: Sendable {
     }
 
     /// Whether entries wait for a backend, which need not be configured any more.
-    func waits(for backend: String) async throws(Problem) -> Bool {
+    package func waits(for backend: String) async throws(Problem) -> Bool {
         do throws(StoreError) {
             return try await state.devices.outboxDepths()[backend] != nil
         } catch {
@@ -38,7 +45,7 @@ struct SyncEndpoint: Sendable {
     }
 
     /// Returns a device in the form that a platform gets now.
-    func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
+    package func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
         let priority = scope.gateway.configuration.tokenPriority
         return DeviceRecord(device, user: device.user, priority: priority)
     }
@@ -47,7 +54,7 @@ struct SyncEndpoint: Sendable {
     ///
     /// `check` adds mistakes that show once everything is read; `limit` is the largest body, within the configured
     /// limit.
-    func body<Field: RequestField>(
+    package func body<Field: RequestField>(
         of request: Request,
         _ scope: RequestScope,
         _ type: Field.Type,
@@ -74,7 +81,7 @@ struct SyncEndpoint: Sendable {
     /// Returns the backends that a call addresses: the named one, or all with the ability that accept the device.
     ///
     /// `noun` names the ability in messages; `ability` returns a backend's, nil when it lacks it.
-    func backends<Ability>(
+    package func backends<Ability>(
         _ name: String?,
         for record: DeviceRecord,
         _ scope: RequestScope,
@@ -110,7 +117,7 @@ struct SyncEndpoint: Sendable {
     /// states.
     ///
     /// The status is 202 while some wait, else 200.
-    func answer(
+    package func answer(
         _ operations: [OutboxEntry],
         _ scope: RequestScope,
         _ more: (inout JSONWriter) -> Void = { _ in }

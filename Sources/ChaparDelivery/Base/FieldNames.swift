@@ -1,9 +1,9 @@
 extension String {
     /// Whether the text equals this lower-case ASCII text, ignoring case.
-    func isField(_ name: StaticString) -> Bool { utf8.count == name.utf8CodeUnitCount && hasFieldPrefix(name) }
+    package func isField(_ name: StaticString) -> Bool { utf8.count == name.utf8CodeUnitCount && hasFieldPrefix(name) }
 
     /// Whether the text begins with this lower-case ASCII text, ignoring case.
-    func hasFieldPrefix(_ name: StaticString) -> Bool {
+    package func hasFieldPrefix(_ name: StaticString) -> Bool {
         name.withUTF8Buffer { name in
             var index = 0
             for byte in utf8 {

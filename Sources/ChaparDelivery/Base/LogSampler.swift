@@ -1,16 +1,21 @@
-internal import Foundation
+package import Foundation
 
 /// A limit of log lines about events that unauthenticated peers can cause at any rate.
-struct LogSampler {
+package struct LogSampler {
     /// The shortest time between two lines, in seconds.
-    static let pause: TimeInterval = 10
+    package static let pause: TimeInterval = 10
 
     private var last: Date?
     private var since = 0
 
+    /// Makes one of its parts.
+    package init(last: Date? = nil) {
+        self.last = last
+    }
+
     /// Counts an event; returns the number since the last line, this one included, or nil when it is too early for a
     /// line.
-    mutating func count(at now: Date) -> Int? {
+    package mutating func count(at now: Date) -> Int? {
         since += 1
         if let last, now.timeIntervalSince(last) < Self.pause { return nil }
         last = now

@@ -1,20 +1,20 @@
-internal import NIOCore
+package import NIOCore
 
 /// The other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one
 /// customer of a provider owns whole.
-struct PeerAddress: Hashable, Sendable {
+package struct PeerAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64
 
     /// The peer of every Unix socket, as these cannot be distinguished.
-    static let local = PeerAddress(high: 0, low: 0)
+    package static let local = PeerAddress(high: 0, low: 0)
 
     private init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    init(_ address: SocketAddress?) {
+    package init(_ address: SocketAddress?) {
         guard let bytes = address?.addressBytes else {
             self = .local
             return
@@ -33,7 +33,7 @@ struct PeerAddress: Hashable, Sendable {
     }
 
     /// Reads an address without a port, as in `X-Forwarded-For`; nil for anything else.
-    init?(_ text: Substring) {
+    package init?(_ text: Substring) {
         var text = text.drop { $0 == " " || $0 == "\t" }
         while let last = text.last, last == " " || last == "\t" { text.removeLast() }
         if text.first == "[", let end = text.firstIndex(of: "]") {
@@ -48,14 +48,14 @@ struct PeerAddress: Hashable, Sendable {
     private init(v4: UInt64) { self.init(high: 0, low: 0xFFFF << 32 | v4) }
 
     /// Returns a hash of an address and a time.
-    func stamp(_ time: Int64) -> UInt64 {
+    package func stamp(_ time: Int64) -> UInt64 {
         var stamp: UInt64 = 0x9E37_79B9_7F4A_7C15  // The golden ratio: its multiples spread over all bits.
         for part in [high, low, UInt64(bitPattern: time)] { stamp = (stamp ^ part) &* 0x9E37_79B9_7F4A_7C15 }
         return stamp
     }
 
     /// Whether the address is in a network; both in the form above.
-    func isWithin(_ network: PeerNetwork) -> Bool {
+    package func isWithin(_ network: PeerNetwork) -> Bool {
         let (highMask, lowMask) = network.masks
         return high & highMask == network.address.high & highMask && low & lowMask == network.address.low & lowMask
     }
@@ -63,7 +63,7 @@ struct PeerAddress: Hashable, Sendable {
 
 extension PeerAddress: CustomStringConvertible {
     /// The address in its usual notation; for IPv6 the network, and `local` for a Unix socket.
-    var description: String {
+    package var description: String {
         if self == .local { return "local" }
         if high == 0, low >> 32 == 0xFFFF {
             return stride(from: 24, through: 0, by: -8).map { String(low >> $0 & 0xFF) }.joined(separator: ".")
@@ -74,13 +74,13 @@ extension PeerAddress: CustomStringConvertible {
 }
 
 /// The addresses with a common prefix: `10.0.0.0/8`, `2001:db8::/48`, or one address.
-struct PeerNetwork: Hashable, Sendable {
+package struct PeerNetwork: Hashable, Sendable {
     fileprivate let address: PeerAddress
     /// The length of the prefix, in bits.
     private let bits: Int
 
     /// Reads an address, or an address and a number of bits; nil for anything else.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = PeerAddress(parts[0]) else { return nil }
         let isV6 = parts[0].contains(":")

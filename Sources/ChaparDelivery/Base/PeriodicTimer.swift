@@ -1,14 +1,14 @@
-internal import ChaparCore
+package import ChaparCore
 internal import Synchronization
 
 /// A timer for a loop that works at an interval until it is stopped.
-final class PeriodicTimer: Sendable {
+package final class PeriodicTimer: Sendable {
     private let interval: Duration
     private let stopped = Atomic(false)
     private let signal = AsyncSignal()
     private let pace: RoundPace
 
-    init(every interval: Duration) {
+    package init(every interval: Duration) {
         self.interval = interval
         pace = RoundPace(signal)
     }
@@ -17,17 +17,17 @@ final class PeriodicTimer: Sendable {
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
     /// Waits for the next round; false when the timer was stopped or the task is cancelled.
-    func next(_ time: any TimeSource) async -> Bool {
+    package func next(_ time: any TimeSource) async -> Bool {
         guard !isStopped else { return false }
         await pace.wait(atMost: interval, time)
         return !isStopped && !Task.isCancelled
     }
 
     /// Starts the next round now, or when the current one has ended.
-    func wake() { signal.signal() }
+    package func wake() { signal.signal() }
 
     /// Ends the current wait, and lets no round follow.
-    func stop() {
+    package func stop() {
         stopped.store(true, ordering: .releasing)
         signal.signal()
     }

@@ -1,10 +1,10 @@
-internal import Foundation
-internal import ChaparCore
+package import Foundation
+package import ChaparCore
 
 /// A file of lines with a limited size: a full file is renamed, and the oldest one is removed.
 ///
 /// `path` is the newest, `path.1` the one before it. Only their owner can read them.
-struct RotatingFile: ~Copyable {
+package struct RotatingFile: ~Copyable {
     private let path: String
     private let maximumBytes: Int
     /// The most files, including the newest.
@@ -13,7 +13,7 @@ struct RotatingFile: ~Copyable {
     private var size = 0
 
     /// Sets the limits; the file is opened at the first line.
-    init(path: String, maximumBytes: Int, count: Int) {
+    package init(path: String, maximumBytes: Int, count: Int) {
         self.path = path
         self.maximumBytes = maximumBytes
         self.count = max(1, count)
@@ -22,14 +22,14 @@ struct RotatingFile: ~Copyable {
     deinit { if descriptor >= 0 { Foundation.close(descriptor) } }
 
     /// The reason why a line could not be written.
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
 
-        init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
+        package init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
     }
 
     /// Appends an object as a line that begins with a time.
-    mutating func append(at time: Date, _ members: (inout JSONWriter) -> Void) throws(Failure) {
+    package mutating func append(at time: Date, _ members: (inout JSONWriter) -> Void) throws(Failure) {
         var writer = JSONWriter(capacity: 320)
         writer.beginObject()
         writer.name("at")
@@ -40,7 +40,7 @@ struct RotatingFile: ~Copyable {
     }
 
     /// Appends a line, whole or not at all.
-    mutating func append(_ line: [UInt8]) throws(Failure) {
+    package mutating func append(_ line: [UInt8]) throws(Failure) {
         if descriptor < 0 { try open() }
         if size > 0, size + line.count + 1 > maximumBytes { try rotate() }
         var rest = (line + [UInt8(ascii: "\n")])[...]

@@ -1,5 +1,5 @@
-internal import NIOCore
-internal import ChaparCore
+package import NIOCore
+package import ChaparCore
 
 extension SocketAddress {
     /// The bytes of an IPv4 address, 4, or of an IPv6 address, 16; nil for a Unix socket.
@@ -15,7 +15,7 @@ extension SocketAddress {
 
     /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the former mapped into IPv6, and
     /// Unix sockets, which their file's mode protects.
-    var isLoopback: Bool {
+    package var isLoopback: Bool {
         addressBytes.map { Loopback.contains(address: $0) } ?? true
     }
 }

@@ -1,12 +1,12 @@
 internal import Crypto
 internal import Foundation
-internal import ChaparCore
+package import ChaparCore
 
 /// A text that stands for a device token where the token must not be shown; it does not lead back to the token.
 ///
 /// `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
-enum TokenFingerprint {
-    static func of(_ token: String) -> String {
+package enum TokenFingerprint {
+    package static func of(_ token: String) -> String {
         let digest = SHA256.hash(data: Data(token.utf8))
         return "sha256-" + digest.prefix(8).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
@@ -14,7 +14,7 @@ enum TokenFingerprint {
 
 extension Recipient {
     /// The recipient's ``storedForm``, with a fingerprint in place of a device token.
-    var shownForm: String {
+    package var shownForm: String {
         guard case .token(let token) = self else { return storedForm }
         return Recipient.token(DeviceToken(TokenFingerprint.of(token.value), service: token.service)).storedForm
     }

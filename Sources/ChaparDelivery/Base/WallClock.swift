@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 package import ChaparCore
 internal import Synchronization
 
@@ -20,7 +20,7 @@ package final class WallClock: Sendable {
     }
 
     /// The clock with the two sides.
-    let time: any TimeSource
+    package let time: any TimeSource
     private let state: Mutex<State>
 
     /// Makes a translator between the two sides of a clock.
@@ -32,13 +32,13 @@ package final class WallClock: Sendable {
     }
 
     /// The present moment on both clocks.
-    var reading: TimeReading {
+    package var reading: TimeReading {
         let (wall, steady) = time.reading
         return TimeReading(steady: steady, wall: wall, offset: offset(wall, steady))
     }
 
     /// Returns the wall-clock time of a steady time.
-    func wall(_ steady: Date) -> Date { reading.wall(steady) }
+    package func wall(_ steady: Date) -> Date { reading.wall(steady) }
 
     private func offset(_ wall: Date, _ steady: Date) -> Double {
         let real = wall.timeIntervalSince(steady)
@@ -57,26 +57,26 @@ package final class WallClock: Sendable {
 }
 
 /// A moment on both clocks: decisions about spans use `steady`, texts and displays use `wall`.
-struct TimeReading: Sendable {
+package struct TimeReading: Sendable {
     /// The moment on the monotonic clock.
-    let steady: Date
+    package let steady: Date
     /// The moment on the wall clock.
-    let wall: Date
+    package let wall: Date
     /// The time by which the wall clock counts as ahead, in seconds.
     private let offset: Double
 
-    init(steady: Date, wall: Date, offset: Double) {
+    package init(steady: Date, wall: Date, offset: Double) {
         self.steady = steady
         self.wall = wall
         self.offset = offset
     }
 
     /// Makes a moment at which both clocks show the same.
-    init(_ time: Date) { self.init(steady: time, wall: time, offset: 0) }
+    package init(_ time: Date) { self.init(steady: time, wall: time, offset: 0) }
 
     /// Returns the wall-clock time of a steady time.
-    func wall(_ steady: Date) -> Date { steady.addingTimeInterval(offset) }
+    package func wall(_ steady: Date) -> Date { steady.addingTimeInterval(offset) }
 
     /// Returns the steady time of a wall-clock time.
-    func steady(_ wall: Date) -> Date { wall.addingTimeInterval(-offset) }
+    package func steady(_ wall: Date) -> Date { wall.addingTimeInterval(-offset) }
 }

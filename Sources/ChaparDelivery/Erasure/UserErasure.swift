@@ -1,7 +1,7 @@
-internal import Foundation
+package import Foundation
 internal import Logging
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparQueue
 
 /// The removal of the data that the gateway keeps of one user: devices, tokens, deliveries, events.
 ///
@@ -10,27 +10,44 @@ internal import ChaparQueue
 ///
 /// Each call has its own record until it is done: ``UserErasures`` continues it where it stopped, although the devices
 /// that led to the rest are gone by then. A later call does not change the record.
-struct UserErasure: Sendable {
+package struct UserErasure: Sendable {
     /// The counts of one call.
-    struct Report: Sendable {
-        var devices = 0
-        var tokens = 0
-        var deliveries = ErasedDeliveries()
-        var events = 0
+    package struct Report: Sendable {
+        package var devices = 0
+        package var tokens = 0
+        package var deliveries = ErasedDeliveries()
+        package var events = 0
         /// The number of changes of each removed device that wait in the outbox; devices without any are missing.
         var pending: [String: Int] = [:]
         /// Whether the gateway still searches for the rest: the counts cover the part that is done.
-        var isSearching = false
+        package var isSearching = false
+
+        /// Makes one of its parts.
+        package init(
+            devices: Int = 0,
+            tokens: Int = 0,
+            deliveries: ErasedDeliveries = ErasedDeliveries(),
+            events: Int = 0,
+            pending: [String: Int] = [:],
+            isSearching: Bool = false
+        ) {
+            self.devices = devices
+            self.tokens = tokens
+            self.deliveries = deliveries
+            self.events = events
+            self.pending = pending
+            self.isSearching = isSearching
+        }
         /// The number of changes of the user's devices that wait in the outbox.
-        var pendingEntries: Int { pending.values.reduce(0, +) }
+        package var pendingEntries: Int { pending.values.reduce(0, +) }
         /// Whether everything was searched, and no delivery that must be erased is being sent.
-        var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
+        package var isComplete: Bool { deliveries.inFlight == 0 && !isSearching }
         /// Whether nothing of the user can reappear: platforms have received the removals, too.
         var isFinished: Bool { isComplete && pendingEntries == 0 }
     }
 
     /// The next step of a call; the names are stored.
-    enum Phase: String {
+    package enum Phase: String {
         /// The user's devices are removed.
         case removing
         /// Deliveries and events are searched, until no delivery that must be erased is being sent.
@@ -44,10 +61,17 @@ struct UserErasure: Sendable {
     }
 
     /// The record of one call.
-    struct Call: Sendable {
-        let name: String
-        var traces: UserTraces
-        var phase = Phase.removing
+    package struct Call: Sendable {
+        package let name: String
+        package var traces: UserTraces
+        package var phase = Phase.removing
+
+        /// Makes one of its parts.
+        package init(name: String, traces: UserTraces, phase: Phase = Phase.removing) {
+            self.name = name
+            self.traces = traces
+            self.phase = phase
+        }
     }
 
     /// The prefix of the names of records; the hash, a slash and an id of the call follow.
@@ -59,12 +83,12 @@ struct UserErasure: Sendable {
     /// Devices that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000
 
-    let store: any StateStore & TraceStore
-    let devices: any DeviceStore & OutboxStore
-    let outbox: Date?
-    let time: any TimeSource
+    package let store: any StateStore & TraceStore
+    package let devices: any DeviceStore & OutboxStore
+    package let outbox: Date?
+    package let time: any TimeSource
     /// The app of each configured backend, by its name.
-    let apps: [String: AppName]
+    package let apps: [String: AppName]
 
     /// Returns the hashes of users with a call on record.
     static func unfinished(in store: any TraceStore) async throws(StoreError) -> Set<String> {
@@ -85,7 +109,7 @@ struct UserErasure: Sendable {
     ///
     /// The record is written before the first device is removed. Nothing is taken from earlier calls: their devices may
     /// belong to another user by now.
-    func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
+    package func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
         var call = Call(name: "\(Self.prefix)\(hash)/\(MessageID.random())", traces: UserTraces(user: user))
         var report = Report()
         try await removeDevices(of: &call, &report)
@@ -104,7 +128,7 @@ struct UserErasure: Sendable {
     ///   - progress: Receives the counts after each part.
     /// - Returns: The counts. A delivery that several calls found being sent counts for each of them.
     /// - Throws: The store's failure, or the cancellation of the task; finished work and the records stay.
-    func run(
+    package func run(
         _ calls: [Call],
         _ done: Report = Report(),
         progress: (Report) -> Void = { _ in }
@@ -216,7 +240,7 @@ struct UserErasure: Sendable {
     }
 
     /// Returns the recorded calls of a hash; none of them may be in ``begin(_:hash:)`` at the moment.
-    func calls(_ hash: String) async throws(StoreError) -> [Call] {
+    package func calls(_ hash: String) async throws(StoreError) -> [Call] {
         var calls: [Call] = []
         for name in try await records(of: hash) {
             let bytes = try await store.loadState(name)

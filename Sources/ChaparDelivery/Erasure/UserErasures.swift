@@ -1,7 +1,7 @@
 internal import Foundation
-internal import Logging
-internal import ChaparCore
-internal import ChaparQueue
+package import Logging
+package import ChaparCore
+package import ChaparQueue
 internal import Synchronization
 
 /// The erasures of users in one gateway: a call begins one, the gateway finishes it.
@@ -9,13 +9,13 @@ internal import Synchronization
 /// A delivery that is being sent cannot be erased before it ends, a store may fail or be too large for one call, and
 /// the calls that send removals to platforms leave events. The rest is tried again every half minute, also after a
 /// restart.
-final class UserErasures: Sendable {
+package final class UserErasures: Sendable {
     /// The longest time that a call waits for the search through the store, including its turn.
-    static let longestSearch = Duration.seconds(10)
+    package static let longestSearch = Duration.seconds(10)
     /// The most recorded calls for one user.
-    static let mostOnRecord = 16
+    package static let mostOnRecord = 16
     /// The interval at which the rest is tried again.
-    static let interval = Duration.seconds(30)
+    package static let interval = Duration.seconds(30)
 
     private let hash = Mutex<Task<KeyedHash, any Error>?>(nil)
     private let unfinished = Mutex<Set<String>>([])
@@ -29,11 +29,14 @@ final class UserErasures: Sendable {
     /// A task with a turn here may wait for one of ``begins``, never the reverse.
     private let searches = Turns()
 
+    /// Makes an empty one.
+    package init() {}
+
     /// Erases a user; returns the hash that stands for the user in logs, and the counts of the work within
     /// ``longestSearch``.
     ///
     /// The report is nil when ``mostOnRecord`` calls are on record; nothing was done then.
-    func erase(
+    package func erase(
         _ user: String,
         _ state: GatewayState,
         _ traces: any StateStore & TraceStore
@@ -57,13 +60,13 @@ final class UserErasures: Sendable {
     }
 
     /// Continues unfinished erasures until ``finish()``.
-    func run(_ state: GatewayState, _ logger: Logger) async {
+    package func run(_ state: GatewayState, _ logger: Logger) async {
         guard let traces = state.traces else { return }
         await run(state, traces, logger)
     }
 
     /// Continues the unfinished calls on record in a store until ``finish()``.
-    func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
+    package func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRounds(state, traces, logger) }
             group.addTask { [ended] in await ended.wait(after: .start) }
@@ -74,7 +77,7 @@ final class UserErasures: Sendable {
     }
 
     /// Ends ``run(_:_:)``, and the searches of calls.
-    func finish() {
+    package func finish() {
         timer.stop()
         ended.signal()
     }

@@ -1,22 +1,22 @@
-internal import Foundation
+package import Foundation
 internal import ChaparCore
 internal import ChaparComposition
-internal import ChaparQueue
+package import ChaparQueue
 
 /// A writer of the attempts and events of deliveries that one backend's platform accepted.
 ///
 /// The result equals that of ``EventJSON`` byte for byte. The shared parts are cut from two samples that `EventJSON`
 /// wrote. Made once for a worker; unusual deliveries are left to `EventJSON`.
-struct AttemptTemplate {
+package struct AttemptTemplate {
     /// The placeholder for the platform's id or a token in a sample: it needs no escape and occurs in no name.
     private static let placeholder = "\u{7F}\u{7F}\u{7F}"
 
     /// A moment and its text.
-    struct Moment {
-        let time: Date
+    package struct Moment {
+        package let time: Date
         fileprivate let text: [UInt8]
 
-        init(_ time: Date) {
+        package init(_ time: Date) {
             self.time = time
             text = Array(RFC3339.string(time).utf8)
         }
@@ -32,7 +32,7 @@ struct AttemptTemplate {
     /// attempt.
     private let eventParts: [ArraySlice<UInt8>]
 
-    init(backend: String) {
+    package init(backend: String) {
         self.backend = backend
         let time = Date(timeIntervalSince1970: 0)
         let moment = RFC3339.string(time)
@@ -78,7 +78,7 @@ struct AttemptTemplate {
     }
 
     /// Returns the event of a delivery that was accepted.
-    func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
+    package func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
             claim.plan.backend(at: claim.step) == backend
         else { return general(claim, attempt, moment.time) }
@@ -128,7 +128,7 @@ struct AttemptTemplate {
     }
 
     /// Returns the parts of a text before, between and after other texts, which occur in this order.
-    static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
+    package static func split(_ text: [UInt8], at texts: [String]) -> [ArraySlice<UInt8>] {
         var parts: [ArraySlice<UInt8>] = []
         var from = 0
         parts.reserveCapacity(texts.count + 1)
@@ -156,7 +156,7 @@ struct AttemptTemplate {
     }
 
     /// Whether no byte needs an escape; computed without branches, so that the compiler checks 16 bytes at once.
-    static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+    package static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         var found: UInt8 = 0
         for byte in text {
             found |=
@@ -165,7 +165,7 @@ struct AttemptTemplate {
         return found == 0
     }
 
-    static func bytes(_ capacity: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
+    package static func bytes(_ capacity: Int, _ fill: (inout Output) -> Void) -> [UInt8] {
         var output = Output(capacity)
         fill(&output)
         return output.bytes
@@ -175,15 +175,15 @@ struct AttemptTemplate {
     ///
     /// It uses `reserveCapacity`: `Array(unsafeUninitializedCapacity:)` looks up the type of its storage each time,
     /// which takes longer than filling it.
-    struct Output {
-        private(set) var bytes: [UInt8] = []
+    package struct Output {
+        package private(set) var bytes: [UInt8] = []
 
-        init(_ capacity: Int) { bytes.reserveCapacity(capacity) }
+        package init(_ capacity: Int) { bytes.reserveCapacity(capacity) }
 
-        mutating func append(_ byte: UInt8) { bytes.append(byte) }
+        package mutating func append(_ byte: UInt8) { bytes.append(byte) }
 
-        mutating func append(_ more: UnsafeBufferPointer<UInt8>) { bytes.append(contentsOf: more) }
+        package mutating func append(_ more: UnsafeBufferPointer<UInt8>) { bytes.append(contentsOf: more) }
 
-        mutating func append(_ more: ArraySlice<UInt8>) { more.withUnsafeBufferPointer { append($0) } }
+        package mutating func append(_ more: ArraySlice<UInt8>) { more.withUnsafeBufferPointer { append($0) } }
     }
 }

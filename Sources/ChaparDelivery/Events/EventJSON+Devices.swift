@@ -1,6 +1,6 @@
-internal import Foundation
+package import Foundation
 internal import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 
 /// Events about dead tokens and the quarantine of refusals: `device.token_invalidated`, `backend.invalidations_held`,
 /// `backend.invalidations_released`, `backend.invalidations_discarded`.
@@ -8,7 +8,7 @@ extension EventJSON {
     /// Returns the event of a token that a platform called dead.
     ///
     /// `device` is its id in the registry, if the delivery went to a device.
-    static func tokenInvalidated(
+    package static func tokenInvalidated(
         _ refusal: TokenRefusal,
         device: String?,
         at time: Date
@@ -26,7 +26,7 @@ extension EventJSON {
     }
 
     /// Returns the event of a quarantined refusal that was released.
-    static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
+    package static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,
             buried.kind,

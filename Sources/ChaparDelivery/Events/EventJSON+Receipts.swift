@@ -1,6 +1,6 @@
-internal import Foundation
-internal import ChaparCore
-internal import ChaparQueue
+package import Foundation
+package import ChaparCore
+package import ChaparQueue
 
 /// Attempt log entries and events about receipts: `delivery.delivered`, `delivery.opened`, `delivery.failed`, and
 /// `delivery.receipt` for news that changes no state.
@@ -8,7 +8,7 @@ extension EventJSON {
     /// Returns the entry of a receipt in a delivery's attempt log.
     ///
     /// It does not contain the time of arrival, so a repeated receipt gives the same entry.
-    static func receipt(_ receipt: DeliveryReceipt, backend: String) -> [UInt8] {
+    package static func receipt(_ receipt: DeliveryReceipt, backend: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.beginObject()
         writer.name("at")
@@ -22,7 +22,7 @@ extension EventJSON {
     }
 
     /// Returns the event of a platform's report about a delivery.
-    static func received(
+    package static func received(
         _ delivery: ReceivedDelivery,
         changesState: Bool,
         backend: String,

@@ -123,19 +123,19 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
+    package static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
         writer.field("type", type)
         writer.name("at")
         RFC3339.write(time, to: &writer)
     }
 
     /// Writes the sender of the notification: only that API key and administrators may see the event (``EventView``).
-    static func sender(_ caller: String, to writer: inout JSONWriter) {
+    package static func sender(_ caller: String, to writer: inout JSONWriter) {
         guard !caller.isEmpty else { return }
         writer.field("caller", caller)
     }
 
-    static func steady(_ time: Date?, to writer: inout JSONWriter) {
+    package static func steady(_ time: Date?, to writer: inout JSONWriter) {
         guard let time else { return }
         writer.name("steady_at")
         RFC3339.write(time, to: &writer)

@@ -1,7 +1,7 @@
 internal import Foundation
-internal import Logging
+package import Logging
 public import ChaparCore
-import ChaparQueue
+package import ChaparQueue
 
 /// The path of backends' notices to the event stream, which writes them in groups.
 ///
@@ -9,7 +9,7 @@ import ChaparQueue
 /// beyond the 1,000 that wait are dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
-    static let capacity = 1_000
+    package static let capacity = 1_000
     /// The most events that are written at a time.
     private static let group = 200
 
@@ -41,10 +41,10 @@ public final class EventSink: Sendable {
     }
 
     /// Lets ``run(_:_:_:)`` end once everything is written.
-    func finish() { contents.finish() }
+    package func finish() { contents.finish() }
 
     /// Writes until ``finish()`` was called and nothing is left; events that the store does not take are dropped.
-    func run(_ store: any NotificationStore, _ metrics: GatewayMetrics, _ logger: Logger) async {
+    package func run(_ store: any NotificationStore, _ metrics: GatewayMetrics, _ logger: Logger) async {
         while var (events, dropped) = await contents.receive().map({ ($0.events[...], $0.dropped) }) {
             while !events.isEmpty {
                 let group = Array(events.prefix(Self.group))

@@ -1,5 +1,5 @@
 /// The limits of the API, by their labels in metrics.
-enum APILimit: String, CaseIterable, Sendable {
+package enum APILimit: String, CaseIterable, Sendable {
     /// The requests in progress, of all callers.
     case requests
     /// The requests in progress of one API key.

@@ -1,11 +1,17 @@
-internal import ChaparCore
+package import ChaparCore
 internal import Synchronization
 
 /// The labels by which accepted notifications are counted.
-struct AcceptanceLabels: Hashable, Sendable {
+package struct AcceptanceLabels: Hashable, Sendable {
     /// The route's name, `direct` for a backend, `automatic` for neither.
-    var route: String
-    var app = AppName.default
+    package var route: String
+    package var app = AppName.default
+
+    /// Makes one of its parts.
+    package init(route: String, app: AppName = AppName.default) {
+        self.route = route
+        self.app = app
+    }
 }
 
 /// The metrics that the gateway counts, under the names and labels that its users alert on.
@@ -27,7 +33,7 @@ public final class GatewayMetrics: Sendable {
     /// The registry of all metrics.
     public let registry: MetricsRegistry
     /// The accepted deliveries and their ends since the start.
-    let ledger = Ledger()
+    package let ledger = Ledger()
     private let requests = Mutex<[Request: RequestCells]>([:])
     private let accepted = Mutex<[AcceptanceLabels: CounterCell]>([:])
     private let counters = Mutex<[[String]: CounterCell]>([:])
@@ -42,7 +48,7 @@ public final class GatewayMetrics: Sendable {
     /// Counts a request that was answered.
     ///
     /// The route is a pattern, such as `/v1/notifications/{id}`.
-    func request(route: String, method: String, status: Int, duration: Duration) {
+    package func request(route: String, method: String, status: Int, duration: Duration) {
         let key = Request(route: route, method: method, status: status)
         let cells = requests.withLock { requests in
             if let cells = requests[key] { return cells }
@@ -63,7 +69,7 @@ public final class GatewayMetrics: Sendable {
     }
 
     /// Counts a request or connection that was refused at a limit.
-    func limitReached(_ limit: APILimit) {
+    package func limitReached(_ limit: APILimit) {
         count(
             .limitRefusals,
             [limit.rawValue],
@@ -72,7 +78,7 @@ public final class GatewayMetrics: Sendable {
     }
 
     /// Counts accepted notifications, each with its labels.
-    func accepted(_ all: [AcceptanceLabels]) {
+    package func accepted(_ all: [AcceptanceLabels]) {
         var index = 0
         while index < all.count {
             let labels = all[index]
@@ -91,7 +97,7 @@ public final class GatewayMetrics: Sendable {
         }
     }
 
-    func count(_ family: MetricFamily, _ values: [String], _ amount: Int) {
+    package func count(_ family: MetricFamily, _ values: [String], _ amount: Int) {
         let key = [family.name] + values
         let cell = counters.withLock { counters in
             if let cell = counters[key] { return cell }
@@ -102,7 +108,7 @@ public final class GatewayMetrics: Sendable {
         cell.increment(by: Int64(amount))
     }
 
-    func duration(_ family: MetricFamily, _ values: [String], _ seconds: Double, _ count: Int) {
+    package func duration(_ family: MetricFamily, _ values: [String], _ seconds: Double, _ count: Int) {
         let key = [family.name] + values
         let cell = durations.withLock { durations in
             if let cell = durations[key] { return cell }

@@ -1,11 +1,11 @@
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparQueue
 internal import Synchronization
 
 /// The accepted deliveries since the start and their ends: the two sides must be equal whenever nothing is under way.
 ///
 /// accepted + waiting at the start = ended (in each final state) + waiting now. The store reports every commit.
-final class Ledger: Sendable {
+package final class Ledger: Sendable {
     private struct Books {
         var waitingAtStart: Int?
         var accepted = 0
@@ -16,10 +16,10 @@ final class Ledger: Sendable {
     private let books = Mutex(Books())
 
     /// Records the number of deliveries that waited before any was accepted; the difference is unknown without it.
-    func begin(waiting: Int) { books.withLock { $0.waitingAtStart = waiting } }
+    package func begin(waiting: Int) { books.withLock { $0.waitingAtStart = waiting } }
 
     /// Adds the changes of a commit.
-    func apply(_ change: StoreChange) {
+    package func apply(_ change: StoreChange) {
         books.withLock { books in
             books.accepted += change.accepted
             books.ignored += change.ignored
@@ -28,13 +28,13 @@ final class Ledger: Sendable {
     }
 
     /// The number of resolutions since the start that changed nothing.
-    var ignored: Int { books.withLock { $0.ignored } }
+    package var ignored: Int { books.withLock { $0.ignored } }
 
     /// The number of deliveries accepted since the start, and of those that ended in each final state.
-    var totals: (accepted: Int, ended: [DeliveryState: Int]) { books.withLock { ($0.accepted, $0.ended) } }
+    package var totals: (accepted: Int, ended: [DeliveryState: Int]) { books.withLock { ($0.accepted, $0.ended) } }
 
     /// Returns the number of missing deliveries, negative if there are too many; nil before ``begin(waiting:)``.
-    func difference(waiting: Int) -> Int? {
+    package func difference(waiting: Int) -> Int? {
         books.withLock { books in
             books.waitingAtStart.map { $0 + books.accepted - books.ended.values.reduce(0, +) - waiting }
         }

@@ -11,7 +11,7 @@ package struct MetricFamily: Sendable, Hashable {
     package let labels: [String]
     /// The description, one sentence.
     package let help: String
-    let kind: PrometheusText.Kind
+    package let kind: PrometheusText.Kind
 
     private init(_ kind: PrometheusText.Kind, _ name: String, _ labels: [String], _ help: String) {
         (self.kind, self.name, self.labels, self.help) = (kind, name, labels, help)
@@ -29,7 +29,7 @@ package struct MetricFamily: Sendable, Hashable {
 extension MetricFamily {
     // MARK: The API
 
-    static let requests = Self(
+    package static let requests = Self(
         .counter,
         "chapar_http_requests_total",
         ["route", "method", "status"],
@@ -41,9 +41,9 @@ extension MetricFamily {
         ["route", "method", "status"],
         "Time from a request's head to its answer; of event streams, to their beginning."
     )
-    static let requestsInProgress = Self(.gauge, "chapar_http_requests_in_progress", "Requests being answered.")
-    static let eventStreams = Self(.gauge, "chapar_event_streams", "Event streams that are open.")
-    static let limit = Self(
+    package static let requestsInProgress = Self(.gauge, "chapar_http_requests_in_progress", "Requests being answered.")
+    package static let eventStreams = Self(.gauge, "chapar_event_streams", "Event streams that are open.")
+    package static let limit = Self(
         .gauge,
         "chapar_limit",
         ["limit"],
@@ -55,7 +55,7 @@ extension MetricFamily {
         ["limit"],
         "Connections and requests that were turned away at a limit of the API."
     )
-    static let accepted = Self(
+    package static let accepted = Self(
         .counter,
         "chapar_notifications_accepted_total",
         ["route", "app"],
@@ -64,7 +64,7 @@ extension MetricFamily {
 
     // MARK: Deliveries
 
-    static let deliveries = Self(
+    package static let deliveries = Self(
         .counter,
         "chapar_deliveries_total",
         ["backend", "app", "kind", "outcome", "reason"],
@@ -76,7 +76,7 @@ extension MetricFamily {
         ["backend", "kind"],
         "Time from handing a message to its backend to the platform's answer."
     )
-    static let retries = Self(
+    package static let retries = Self(
         .counter,
         "chapar_retries_total",
         ["backend", "reason"],
@@ -94,41 +94,41 @@ extension MetricFamily {
         ["backend"],
         "How long a delivery worker waited at a time because its rate limit was used up."
     )
-    static let queueDepth = Self(
+    package static let queueDepth = Self(
         .gauge,
         "chapar_queue_depth",
         ["backend"],
         "Deliveries that wait or are claimed, scheduled ones included."
     )
-    static let queueOldestAge = Self(
+    package static let queueOldestAge = Self(
         .gauge,
         "chapar_queue_oldest_age_seconds",
         ["backend"],
         "How long the delivery that is overdue the longest has been due; alert on this one."
     )
-    static let queueFull = Self(
+    package static let queueFull = Self(
         .gauge,
         "chapar_queue_full",
         "1 while new work is refused since max_waiting deliveries wait, or nearly so many."
     )
-    static let ledgerAccepted = Self(
+    package static let ledgerAccepted = Self(
         .counter,
         "chapar_ledger_accepted_total",
         "Deliveries accepted since the start."
     )
-    static let ledgerEnded = Self(
+    package static let ledgerEnded = Self(
         .counter,
         "chapar_ledger_ended_total",
         ["state"],
         "Deliveries that reached a final state since the start."
     )
-    static let ledgerIgnored = Self(
+    package static let ledgerIgnored = Self(
         .counter,
         "chapar_ledger_ignored_total",
         "Answers of workers that changed nothing: the delivery was final, or another worker had claimed it since."
     )
-    static let ledgerWaiting = Self(.gauge, "chapar_ledger_waiting", "Deliveries that are not final.")
-    static let ledgerDifference = Self(
+    package static let ledgerWaiting = Self(.gauge, "chapar_ledger_waiting", "Deliveries that are not final.")
+    package static let ledgerDifference = Self(
         .gauge,
         "chapar_ledger_difference",
         "Accepted less ended and waiting. It is 0 at rest; another value that stays means lost or doubled deliveries."
@@ -136,39 +136,39 @@ extension MetricFamily {
 
     // MARK: Backends
 
-    static let backendUp = Self(
+    package static let backendUp = Self(
         .gauge,
         "chapar_backend_up",
         ["backend", "kind", "app"],
         "1 in order, 0.5 degraded, 0 down, as the backend itself sees it."
     )
-    static let backendConnections = Self(
+    package static let backendConnections = Self(
         .gauge,
         "chapar_backend_connections",
         ["backend"],
         "Connections that take messages."
     )
-    static let credentialExpiry = Self(
+    package static let credentialExpiry = Self(
         .gauge,
         "chapar_credential_expiry_timestamp_seconds",
         ["backend", "credential"],
         "When a credential ends, in seconds since 1970; without `backend`, the gateway's own certificate."
     )
-    static let inFlight = Self(.gauge, "chapar_inflight", ["backend"], "Messages with the backend now.")
-    static let window = Self(
+    package static let inFlight = Self(.gauge, "chapar_inflight", ["backend"], "Messages with the backend now.")
+    package static let window = Self(
         .gauge,
         "chapar_window",
         ["backend"],
         "The most messages that may be with the backend now."
     )
-    static let workerPaused = Self(
+    package static let workerPaused = Self(
         .gauge,
         "chapar_worker_paused",
         ["backend"],
         "0 while messages flow, 1 during a pause, 2 parked until mended."
     )
-    static let formerWorkerPaused = workerPaused.former("chapar_lane_paused")
-    static let breakerState = Self(
+    package static let formerWorkerPaused = workerPaused.former("chapar_lane_paused")
+    package static let breakerState = Self(
         .gauge,
         "chapar_breaker_state",
         ["backend"],
@@ -190,31 +190,31 @@ extension MetricFamily {
         "Dead-token answers that were quarantined because there were too many of them."
     )
     static let formerInvalidationsQuarantined = invalidationsQuarantined.former("chapar_invalidations_held_total")
-    static let invalidationsStopped = Self(
+    package static let invalidationsStopped = Self(
         .gauge,
         "chapar_invalidations_stopped",
         ["backend"],
         "1 while quarantined invalidations stop the delivery worker until an operator decides."
     )
-    static let invalidationsUndecided = Self(
+    package static let invalidationsUndecided = Self(
         .gauge,
         "chapar_invalidations_undecided",
         ["backend"],
         "API keys whose dead-token answers are quarantined until an operator decides; the backend goes on."
     )
-    static let operations = Self(
+    package static let operations = Self(
         .counter,
         "chapar_operations_total",
         ["backend", "kind", "outcome"],
         "Attempts to tell a platform something about a device, by what they came to."
     )
-    static let operationsWaiting = Self(
+    package static let operationsWaiting = Self(
         .gauge,
         "chapar_operations_waiting",
         ["backend"],
         "What platforms are still to be told about devices."
     )
-    static let changesUnplanned = Self(
+    package static let changesUnplanned = Self(
         .gauge,
         "chapar_device_changes_unplanned",
         "Changes of devices that wait for the planner."
@@ -227,34 +227,34 @@ extension MetricFamily {
 
     // MARK: The store and the process
 
-    static let storeUp = Self(.gauge, "chapar_store_up", "1 while the store answers.")
-    static let storeAcceptsWork = Self(.gauge, "chapar_store_accepts_work", "1 while new work is taken.")
-    static let storeUsed = Self(
+    package static let storeUp = Self(.gauge, "chapar_store_up", "1 while the store answers.")
+    package static let storeAcceptsWork = Self(.gauge, "chapar_store_accepts_work", "1 while new work is taken.")
+    package static let storeUsed = Self(
         .gauge,
         "chapar_store_used_bytes",
         "Bytes in use in the store's files; free pages are not."
     )
-    static let storeFree = Self(
+    package static let storeFree = Self(
         .gauge,
         "chapar_store_free_bytes",
         "Free bytes of the disk that holds the store."
     )
-    static let storeDeadRows = Self(
+    package static let storeDeadRows = Self(
         .gauge,
         "chapar_store_dead_rows",
         "Rows of the queue that are dead and that PostgreSQL has not removed; 0 with the embedded store."
     )
-    static let storeOldestSnapshot = Self(
+    package static let storeOldestSnapshot = Self(
         .gauge,
         "chapar_store_oldest_snapshot_seconds",
         "How long the oldest snapshot has been held that keeps PostgreSQL from removing dead rows, looked at once a minute; 0 for none."
     )
-    static let brokenRun = Self(
+    package static let brokenRun = Self(
         .gauge,
         "chapar_last_run_broken",
         "1 when the gateway that had the embedded store before did not end in order: killed, ended by a fault, or without power."
     )
-    static let build = Self(
+    package static let build = Self(
         .gauge,
         "chapar_build_info",
         ["version", "commit"],

@@ -109,7 +109,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     }
 
     /// Writes every family, by name, with the series that `text` shows.
-    func write(to text: inout PrometheusText) {
+    package func write(to text: inout PrometheusText) {
         let families = state.withLock { $0.families }
         for (name, family) in families.sorted(by: { $0.key < $1.key }) where !family.series.isEmpty {
             text.family(name, family.kind, family.help)

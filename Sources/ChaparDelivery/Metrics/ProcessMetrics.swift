@@ -1,9 +1,9 @@
-internal import Foundation
+package import Foundation
 
 /// The metrics of the process that every Prometheus client has, under the names that dashboards expect.
-enum ProcessMetrics {
+package enum ProcessMetrics {
     /// Writes them, without those that the system does not provide.
-    static func write(to text: inout PrometheusText, startedAt: Date) {
+    package static func write(to text: inout PrometheusText, startedAt: Date) {
         text.begin(.processStart)
         text.sample(.processStart, startedAt.timeIntervalSince1970)
         if let pages = residentPages() {

@@ -1,23 +1,23 @@
 /// A writer of metrics in the form that Prometheus reads (text exposition format 0.0.4).
 ///
 /// Source: prometheus.io, "Exposition formats", read 2026-11.
-struct PrometheusText {
+package struct PrometheusText {
     /// The content type of the text.
-    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+    package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The type of a family of series.
-    enum Kind: String {
+    package enum Kind: String {
         case counter, gauge, histogram
     }
 
     /// The text so far.
-    private(set) var bytes: [UInt8] = []
+    package private(set) var bytes: [UInt8] = []
     /// Whether a series with these labels is written.
-    let isShown: ([(String, String)]) -> Bool
+    package let isShown: ([(String, String)]) -> Bool
     /// The head of the current family, until one of its series is written.
     private var head: [String] = []
 
-    init(capacity: Int = 16 * 1024, isShown: @escaping ([(String, String)]) -> Bool = { _ in true }) {
+    package init(capacity: Int = 16 * 1024, isShown: @escaping ([(String, String)]) -> Bool = { _ in true }) {
         self.isShown = isShown
         bytes.reserveCapacity(capacity)
     }
@@ -25,30 +25,30 @@ struct PrometheusText {
     /// Begins a family, whose head is written with its first series.
     ///
     /// Its series must follow, and no family of the same name may.
-    mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+    package mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         head = help.isEmpty ? [] : ["# HELP \(name) \(Self.escape(help, quotes: false))"]
         head.append("# TYPE \(name) \(kind.rawValue)")
     }
 
     /// Begins a family of the table.
-    mutating func begin(_ family: MetricFamily) { self.family(family.name, family.kind, family.help) }
+    package mutating func begin(_ family: MetricFamily) { self.family(family.name, family.kind, family.help) }
 
     /// Writes the value of a series of a family of the table.
-    mutating func sample(_ family: MetricFamily, _ values: [String], _ value: Double) {
+    package mutating func sample(_ family: MetricFamily, _ values: [String], _ value: Double) {
         let labels = family.labeled(values)
         if isShown(labels) { sample(family.name, Self.labels(labels), value) }
     }
 
     /// Writes the value of the only series of a family of the table.
-    mutating func sample(_ family: MetricFamily, _ value: Double) { sample(family.name, value) }
+    package mutating func sample(_ family: MetricFamily, _ value: Double) { sample(family.name, value) }
 
     /// Writes the value of a family's only series.
-    mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
+    package mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
 
     /// Writes a value of a series.
     ///
     /// The labels come from ``labels(_:)``.
-    mutating func sample(_ name: String, _ labels: String, _ value: Double) {
+    package mutating func sample(_ name: String, _ labels: String, _ value: Double) {
         line(labels.isEmpty ? "\(name) \(Self.number(value))" : "\(name){\(labels)} \(Self.number(value))")
     }
 
@@ -68,7 +68,7 @@ struct PrometheusText {
     }
 
     /// Returns labels in the form between the braces.
-    static func labels(_ labels: [(String, String)]) -> String {
+    package static func labels(_ labels: [(String, String)]) -> String {
         labels.map { "\(sanitized($0.0, colons: false))=\"\(escape($0.1, quotes: true))\"" }.joined(separator: ",")
     }
 

@@ -1,25 +1,25 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparCore
 internal import ChaparQueue
 
 /// The platform call of an outbox entry, through one of the backend's abilities.
 ///
 /// Made and run by ``OutboxWorker``. It neither reads nor writes the store.
-struct OutboxCall: Sendable {
+package struct OutboxCall: Sendable {
     /// The time that a platform has to answer.
-    static let deadline = Duration.seconds(120)
+    package static let deadline = Duration.seconds(120)
 
     /// The result of a call that did not fail.
-    enum Answer: Sendable {
+    package enum Answer: Sendable {
         /// The platform accepted it, and answered this.
         case done(JSONObject)
         /// There was nothing left to do, for this reason.
         case moot(String)
     }
 
-    let backend: any PushBackend
-    let priority: [TokenService]
-    let time: any TimeSource
+    package let backend: any PushBackend
+    package let priority: [TokenService]
+    package let time: any TimeSource
 
     /// Carries out an operation on a device in its current state; nil when it is gone.
     ///
@@ -95,5 +95,5 @@ struct OutboxCall: Sendable {
 
 extension PushError {
     /// Whether the same call may succeed later.
-    var isPassing: Bool { code == .unavailable || code == .rateLimited || code == .badAnswer }
+    package var isPassing: Bool { code == .unavailable || code == .rateLimited || code == .badAnswer }
 }

@@ -1,15 +1,15 @@
 internal import Dispatch
 internal import Foundation
-internal import Logging
-internal import ChaparCore
-internal import ChaparQueue
+package import Logging
+package import ChaparCore
+package import ChaparQueue
 internal import Synchronization
 
 /// The planner of the outbox, which turns changes of devices into entries, as the plugins of the backends decide.
 ///
 /// Works outside of every transaction and on its own thread, so that a slow plugin delays only the planning. A change
 /// and its entries are exchanged in one commit: after a crash it is planned again.
-struct OutboxPlanner: Sendable {
+package struct OutboxPlanner: Sendable {
     /// The most changes that are read at a time.
     private static let page = 100
     /// The longest planning before the entries so far are committed, even when more changes were read.
@@ -19,7 +19,7 @@ struct OutboxPlanner: Sendable {
     private static let retryPause = Duration.seconds(1)
 
     /// A function that runs work on another thread, one piece after the other, and returns at once.
-    typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
+    package typealias Thread = @Sendable (_ work: @escaping @Sendable () -> Void) -> Void
 
     private let store: any OutboxStore
     private let deviceSync: @Sendable () -> DeviceSync
@@ -29,7 +29,7 @@ struct OutboxPlanner: Sendable {
     private let thread: Thread
 
     /// Makes a planner; `deviceSync` returns the rules of the configuration in force.
-    init(
+    package init(
         store: any OutboxStore,
         time: any TimeSource,
         logger: Logger,
@@ -44,13 +44,13 @@ struct OutboxPlanner: Sendable {
     }
 
     /// Makes a thread for the planner alone.
-    static func ownThread() -> Thread {
+    package static func ownThread() -> Thread {
         let queue = DispatchQueue(label: "chapar.outbox-planner")
         return { work in queue.async(execute: work) }
     }
 
     /// Plans until the task is cancelled or the store is closed.
-    func run() async {
+    package func run() async {
         while !Task.isCancelled {
             do throws(StoreError) {
                 _ = try await planSome(wait: Self.longestWait)

@@ -1,7 +1,7 @@
 internal import Foundation
 package import Logging
 internal import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 internal import Synchronization
 
 /// The outbox workers, one for each backend that keeps devices.
@@ -40,7 +40,7 @@ package final class OutboxRelay: Sendable {
     }
 
     /// Makes a relay that plans on a given thread; `nodes` connects to other gateways on the same store.
-    init(
+    package init(
         state: GatewayState,
         nodes: (any NodeExchange)? = nil,
         metrics: GatewayMetrics,
@@ -100,10 +100,10 @@ package final class OutboxRelay: Sendable {
     }
 
     /// Replaces the workers by those for the backends of the configuration in force.
-    func install() { commander.yield(.install) }
+    package func install() { commander.yield(.install) }
 
     /// Ends the pause of a backend, unless a platform asked for it.
-    func endOwnPause(of backend: String, at now: TimeReading) -> EndedPauses {
+    package func endOwnPause(of backend: String, at now: TimeReading) -> EndedPauses {
         var result = EndedPauses()
         guard let worker = workers.withLock({ $0.current.first { $0.name == backend } }) else { return result }
         let (hasEnded, kept) = worker.endOwnPause()
@@ -113,12 +113,12 @@ package final class OutboxRelay: Sendable {
     }
 
     /// Stops claiming, and lets ``run()`` end.
-    func beginStop() { commander.yield(.stop) }
+    package func beginStop() { commander.yield(.stop) }
 
     /// Stops claiming, and returns when ``run()`` has ended.
     ///
     /// Only for a relay that runs or will run.
-    func stop() async {
+    package func stop() async {
         beginStop()
         await ended.waitThroughCancellation(after: .start)
     }

@@ -1,37 +1,37 @@
 internal import Foundation
 internal import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 
 /// The valid values of a device's members, and the messages about invalid ones.
-enum DeviceFieldRules {
+package enum DeviceFieldRules {
     /// The platforms.
-    static let platforms = ["ios", "android", "harmony", "web"]
+    package static let platforms = ["ios", "android", "harmony", "web"]
     /// The message about the form of an id.
-    static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
+    package static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
     /// The message about the form of a Live Activity's name, or of its attributes type.
-    static let formOfActivity =
+    package static let formOfActivity =
         "A name of a Live Activity or of its attributes type has 1 to \(Device.maximumIDBytes) of the characters "
         + "A-Z a-z 0-9 . _ : -."
     /// The message about the form of a token's service and kind.
-    static let formOfSlot =
+    package static let formOfSlot =
         "Name the service, and the kind behind a slash if it is none of the app's own: ios-apns, ios-apns/voip, "
         + "ios-apns/live_activity_update/order-42. The kinds are \(TokenKind.typeNames.joined(separator: ", ")); "
         + "live_activity_start has the attributes type behind it, live_activity_update the activity."
     /// The path of the batch endpoint, which no device can have as its id.
-    static let reservedID = "batch"
+    package static let reservedID = "batch"
 
     /// The part of the message about services that allows own names.
     static let ownServices = "x-name for a platform of your own (a-z, 0-9, -)"
 
     /// Returns the sentence about a service that does not exist.
-    static func unknownService(_ name: String) -> String {
+    package static func unknownService(_ name: String) -> String {
         if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
         let services = TokenService.known.map(\.rawValue)
         return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }
 
     /// Returns the fault of a language tag; nil for one in the form of BCP 47, with `-` or `_`.
-    static func faultOfLocale(_ text: String) -> String? {
+    package static func faultOfLocale(_ text: String) -> String? {
         let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }
         let isTag =
             text.utf8.count <= 35 && (2...8).contains(parts[0].count)
@@ -45,7 +45,7 @@ enum DeviceFieldRules {
     /// Returns the fault of a time zone's name; nil for one in the IANA database.
     ///
     /// On a machine without the database only the form is checked.
-    static func faultOfTimeZone(_ text: String) -> String? {
+    package static func faultOfTimeZone(_ text: String) -> String? {
         let isName =
             text.utf8.count <= 64
             && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/_+-".contains($0)) }

@@ -1,5 +1,5 @@
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparQueue
 
 /// The devices of the registry in the form that platforms get.
 extension DeviceRecord {
@@ -11,7 +11,7 @@ extension DeviceRecord {
     ///   - user: The user whose credentials it is sent with: the key of the device's user when the operation was
     ///     requested.
     ///   - priority: The order in which tokens are preferred.
-    init(_ device: Device, user: String?, priority: [TokenService]) {
+    package init(_ device: Device, user: String?, priority: [TokenService]) {
         let live = device.tokens.filter { $0.isAlive && $0.kind == .device }.map(\.token)
         let preferred = priority.compactMap { service in live.first { $0.service == service } }
         var attributes = device.attributes
@@ -35,7 +35,7 @@ extension DeviceRecord {
     }
 
     /// The part of a device that an operation keeps, for a device that is gone when the operation is carried out.
-    var stored: JSONObject {
+    package var stored: JSONObject {
         var object = JSONObject()
         if !tokens.isEmpty {
             object["tokens"] = .array(
@@ -49,7 +49,7 @@ extension DeviceRecord {
     }
 
     /// Reads ``stored``.
-    init(id: String, user: String?, stored: JSONObject) {
+    package init(id: String, user: String?, stored: JSONObject) {
         self.init(
             id: id,
             user: user,

@@ -1,6 +1,6 @@
 internal import ChaparCore
 internal import ChaparComposition
-internal import ChaparQueue
+package import ChaparQueue
 
 /// Routing for devices of the registry, which several services may reach.
 extension RoutingTable {
@@ -10,7 +10,7 @@ extension RoutingTable {
     /// Otherwise the plan has the backends of each live token (``backends(for:)``), with the services in the order of
     /// the token priority; services that it does not name, such as the operator's own, come last. Without any, a
     /// backend that takes devices as such is used.
-    func routing(
+    package func routing(
         for device: Device,
         _ choice: Choice,
         _ uses: TokenUses = .ordinary

@@ -1,8 +1,8 @@
-internal import ChaparCore
+package import ChaparCore
 internal import ChaparQueue
 
 /// The kind of a device's tokens that a notification goes to, for each backend.
-struct TokenUses: Sendable {
+package struct TokenUses: Sendable {
     /// The app's own tokens at every backend.
     static let ordinary = TokenUses()
 
@@ -16,7 +16,7 @@ struct TokenUses: Sendable {
 
     /// Asks the backends (``PushBackend/tokenUse(of:)``), unless the notification has nothing that could matter to
     /// them.
-    init(_ notification: PushNotification, _ backends: [(name: String, backend: any PushBackend)]) {
+    package init(_ notification: PushNotification, _ backends: [(name: String, backend: any PushBackend)]) {
         guard notification.activity != nil || !notification.overrides.isEmpty else { return }
         let uses = Dictionary(
             backends.compactMap { name, backend in backend.tokenUse(of: notification).map { (name, $0) } },
@@ -27,13 +27,13 @@ struct TokenUses: Sendable {
     }
 
     /// The token use at a backend; nil when none of a device's tokens can take the notification there.
-    subscript(backend: String) -> TokenUse? {
+    package subscript(backend: String) -> TokenUse? {
         guard let uses else { return TokenUse(.device) }
         return uses[backend]
     }
 
     /// Returns the kinds that some backends need, or all of them, each once.
-    func kinds(of backends: [String]? = nil) -> [TokenKind] {
+    package func kinds(of backends: [String]? = nil) -> [TokenKind] {
         guard let uses else { return [.device] }
         let wanted = backends.map { $0.compactMap { uses[$0] } } ?? Array(uses.values)
         return Set(wanted.map(\.kind)).sorted { TokenSlot(.iOSAPNs, $0) < TokenSlot(.iOSAPNs, $1) }

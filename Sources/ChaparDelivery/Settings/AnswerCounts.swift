@@ -1,14 +1,14 @@
 /// The number of answers of one backend, and of those that called a token dead, in total and by API key.
-struct AnswerCounts: Sendable, Equatable {
+package struct AnswerCounts: Sendable, Equatable {
     /// Answers that called a token dead.
-    struct Dead: Sendable, Equatable {
+    package struct Dead: Sendable, Equatable {
         /// Answers that a wrong configuration explains as well.
         var uncertain = 0
         /// Answers that only a dead token explains.
-        var certain = 0
+        package var certain = 0
 
         /// The sum of both.
-        var total: Int { uncertain + certain }
+        package var total: Int { uncertain + certain }
 
         static func += (left: inout Dead, right: Dead) {
             left.uncertain += right.uncertain
@@ -25,9 +25,9 @@ struct AnswerCounts: Sendable, Equatable {
     static let mostCallers = 64
 
     /// The number of all answers.
-    var answers = 0
+    package var answers = 0
     /// The answers that called a token dead.
-    var dead = Dead()
+    package var dead = Dead()
     /// The dead-token answers by the name of the API key, at most ``mostCallers``.
     ///
     /// Answers without a key are in ``dead`` only.
@@ -41,7 +41,7 @@ struct AnswerCounts: Sendable, Equatable {
     }
 
     /// Adds other counts.
-    mutating func add(_ other: AnswerCounts) {
+    package mutating func add(_ other: AnswerCounts) {
         answers += other.answers
         dead += other.dead
         for (caller, dead) in other.callers where dead.total > 0 { attribute(dead, to: caller) }

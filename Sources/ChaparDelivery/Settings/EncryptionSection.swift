@@ -56,12 +56,12 @@ public struct KeyUnavailable: Error, CustomStringConvertible {
     /// The reason, as a sentence.
     public let description: String
 
-    init(_ description: String) { self.description = description }
+    package init(_ description: String) { self.description = description }
 }
 
 extension GatewayConfiguration.Encryption {
     /// Reads the section; mistakes are added to its report.
-    init(_ section: ConfigSection) {
+    package init(_ section: ConfigSection) {
         key = Self.source(section)
         if key == nil, !section.has("old_keys"), !section.keys.contains(where: Self.keyNames.contains) {
             section.missing(

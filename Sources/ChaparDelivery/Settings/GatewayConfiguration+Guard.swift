@@ -1,4 +1,4 @@
-internal import ChaparCore
+package import ChaparCore
 
 extension GatewayConfiguration {
     /// The thresholds above which dead-token answers of a backend are not believed.
@@ -28,7 +28,7 @@ extension GatewayConfiguration {
         public init() {}
 
         /// Reads the section.
-        init(_ section: ConfigSection) {
+        package init(_ section: ConfigSection) {
             isEnabled = section.bool("enabled", default: isEnabled)
             window = section.seconds("window", in: 1...86400, default: window)
             minimumAnswers = section.integer("min_answers", in: 1...1_000_000, default: minimumAnswers)

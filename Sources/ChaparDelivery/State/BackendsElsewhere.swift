@@ -1,11 +1,11 @@
-internal import ChaparQueue
+package import ChaparQueue
 internal import Synchronization
 
 /// The backends in the configurations of other gateways on the same store, as ``GoneBackends`` last read them.
 ///
 /// While configurations differ, as during a rolling change, a gateway may lack a backend that another one has: it then
 /// leaves the deliveries for that backend alone.
-final class BackendsElsewhere: Sendable {
+package final class BackendsElsewhere: Sendable {
     private struct State {
         /// The exchange with the other gateways; nil if this gateway has its own store.
         var nodes: (any NodeExchange)?
@@ -17,10 +17,10 @@ final class BackendsElsewhere: Sendable {
     private let state = Mutex(State())
 
     /// Begins to respect other gateways: until the first reading they may have any backend.
-    func begin(with nodes: any NodeExchange) { state.withLock { ($0.nodes, $0.isIncomplete) = (nodes, true) } }
+    package func begin(with nodes: any NodeExchange) { state.withLock { ($0.nodes, $0.isIncomplete) = (nodes, true) } }
 
     /// Records the declarations of the other live gateways.
-    func note(_ others: [StoreNode]) {
+    package func note(_ others: [StoreNode]) {
         let backends = Set(others.flatMap { $0.backends ?? [] })
         let isIncomplete = others.contains { $0.backends == nil }
         state.withLock { ($0.backends, $0.isIncomplete) = (backends, isIncomplete) }
@@ -30,7 +30,7 @@ final class BackendsElsewhere: Sendable {
     var mayJudge: Bool { state.withLock { $0.nodes }?.mayJudge ?? true }
 
     /// Whether another gateway has declared a backend.
-    func has(_ backend: String) -> Bool { state.withLock { $0.backends.contains(backend) } }
+    package func has(_ backend: String) -> Bool { state.withLock { $0.backends.contains(backend) } }
 
     /// Whether another gateway may have a backend, as far as is known.
     ///

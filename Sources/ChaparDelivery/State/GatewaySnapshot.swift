@@ -13,14 +13,14 @@ public final class GatewaySnapshot: Sendable {
     /// The routes of all apps' backends.
     package let routing: RoutingTable
     /// The apps with backends, by name.
-    let apps: [AppName]
+    package let apps: [AppName]
     private let routings: [AppName: RoutingTable]
     /// The modules of plugins, which extend the API beside platforms.
     public let modules: [any GatewayModule]
     /// The rules that decide which platforms get which changes of devices.
     let deviceSync: DeviceSync
     /// The backends that other gateways on the same store have.
-    let elsewhere: BackendsElsewhere
+    package let elsewhere: BackendsElsewhere
 
     /// Makes a snapshot of settings, backends and modules.
     public convenience init(
@@ -31,7 +31,7 @@ public final class GatewaySnapshot: Sendable {
         self.init(configuration: configuration, backends: backends, modules: modules, elsewhere: BackendsElsewhere())
     }
 
-    init(
+    package init(
         configuration: GatewayConfiguration,
         backends: [BackendRegistry.ConfiguredBackend],
         modules: [any GatewayModule],
@@ -64,7 +64,7 @@ public final class GatewaySnapshot: Sendable {
     }
 
     /// Returns the routes of an app's backends.
-    func routing(of app: AppName) -> RoutingTable {
+    package func routing(of app: AppName) -> RoutingTable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
     }
 
@@ -72,14 +72,14 @@ public final class GatewaySnapshot: Sendable {
     /// for it.
     ///
     /// No other code decides this, neither for the treatment of such deliveries nor for answers about them.
-    func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
+    package func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
 
     /// Whether this gateway has a backend of this name.
-    func has(_ backend: String) -> Bool { names.contains(backend) }
+    package func has(_ backend: String) -> Bool { names.contains(backend) }
 
     /// Returns the app of a backend; nil when there is none of this name.
-    func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }
+    package func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }
 
     /// Returns the backends of an app, in the order of the file.
-    func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }
+    package func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }
 }

@@ -12,9 +12,9 @@ package final class GatewayState: Sendable {
     /// The device registry with the outbox, kept by the same store or by another one.
     package let devices: any DeviceStore & OutboxStore
     /// The store's search for a user's data, for erasures; nil when the store cannot do that.
-    let traces: (any NotificationStore & TraceStore)?
+    package let traces: (any NotificationStore & TraceStore)?
     /// The callers that wait for the outcomes of their operations.
-    let outcomes: OutboxOutcomes
+    package let outcomes: OutboxOutcomes
     /// The clock.
     package let time: any TimeSource
     /// The translator between the two sides of ``time``.
@@ -45,7 +45,7 @@ package final class GatewayState: Sendable {
     package var snapshot: GatewaySnapshot { current.withLock { $0 } }
 
     /// The time for outbox entries of devices that change now; nil when no platform keeps devices.
-    var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
+    package var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
 
     /// Puts another configuration in force and returns the previous one.
     @discardableResult

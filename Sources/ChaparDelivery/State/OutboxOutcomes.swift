@@ -1,10 +1,10 @@
-internal import Foundation
-internal import ChaparCore
-internal import ChaparQueue
+package import Foundation
+package import ChaparCore
+package import ChaparQueue
 internal import Synchronization
 
 /// The outcome of an operation, for a caller that waited for it.
-enum OperationOutcome: Sendable {
+package enum OperationOutcome: Sendable {
     /// The platform accepted it, and answered this.
     case done(JSONObject)
     /// It has ended, and the platform did not accept it.
@@ -14,9 +14,9 @@ enum OperationOutcome: Sendable {
 /// The callers that wait for the outcomes of their outbox entries.
 ///
 /// A caller registers its entries before they are stored, so that no outcome can be missed.
-final class OutboxOutcomes: Sendable {
+package final class OutboxOutcomes: Sendable {
     /// The longest wait for an outcome, in seconds.
-    static let longestWait = 30
+    package static let longestWait = 30
 
     private struct Wait {
         var missing: Set<UUID>
@@ -30,19 +30,19 @@ final class OutboxOutcomes: Sendable {
     }
 
     /// The registration of a caller that waits.
-    struct Ticket: Sendable {
+    package struct Ticket: Sendable {
         fileprivate let number: UInt64
         fileprivate let over: AsyncSignal
     }
 
     /// The reasons of the entries that still wait.
-    let troubles = OutboxTroubles()
+    package let troubles = OutboxTroubles()
     private let contents = Mutex(Contents())
     /// The other gateways that share the store; nil when none can.
     private let nodes: (any NodeExchange)?
 
     /// Makes one that also receives the outcomes of other gateways.
-    init(_ nodes: (any NodeExchange)? = nil) {
+    package init(_ nodes: (any NodeExchange)? = nil) {
         self.nodes = nodes
         nodes?.hear { [weak self] note in
             if let (id, outcome) = OperationOutcome.read(note) { _ = self?.take(id, outcome) }
@@ -50,7 +50,7 @@ final class OutboxOutcomes: Sendable {
     }
 
     /// Registers a caller for these operations; ``wait(_:for:_:)`` or ``leave(_:)`` ends it.
-    func listen(for ids: [UUID]) -> Ticket {
+    package func listen(for ids: [UUID]) -> Ticket {
         let over = AsyncSignal()
         return contents.withLock { contents in
             contents.last += 1
@@ -60,14 +60,14 @@ final class OutboxOutcomes: Sendable {
     }
 
     /// Returns the known outcomes once all operations have ended or the time is over.
-    func wait(_ ticket: Ticket, for span: Duration, _ time: any TimeSource) async -> [UUID: OperationOutcome] {
+    package func wait(_ ticket: Ticket, for span: Duration, _ time: any TimeSource) async -> [UUID: OperationOutcome] {
         await ticket.over.wait(after: .start, atMost: span, time)
         return leave(ticket)
     }
 
     /// Ends a registration; returns the outcomes so far.
     @discardableResult
-    func leave(_ ticket: Ticket) -> [UUID: OperationOutcome] {
+    package func leave(_ ticket: Ticket) -> [UUID: OperationOutcome] {
         contents.withLock { $0.waits.removeValue(forKey: ticket.number)?.found ?? [:] }
     }
 
@@ -75,7 +75,7 @@ final class OutboxOutcomes: Sendable {
     ///
     /// If none waits here, one of another gateway may: all gateways are told of operations that a caller can wait for,
     /// as long as it can.
-    func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
+    package func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
         troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }
         switch operation.kind {

@@ -1,5 +1,8 @@
 public import Foundation
 public import Logging
+public import ChaparDelivery
+public import ChaparAPI
+internal import ChaparServer
 public import ChaparCore
 public import ChaparModules
 public import ChaparQueue

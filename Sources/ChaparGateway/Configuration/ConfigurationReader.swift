@@ -1,3 +1,6 @@
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import ChaparServer
 internal import ChaparCore
 internal import ChaparModules
 internal import ChaparQueue

@@ -1,4 +1,6 @@
 internal import Foundation
+internal import ChaparDelivery
+internal import ChaparAPI
 internal import ChaparCore
 
 /// The replacement of `${NAME}`, `${NAME:-default}` and `${file:/path}` in values, which also keeps the inserted texts
@@ -7,9 +9,9 @@ internal import ChaparCore
 /// A default may contain references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is
 /// neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret
 /// stores add one.
-struct Interpolation {
+package struct Interpolation {
     /// The result for one value.
-    struct Result {
+    package struct Result {
         /// The value with everything replaced.
         var text: String
         /// The source of the value, such as `env NAME` or `file /path`; nil when nothing was replaced.

@@ -1,4 +1,7 @@
 internal import Foundation
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import ChaparServer
 internal import ChaparCore
 
 /// The reader of `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.

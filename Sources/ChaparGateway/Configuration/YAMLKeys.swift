@@ -1,3 +1,6 @@
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import ChaparServer
 internal import CYaml
 
 /// The search for keys that are lists or maps, before a document is composed.

@@ -1,4 +1,7 @@
 package import Logging
+package import ChaparDelivery
+package import ChaparAPI
+internal import ChaparServer
 package import ChaparCore
 package import ChaparQueue
 internal import ServiceLifecycle

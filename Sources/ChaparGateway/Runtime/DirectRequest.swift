@@ -1,4 +1,7 @@
 internal import Foundation
+package import ChaparDelivery
+package import ChaparAPI
+internal import ChaparServer
 package import ChaparCore
 package import ChaparComposition
 

@@ -1,4 +1,7 @@
 internal import HTTPTypes
+public import ChaparDelivery
+public import ChaparAPI
+package import ChaparServer
 public import ChaparCore
 public import ChaparQueue
 

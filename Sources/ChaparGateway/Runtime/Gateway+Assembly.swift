@@ -1,4 +1,7 @@
 public import Logging
+public import ChaparDelivery
+public import ChaparAPI
+internal import ChaparServer
 public import ChaparCore
 public import ChaparQueue
 internal import ServiceLifecycle

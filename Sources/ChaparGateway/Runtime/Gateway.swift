@@ -1,4 +1,7 @@
 package import Logging
+public import ChaparDelivery
+public import ChaparAPI
+package import ChaparServer
 public import ChaparCore
 import ChaparQueue
 public import ServiceLifecycle

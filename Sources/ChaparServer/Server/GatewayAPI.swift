@@ -2,6 +2,8 @@ internal import Foundation
 package import Hummingbird
 internal import HummingbirdCore
 package import Logging
+package import ChaparDelivery
+package import ChaparAPI
 internal import ChaparCore
 internal import Synchronization
 
@@ -65,7 +67,7 @@ package struct GatewayAPI: Sendable {
     }
 
     /// Makes the server with other limits for its connections than the usual ones.
-    func makeApplication(
+    package func makeApplication(
         limits: ConnectionHandler.Limits,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> Application<GatewayResponder> {

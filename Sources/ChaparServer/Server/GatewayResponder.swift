@@ -1,7 +1,9 @@
 internal import Foundation
-internal import HTTPTypes
+package import HTTPTypes
 package import Hummingbird
-internal import Logging
+package import Logging
+package import ChaparDelivery
+package import ChaparAPI
 internal import ChaparCore
 
 /// The sender of a request: all that is used of Hummingbird's context.
@@ -9,7 +11,7 @@ package struct GatewayRequestContext: InitializableFromSource {
     /// The other end of the connection.
     let connected: PeerAddress
 
-    init(connected: PeerAddress = .local) { self.connected = connected }
+    package init(connected: PeerAddress = .local) { self.connected = connected }
 
     /// Makes a context.
     package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
@@ -30,13 +32,13 @@ package final class GatewayResponder: HTTPResponder {
     private let logger: Logger
     private let limits: RequestLimits
     /// All routes of the API, except those of modules.
-    let table: RouteTable
-    let modules: ModulesAPI
-    let snapshots: APISnapshots
+    package let table: RouteTable
+    package let modules: ModulesAPI
+    package let snapshots: APISnapshots
     /// The fast path of requests that accept notifications.
     let intake: FastIntake
 
-    init(
+    package init(
         state: GatewayState,
         api: APIState,
         workers: any WorkerObserver,
@@ -88,7 +90,7 @@ package final class GatewayResponder: HTTPResponder {
     var bodyBytes: Int { limits.admission.reservedBytes }
 
     /// The number of requests in progress and of open event streams.
-    var load: (requests: Int, streams: Int) { limits.admission.load }
+    package var load: (requests: Int, streams: Int) { limits.admission.load }
 
     /// The number of peers with connections, the most connections of one peer, and all connections.
     var peerLoad: (peers: Int, most: Int, total: Int) { limits.peers.load }
@@ -269,7 +271,7 @@ package final class GatewayResponder: HTTPResponder {
 
 extension Problem {
     /// Answers a request for a path; internal causes go to the log.
-    func answer(
+    package func answer(
         path: Substring,
         requestID id: String = newRequestID(),
         _ logger: Logger

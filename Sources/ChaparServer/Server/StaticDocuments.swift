@@ -1,12 +1,14 @@
 internal import Crypto
 internal import Foundation
 internal import HTTPTypes
-internal import Hummingbird
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparAPI
 internal import ChaparCore
 internal import Synchronization
 
 /// The two documents that are built into the program: the API's description and the dashboard.
-final class StaticDocuments: Sendable {
+package final class StaticDocuments: Sendable {
     private let build: BuildInfo
     private let routes: [Route]
     /// The description, made at the first request: it is long, and most processes are never asked for it.
@@ -14,7 +16,7 @@ final class StaticDocuments: Sendable {
     private let dashboard: Response
 
     /// Prepares both documents; the required access comes from the routes.
-    init(build: BuildInfo, routes: [Route]) {
+    package init(build: BuildInfo, routes: [Route]) {
         self.build = build
         self.routes = routes
         let page = DashboardPage()
@@ -30,7 +32,7 @@ final class StaticDocuments: Sendable {
     }
 
     /// Returns the description with the version and, in each operation, the required access.
-    static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
+    package static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
         guard case .object(var root)? = try? JSONValue(parsing: PackageResources.openapi_json),
             var info = root["info"]?.objectValue, var paths = root["paths"]?.objectValue
         else { return PackageResources.openapi_json }
@@ -71,7 +73,7 @@ final class StaticDocuments: Sendable {
     }
 
     /// Answers with the dashboard's page.
-    func page() -> Response { dashboard }
+    package func page() -> Response { dashboard }
 }
 
 /// The dashboard: one document made of the files in the folder `Dashboard`.

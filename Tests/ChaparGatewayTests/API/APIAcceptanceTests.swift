@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparComposition
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A right notification", .timeLimit(.minutes(1)))
 struct APIAcceptanceTests {

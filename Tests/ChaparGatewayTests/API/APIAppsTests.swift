@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Apps that share a gateway", .timeLimit(.minutes(1)))
 struct APIAppsTests {

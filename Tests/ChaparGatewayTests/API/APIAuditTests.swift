@@ -5,7 +5,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The audit log", .timeLimit(.minutes(1)))
 struct APIAuditTests {

@@ -4,7 +4,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A batch", .timeLimit(.minutes(1)))
 struct APIBatchTests {

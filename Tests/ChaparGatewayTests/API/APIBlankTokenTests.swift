@@ -4,7 +4,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A blank device token over HTTP", .timeLimit(.minutes(1)))
 struct APIBlankTokenTests {

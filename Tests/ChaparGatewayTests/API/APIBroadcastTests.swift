@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Messages to every user of a platform, by the audience, the backend's section and the key.
 @Suite("A message to every user of a platform", .timeLimit(.minutes(1)))

@@ -4,7 +4,10 @@ import ChaparCore
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Clicks and webhooks over HTTP", .timeLimit(.minutes(1)))
 struct APIClicksTests {

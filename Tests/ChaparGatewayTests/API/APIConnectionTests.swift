@@ -8,7 +8,10 @@ import ServiceLifecycle
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What a connection does with the requests on it, whichever way they go.
 @Suite("A connection", .timeLimit(.minutes(1)))

@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A notification to devices or users of the registry", .timeLimit(.minutes(1)))
 struct APIDeviceAudienceTests {

@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The device registry over HTTP", .timeLimit(.minutes(1)))
 struct APIDevicesTests {

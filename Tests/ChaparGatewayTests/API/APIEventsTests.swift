@@ -7,7 +7,10 @@ import Hummingbird
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The event stream", .timeLimit(.minutes(1)))
 struct APIEventsTests {

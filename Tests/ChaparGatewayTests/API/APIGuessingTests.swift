@@ -6,7 +6,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A caller that guesses keys learns nothing beyond the limit, on any route; other callers behind the same address go
 /// on.

@@ -12,7 +12,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 

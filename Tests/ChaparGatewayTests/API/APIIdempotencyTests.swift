@@ -5,7 +5,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("An idempotency key", .timeLimit(.minutes(1)))
 struct APIIdempotencyTests {

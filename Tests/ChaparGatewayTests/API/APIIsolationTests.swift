@@ -7,7 +7,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Keys that share a gateway do not share what they send.
 @Suite("An API key's own", .timeLimit(.minutes(1)))

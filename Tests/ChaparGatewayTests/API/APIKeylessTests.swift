@@ -5,7 +5,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A gateway whose configuration says nothing of keys, and what stands before it.
 @Suite("A gateway without keys and without auth.keyless", .timeLimit(.minutes(1)))

@@ -8,7 +8,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Hostile and oversized requests: refused by field, and without costing others anything.
 @Suite("A request that is too large", .timeLimit(.minutes(1)))

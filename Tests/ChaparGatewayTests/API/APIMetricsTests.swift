@@ -9,7 +9,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Metrics", .timeLimit(.minutes(1)))
 struct APIMetricsTests {

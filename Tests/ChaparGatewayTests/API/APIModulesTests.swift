@@ -6,7 +6,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A plugin's module in the API", .timeLimit(.minutes(1)))
 struct APIModulesTests {

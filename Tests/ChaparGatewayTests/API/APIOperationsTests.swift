@@ -7,7 +7,10 @@ import ChaparSandbox
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The gateway's front", .timeLimit(.minutes(1)))
 struct APIOperationsTests {

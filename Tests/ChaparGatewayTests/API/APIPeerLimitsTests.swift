@@ -7,7 +7,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Nobody can keep others away by doing much.
 @Suite("A caller's share", .timeLimit(.minutes(1)))

@@ -7,7 +7,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What single platforms keep or can do: topics, channels, tokens, messages taken back.
 @Suite("What a platform keeps, over HTTP", .timeLimit(.minutes(1)))

@@ -4,7 +4,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The bounds on waiting messages, of all keys and of one.
 @Suite("The queue", .timeLimit(.minutes(1)))

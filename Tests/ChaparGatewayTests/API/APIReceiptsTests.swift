@@ -4,7 +4,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Receipts over HTTP", .timeLimit(.minutes(1)))
 struct APIReceiptsTests {

@@ -5,7 +5,10 @@ import ChaparCore
 import ServiceLifecycle
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The server", .timeLimit(.minutes(1)))
 struct APIServerTests {

@@ -6,7 +6,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The story of a notification", .timeLimit(.minutes(1)))
 struct APIStoryTests {

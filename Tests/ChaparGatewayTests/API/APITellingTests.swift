@@ -5,7 +5,10 @@ import ChaparQueue
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Telling platforms about devices over HTTP", .timeLimit(.minutes(1)))
 struct APITellingTests {

@@ -10,7 +10,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Every route of the table is tried with keys that must learn nothing from it: of another app, for another backend, of
 /// another caller.

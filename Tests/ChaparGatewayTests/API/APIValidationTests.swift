@@ -4,7 +4,10 @@ import Foundation
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A body, and every mistake it must be told of: pointer and code.
 struct WrongNotification: Sendable, CustomTestStringConvertible {

@@ -11,7 +11,10 @@ import Synchronization
 import Testing
 import Tracing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// `gateway.accept`: a durable send from code, which takes the way of a request.
 @Suite("A notification that code sends", .timeLimit(.minutes(1)))

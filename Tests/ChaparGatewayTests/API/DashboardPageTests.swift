@@ -3,7 +3,10 @@ import Foundation
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What can be said of the page without a browser; the rest is in Tests/Dashboard.
 @Suite("The dashboard's page", .timeLimit(.minutes(1)))

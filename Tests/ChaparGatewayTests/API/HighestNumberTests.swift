@@ -6,7 +6,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Numbers near the end of 64 bits, by every way that leads from a caller to a store.
 ///

@@ -4,7 +4,10 @@ import HTTPTypes
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What libraries count through swift-metrics is shown by the real endpoint, and bounded.
 @Suite("Metrics of libraries", .timeLimit(.minutes(1)), .serialized)

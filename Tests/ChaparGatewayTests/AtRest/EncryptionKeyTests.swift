@@ -3,7 +3,10 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("The store's key", .timeLimit(.minutes(1)))
 struct EncryptionKeyTests {

@@ -5,7 +5,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Users whose names mean something elsewhere.
 @Suite("Erasing a user by the name", .timeLimit(.minutes(1)))

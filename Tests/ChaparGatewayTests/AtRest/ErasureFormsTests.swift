@@ -5,7 +5,10 @@ import ChaparQueue
 import ChaparStoreSQLite
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Erasing one of two users whose names differ in their form of Unicode only", .timeLimit(.minutes(1)))
 struct ErasureFormsTests {

@@ -5,7 +5,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What a file says about its store, in a program that opened the store itself.
 @Suite("A configuration and a store of the program's own", .timeLimit(.minutes(1)))

@@ -4,7 +4,10 @@ import ChaparOAuth
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Credentials at rest", .timeLimit(.minutes(1)))
 struct SealedStateTests {

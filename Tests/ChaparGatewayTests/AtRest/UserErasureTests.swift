@@ -9,7 +9,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Erasing a user", .timeLimit(.minutes(2)))
 struct UserErasureTests {

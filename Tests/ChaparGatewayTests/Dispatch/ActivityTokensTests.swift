@@ -6,7 +6,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Tokens of Live Activities in a worker", .timeLimit(.minutes(1)))
 struct ActivityTokensTests {

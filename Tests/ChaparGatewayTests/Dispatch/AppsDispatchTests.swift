@@ -6,7 +6,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Two apps with a user, a device id and even a token in common: what one's platform says never touches the other's
 /// token.

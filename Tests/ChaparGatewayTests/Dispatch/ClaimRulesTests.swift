@@ -4,7 +4,10 @@ import ChaparComposition
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("What follows from the outcome of a claimed delivery", .timeLimit(.minutes(1)))
 struct ClaimRulesTests {

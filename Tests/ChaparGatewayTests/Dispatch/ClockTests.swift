@@ -7,7 +7,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Somebody sets the machine's clock while the gateway runs: nothing that is decided by spans of time changes.
 @Suite("A jump of the wall clock", .timeLimit(.minutes(2)))

@@ -7,7 +7,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Synchronization
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A platform that does what a test says, message by message.
 final class ScriptedBackend: PushBackend {

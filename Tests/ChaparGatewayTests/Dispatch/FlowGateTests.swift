@@ -3,7 +3,10 @@ import ChaparCore
 import ChaparComposition
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A value that an expectation can change and look at in one expression.
 private final class Box<Value> {

@@ -3,7 +3,10 @@ import ChaparComposition
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Random walks through the machines: every move is in their tables, and every move of the tables is made.
 @Suite("The tables of breaker and flow control")

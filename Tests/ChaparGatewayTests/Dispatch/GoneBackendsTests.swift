@@ -8,7 +8,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Deliveries whose backend was removed or renamed.
 @Suite("A backend that is gone", .timeLimit(.minutes(2)))

@@ -7,7 +7,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Gateways on one store", .timeLimit(.minutes(1)))
 struct NodeNewsTests {

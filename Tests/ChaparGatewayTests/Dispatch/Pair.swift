@@ -3,7 +3,10 @@ import ChaparQueue
 import ChaparCore
 import Synchronization
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Two nodes whose notes reach each other at once.
 final class Pair: NodeExchange {

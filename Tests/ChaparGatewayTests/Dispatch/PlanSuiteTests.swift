@@ -6,7 +6,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The suite of plans that the combinators in memory pass as well, over the dispatcher and the embedded
 /// store: one gateway in which every case has backends and a device of its own.

@@ -6,7 +6,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Takes devices with a token of Apple's.
 private struct AppleRegistrar: DeviceRegistrar {

@@ -8,7 +8,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A platform that refuses everything with one answer until it is mended.
 private final class Platform: Sendable {

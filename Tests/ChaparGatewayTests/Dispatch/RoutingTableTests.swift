@@ -4,7 +4,10 @@ import ChaparComposition
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Finding the backends of a recipient", .timeLimit(.minutes(1)))
 struct RoutingTableTests {

@@ -6,7 +6,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A ledger in memory, by a clock that the test moves, which a test can take away.
 private final class MemoryLedger: QuotaLedger {

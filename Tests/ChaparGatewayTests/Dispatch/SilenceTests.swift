@@ -7,7 +7,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A backend that says nothing keeps its window for `queue.lease` and no longer.
 @Suite("A backend that says nothing", .timeLimit(.minutes(2)))

@@ -7,7 +7,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A platform that asks for a pause with its first answer, and takes everything later.
 private func pausing() -> ScriptedBackend {

@@ -4,7 +4,10 @@ import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Devices are introduced to backends", .timeLimit(.minutes(1)))
 struct BackfillTests {

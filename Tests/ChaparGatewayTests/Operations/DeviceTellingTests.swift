@@ -6,7 +6,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Platforms hear of devices", .timeLimit(.minutes(3)))
 struct DeviceTellingTests {

@@ -8,7 +8,10 @@ import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A platform with every ability, which answers what a test tells it to and remembers what it was told.
 final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter {

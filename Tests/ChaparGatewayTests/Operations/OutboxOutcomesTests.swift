@@ -3,7 +3,10 @@ import ChaparCore
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A caller waits at one gateway for what another one does.
 @Suite("What became of operations", .timeLimit(.minutes(1)))

@@ -2,7 +2,10 @@ import Foundation
 import ChaparCore
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("How long a backend gets no operations")
 struct OutboxPauseTests {

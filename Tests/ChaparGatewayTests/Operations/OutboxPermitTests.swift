@@ -5,7 +5,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A gateway that stands still with operations of devices, until other gateways have taken them.
 @Suite("Device operations that may not be sent any more", .timeLimit(.minutes(1)))

@@ -8,7 +8,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Operations are carried out", .timeLimit(.minutes(2)))
 struct OutboxWorkerTests {

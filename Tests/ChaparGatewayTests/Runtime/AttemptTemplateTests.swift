@@ -4,7 +4,10 @@ import ChaparComposition
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("Attempts and events of what a platform accepted", .timeLimit(.minutes(1)))
 struct AttemptTemplateTests {

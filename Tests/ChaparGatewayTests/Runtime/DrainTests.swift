@@ -10,7 +10,10 @@ import ServiceLifecycle
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A graceful shutdown while clients do not read what they are sent.
 @Suite("The drain", .timeLimit(.minutes(1)))

@@ -4,7 +4,10 @@ import ChaparStoreContract
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A gateway that others can reach", .timeLimit(.minutes(1)))
 struct ExposureTests {

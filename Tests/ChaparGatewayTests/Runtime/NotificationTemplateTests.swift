@@ -4,7 +4,10 @@ import ChaparComposition
 import ChaparQueue
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("What is told of notifications that were accepted together", .timeLimit(.minutes(1)))
 struct NotificationTemplateTests {

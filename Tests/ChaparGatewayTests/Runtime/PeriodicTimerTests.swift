@@ -1,7 +1,10 @@
 import ChaparTesting
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 @Suite("A loop that works at an interval", .timeLimit(.minutes(1)))
 struct PeriodicTimerTests {

@@ -5,7 +5,10 @@ import NIOEmbedded
 import NIOHTTP1
 import ChaparCore
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// A connection of a client: HTTP/1.1 on both sides, and a socket's buffer between them that fills when the client does
 /// not read.

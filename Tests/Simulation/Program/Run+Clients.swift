@@ -4,7 +4,10 @@ import ChaparComposition
 import ChaparCore
 import SimulationDisk
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// What clients do to the gateway.
 extension Run {

@@ -4,7 +4,10 @@ import NIOHTTP1
 import ChaparCore
 import ChaparQueue
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The end of a run: everything works again, and what must hold then is looked at.
 ///

@@ -4,7 +4,10 @@ import NIOHTTP1
 import ChaparCore
 import ChaparQueue
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 import ChaparStoreSQLite
 import SimulationDisk
 

@@ -9,7 +9,10 @@ import NIOHTTP1
 import ChaparCore
 import ServiceLifecycle
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The HTTP server of a simulated gateway: the handlers of its connections are the real ones, the sockets and the event
 /// loop are not.

@@ -5,7 +5,10 @@ import ChaparComposition
 import ChaparCore
 import ChaparQueue
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import ChaparStoreSQLite
 
 extension World {

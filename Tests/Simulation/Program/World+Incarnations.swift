@@ -7,7 +7,10 @@ import ChaparTesting
 import ServiceLifecycleTestKit
 import SimulationDisk
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 @testable import ChaparStoreSQLite
 
 extension World {

@@ -2,7 +2,10 @@ import NIOCore
 import ChaparStoreSQLite
 import SimulationDisk
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// The environment of the gateway, which stays when it crashes: the disk, the platforms, the clients, the wall clock.
 ///

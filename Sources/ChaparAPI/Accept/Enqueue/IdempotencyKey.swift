@@ -1,24 +1,25 @@
 internal import Crypto
-internal import Foundation
+package import Foundation
 internal import HTTPTypes
+package import ChaparDelivery
 internal import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 
 /// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
 ///
 /// ``AcceptingAPI`` makes it from the head. The store keeps it with the hash of the request and the answer; the same
 /// key with another request is refused.
-struct IdempotencyKey: Sendable, Hashable {
+package struct IdempotencyKey: Sendable, Hashable {
     /// The longest key.
     static let maximumCharacters = 255
 
     /// The key, as the caller chose it.
-    let value: String
+    package let value: String
 
     /// Reads the field, which may occur once; nil without one.
     ///
     /// The IETF draft puts the key in quotes, most clients do not. Both forms are the same key.
-    init?(_ values: [String]) throws(Problem) {
+    package init?(_ values: [String]) throws(Problem) {
         guard let field = values.first else { return nil }
         var key = field[...]
         if key.count >= 2, key.first == "\"", key.last == "\"" { key = key.dropFirst().dropLast() }
@@ -31,7 +32,7 @@ struct IdempotencyKey: Sendable, Hashable {
     }
 
     /// Makes the store's entry: the key, the hash of the request, and the answer to a repetition.
-    func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date) -> IdempotencyEntry {
+    package func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date) -> IdempotencyEntry {
         var hash = SHA256()
         hash.update(data: Array(path.utf8))
         hash.update(data: [UInt8(ascii: "\n")])

@@ -1,20 +1,21 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparComposition
-internal import ChaparQueue
+package import ChaparQueue
 
 /// The check of whether notifications can be accepted, which makes the rows for the store.
 ///
 /// Made for one request: all its notifications are checked against the same configuration at the same moment.
-struct NotificationIntake {
+package struct NotificationIntake {
     /// The furthest time ahead that a notification can be scheduled for.
     static let furthestSendAt: TimeInterval = 365 * 86400
     /// The most deliveries of one request: they share a commit, which must not keep others waiting.
     static let maximumDeliveries = 100_000
 
-    let snapshot: APISnapshot
-    let store: any NotificationStore
-    let caller: Caller
+    package let snapshot: APISnapshot
+    package let store: any NotificationStore
+    package let caller: Caller
     /// The moment of acceptance on the steady clock, in whole milliseconds, as the store returns it.
     let acceptedAt: Date
     private let now: TimeReading
@@ -22,7 +23,7 @@ struct NotificationIntake {
     private var deliveriesLeft = Self.maximumDeliveries
     private var template: NotificationTemplate
 
-    init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
+    package init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
         self.snapshot = snapshot
         self.store = store
         self.caller = caller
@@ -33,21 +34,21 @@ struct NotificationIntake {
     }
 
     /// The part of the answer about one accepted notification.
-    struct Enqueued {
-        var id: NotificationID
+    package struct Enqueued {
+        package var id: NotificationID
         /// The state that it starts in.
-        var state: DeliveryState
+        package var state: DeliveryState
         /// The number of its recipients; nil when only the platform knows.
-        var recipients: Int?
-        var warnings: [Finding]
-        var labels: AcceptanceLabels
+        package var recipients: Int?
+        package var warnings: [Finding]
+        package var labels: AcceptanceLabels
     }
 
     /// Checks a notification, and adds it to the batch for the store when it can be accepted.
     ///
     /// Returns nil when something is wrong; the issues say what. The draft is inout only to avoid a copy; it stays as
     /// it is.
-    mutating func check(
+    package mutating func check(
         _ draft: inout NotificationDraft,
         _ body: [UInt8],
         _ issues: inout RequestIssues,
@@ -161,7 +162,7 @@ struct NotificationIntake {
 
 extension NotificationIntake.Enqueued {
     /// Writes the members of the answer into an object that the caller has begun.
-    func write(to writer: inout JSONWriter, stateName: StaticString) {
+    package func write(to writer: inout JSONWriter, stateName: StaticString) {
         writer.field("id", id.description)
         writer.name(stateName)
         writer.string(state.rawValue)

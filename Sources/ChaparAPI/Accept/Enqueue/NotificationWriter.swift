@@ -1,11 +1,12 @@
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 
 /// The writer of notifications in the form of the API: the opposite of ``NotificationReader``.
 ///
 /// Notifications from code then take the path of every request, so there is one set of checks and one stored form.
 /// Equal notifications give equal bytes, which identifies a repeated idempotency key.
-enum NotificationWriter {
-    static func body(
+package enum NotificationWriter {
+    package static func body(
         _ notification: PushNotification,
         to recipients: [Recipient],
         route: String? = nil,

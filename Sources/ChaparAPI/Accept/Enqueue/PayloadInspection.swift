@@ -1,16 +1,17 @@
-internal import ChaparCore
-internal import ChaparComposition
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparComposition
 
 /// The backends' payload checks for the plans of a notification, before it is accepted.
 ///
 /// A fault at the first backend of a plan refuses the notification. At a later backend it is a warning: the message can
 /// still be sent, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
-struct PayloadInspection {
+package struct PayloadInspection {
     /// The fields that platforms would drop or change, and the fallbacks that cannot take the message.
-    private(set) var warnings: [Finding] = []
+    package private(set) var warnings: [Finding] = []
 
     /// Checks a notification; faults become issues, and so do warnings when the configuration is strict.
-    init(
+    package init(
         _ notification: PushNotification,
         for form: Recipient.Form,
         plans: [DeliveryPlan],

@@ -1,3 +1,4 @@
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 

@@ -1,19 +1,20 @@
-internal import ChaparCore
-internal import ChaparComposition
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparComposition
 
 /// The delivery plans of a notification's recipients: usually one; several when its tokens belong to services that go
 /// through different backends, or when a route fans out.
-struct PlanAssignment {
+package struct PlanAssignment {
     /// The distinct plans, in the order in which they were first needed.
-    var plans: [DeliveryPlan] = []
+    package var plans: [DeliveryPlan] = []
     /// The index in ``plans`` for each recipient; empty when all have the first.
-    var planOf: [UInt8] = []
+    package var planOf: [UInt8] = []
     /// The recipients that a backend reaches, each once per backend when the route fans out.
     ///
     /// Nil when they equal those of the draft.
-    var recipients: [Recipient]?
+    package var recipients: [Recipient]?
     /// Warnings about devices that get no message.
-    var warnings: [Finding] = []
+    package var warnings: [Finding] = []
 
     /// The indices in ``plans`` of one recipient, which are adjacent.
     typealias PlanRange = Range<UInt8>
@@ -22,7 +23,7 @@ struct PlanAssignment {
 
     /// Finds the plan of every recipient of a draft, and reports those that no backend can address or that the caller
     /// may not address.
-    init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
+    package init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
         guard !draft.isChoiceFaulty else { return }
         guard draft.devices.isEmpty else {
             assign(draft, routing, &issues)
@@ -164,7 +165,7 @@ struct PlanAssignment {
         }
     }
 
-    static func report(
+    package static func report(
         _ failure: RoutingTable.Failure,
         _ recipient: Recipient,
         _ pointer: String,
@@ -216,7 +217,7 @@ struct PlanAssignment {
 
 extension NotificationDraft {
     /// The route or backend that the request names.
-    var choice: RoutingTable.Choice {
+    package var choice: RoutingTable.Choice {
         if let route { return .route(route) }
         if let backend { return .backend(backend) }
         return .automatic

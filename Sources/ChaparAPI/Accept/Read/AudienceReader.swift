@@ -1,4 +1,5 @@
-internal import ChaparCore
+internal import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// The reader of `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of
@@ -6,7 +7,7 @@ internal import ChaparQueue
 ///
 /// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
 /// ``PlanAssignment``'s check.
-enum AudienceReader {
+package enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000
     /// The names of the forms, for messages.
@@ -33,7 +34,7 @@ enum AudienceReader {
     }
 
     /// Reads the next value, an object.
-    static func read(
+    package static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         into draft: inout NotificationDraft

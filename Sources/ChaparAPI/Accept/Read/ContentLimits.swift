@@ -1,12 +1,13 @@
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The limits of one notification's content, which bound its memory and time from the request to the last attempt.
 ///
 /// They are wider than any platform's payload limits, which the backends check. They apply when a notification is
 /// accepted, never to a stored one.
-struct ContentLimits: Sendable {
+package struct ContentLimits: Sendable {
     /// The most bytes of `content`, `options` and `overrides` together, as they were sent (`limits.content_bytes`).
-    var contentBytes = GatewayConfiguration.Limits().contentBytes
+    package var contentBytes = GatewayConfiguration.Limits().contentBytes
 
     /// The most bytes of a title, a subtitle or a body in one language.
     static let textBytes = 16 << 10
@@ -19,7 +20,7 @@ struct ContentLimits: Sendable {
     /// The longest name of such a member in bytes.
     static let nameBytes = 512
     /// The deepest nesting of objects and arrays within `data` and each part of `overrides`.
-    static let depth = 16
+    package static let depth = 16
 }
 
 extension JSONScanner {

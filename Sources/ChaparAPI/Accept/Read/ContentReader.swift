@@ -1,10 +1,11 @@
-internal import ChaparCore
+internal import ChaparDelivery
+package import ChaparCore
 
 /// The reader of `content`: the texts and data that a notification shows and carries.
 ///
 /// Called by ``NotificationReader``. It checks types and sizes; what a platform supports is checked by
 /// ``PayloadInspection``.
-enum ContentReader {
+package enum ContentReader {
     private static let maximumActions = 10
     private static let maximumNameBytes = 256
     private static let maximumURLBytes = 4096
@@ -24,7 +25,7 @@ enum ContentReader {
     /// Reads the next value, an object.
     ///
     /// Nil for `limits` accepts any size, for content that was checked before.
-    static func read(
+    package static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         limits: ContentLimits?,

@@ -1,15 +1,16 @@
-internal import Foundation
-internal import ChaparCore
+package import Foundation
+internal import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// The reader of a device request's body, in one pass, which collects every mistake with its place.
 ///
 /// Called by ``DevicesAPI`` and ``DeviceBatchAPI``; makes a ``DeviceChange``. It never reads the registry.
-struct DeviceChangeReader {
+package struct DeviceChangeReader {
     /// The check of tokens with the backends that accept them.
-    let tokens: TokenCheck
+    package let tokens: TokenCheck
     /// The moment of the request.
-    let now: Date
+    package let now: Date
 
     /// The most tokens that are read, more than a device can have; it limits the work.
     private static let maximumTokens = 64
@@ -42,7 +43,7 @@ struct DeviceChangeReader {
     }
 
     /// Reads a body that is one device.
-    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (DeviceChange, RequestIssues) {
+    package func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (DeviceChange, RequestIssues) {
         var change = DeviceChange()
         var issues = RequestIssues()
         try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in change = try read(&scanner, &issues) }
@@ -50,7 +51,7 @@ struct DeviceChangeReader {
     }
 
     /// Reads the next value, a device.
-    func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> DeviceChange {
+    package func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> DeviceChange {
         var change = DeviceChange()
         try scanner.fields(Field.self, &issues, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
             let pointer = "#/\(Field.names[field.rawValue])"

@@ -1,3 +1,4 @@
+internal import ChaparDelivery
 package import ChaparCore
 
 /// The reader of the stored form of a notification's content.

@@ -1,10 +1,11 @@
+internal import ChaparDelivery
 internal import ChaparCore
 
 extension NotificationDraft {
     /// Finds the app of the request, and turns devices and users into their keys.
     ///
     /// The field `app`, a backend or a route determines it.
-    mutating func resolveApp(_ apps: AppChoice, _ issues: inout RequestIssues) {
+    package mutating func resolveApp(_ apps: AppChoice, _ issues: inout RequestIssues) {
         guard !isAppFaulty else { return }
         let snapshot = apps.snapshot
         let named = app ?? (snapshot.apps.count > 1 ? impliedApp(snapshot) : nil)

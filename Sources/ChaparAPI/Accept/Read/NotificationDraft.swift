@@ -1,39 +1,40 @@
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 
 /// A notification as its request describes it: read and checked field by field, not yet against the configuration.
 ///
 /// Made by ``NotificationReader``; ``NotificationIntake`` turns it into the row that the store keeps.
-struct NotificationDraft: Sendable {
+package struct NotificationDraft: Sendable {
     /// The content, with its priority and time to live.
-    var notification = PushNotification()
+    package var notification = PushNotification()
     /// The recipients; empty when the audience is wrong, which the issues say.
-    var recipients: [Recipient] = []
+    package var recipients: [Recipient] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
-    var devices: [RegistryRecipient] = []
+    package var devices: [RegistryRecipient] = []
     /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
     /// Warnings about recipients that match no device.
-    var warnings: [Finding] = []
+    package var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The app that the request names.
-    var app: AppName?
+    package var app: AppName?
     /// The app of the notification, once it is decided.
-    var appName = AppName.default
+    package var appName = AppName.default
     /// Whether the request names something that is no app.
     var isAppFaulty = false
     /// The route that the request names.
-    var route: String?
+    package var route: String?
     /// The backend that the request names.
-    var backend: String?
+    package var backend: String?
     /// Whether the request names both, or something that is no name.
     var isChoiceFaulty = false
     /// Whether content, options and overrides are valid, so that a backend can check the payload.
-    var isContentSound = true
+    package var isContentSound = true
     /// The byte range of the content in the body, when there is one.
-    var content: Range<Int>?
+    package var content: Range<Int>?
     /// The byte range of the options in the body, when there are any.
-    var options: Range<Int>?
+    package var options: Range<Int>?
     /// The byte range of the overrides in the body, when there are any.
     var overrides: Range<Int>?
 
@@ -46,7 +47,7 @@ struct NotificationDraft: Sendable {
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
     /// Returns the JSON pointer of a recipient, relative to the notification.
-    func pointer(ofRecipient position: Int) -> String {
+    package func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
         case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
         default: "#/to/\(audienceField)"
@@ -54,7 +55,7 @@ struct NotificationDraft: Sendable {
     }
 
     /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
-    func stored(from body: [UInt8]) -> [UInt8] {
+    package func stored(from body: [UInt8]) -> [UInt8] {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()

@@ -1,16 +1,17 @@
-internal import ChaparCore
+package import ChaparDelivery
+package import ChaparCore
 
 /// A reader of notifications from the bytes of a request, in one pass and without a tree.
 ///
 /// Collects every mistake, and throws only for text that is not JSON. Checks that depend on the configuration or the
 /// time are made by ``NotificationIntake``.
-struct NotificationReader {
+package struct NotificationReader {
     /// The backend kinds that are valid names in `overrides`.
-    let kinds: [String]
+    package let kinds: [String]
     /// The limits of a notification's content.
-    let limits: ContentLimits
+    package let limits: ContentLimits
 
-    init(_ snapshot: APISnapshot) {
+    package init(_ snapshot: APISnapshot) {
         kinds = snapshot.kinds
         limits = ContentLimits(contentBytes: snapshot.limits.contentBytes)
     }
@@ -21,7 +22,7 @@ struct NotificationReader {
     }
 
     /// Reads a body that is one notification.
-    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
+    package func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
         var draft = NotificationDraft()
         var issues = RequestIssues()
         // The results are captured variables: the generic return would copy them twice.
@@ -32,7 +33,7 @@ struct NotificationReader {
     }
 
     /// Reads the next value, a notification.
-    func read(
+    package func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues
     ) throws(JSONSyntaxError) -> NotificationDraft {

@@ -1,7 +1,8 @@
-internal import ChaparCore
+internal import ChaparDelivery
+package import ChaparCore
 
 /// The reader of `options`: the priority of a notification, its send time and its time to live.
-enum OptionsReader {
+package enum OptionsReader {
     /// The longest time to live, 28 days: the longest that any platform keeps a message (FCM).
     static let maximumTimeToLive = 2_419_200
     /// The longest collapse id in bytes, Apple's limit.
@@ -13,7 +14,7 @@ enum OptionsReader {
     }
 
     /// Reads the next value, an object.
-    static func read(
+    package static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         into notification: inout PushNotification

@@ -1,31 +1,39 @@
 internal import Foundation
-internal import Hummingbird
-internal import ChaparCore
-internal import ChaparQueue
+package import Hummingbird
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparQueue
 
 /// The device tokens that a request addresses: tokens in its body, or those of devices and users of the registry.
 ///
 /// Called by ``TopicsAPI``; ``TokensAPI`` uses its reader of single tokens. It reads the registry and never changes it.
-struct TokenList: Sendable {
+package struct TokenList: Sendable {
     /// One token, and its origin in the request.
-    struct Entry: Sendable {
+    package struct Entry: Sendable {
         var token: DeviceToken
         /// The index in the request's list.
-        var index: Int
+        package var index: Int
         /// The device that registered it, by its name in its app; nil for a token in the body.
-        var device: String?
+        package var device: String?
+
+        /// Makes one of its parts.
+        package init(token: DeviceToken, index: Int, device: String? = nil) {
+            self.token = token
+            self.index = index
+            self.device = device
+        }
     }
 
     /// The most tokens of a request.
     static let maximum = AudienceReader.maximumRecipients
 
     /// The tokens, in the order of the request.
-    var entries: [Entry] = []
+    package var entries: [Entry] = []
     /// The number of devices without a token that the backend accepts.
     var missed = 0
 
     /// The tokens without their origin.
-    var tokens: [DeviceToken] { entries.map(\.token) }
+    package var tokens: [DeviceToken] { entries.map(\.token) }
 
     private enum Field: Int, RequestField {
         case tokens, devices, users
@@ -46,7 +54,7 @@ struct TokenList: Sendable {
     ///   - backend: The backend of the tokens.
     ///   - services: The services whose tokens count, the first for tokens without one.
     /// - Throws: The mistakes of the body, field by field; devices that the registry does not have.
-    init<Ability>(
+    package init<Ability>(
         _ request: Request,
         _ scope: RequestScope,
         _ endpoint: SyncEndpoint,
@@ -263,7 +271,7 @@ struct TokenList: Sendable {
 
 extension Device {
     /// Returns the app's own tokens of some services, without those that are dead or that a backend has refused.
-    func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
+    package func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
         tokens.filter { $0.kind == .device && services.contains($0.token.service) && $0.isUsable(by: backend) }
             .map(\.token)
     }

@@ -1,3 +1,5 @@
+internal import ChaparDelivery
+
 /// The checks of addresses, as far as a push platform needs them: scheme, host, no blanks.
 enum WebAddress {
     /// Whether the text is `scheme:` and something after it (RFC 3986, section 3), without blanks.

@@ -1,26 +1,27 @@
 internal import HTTPTypes
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The caller of a request: the holder of an API key, or any local caller of a keyless gateway.
 ///
 /// There is one object for each key of a configuration, shared by its requests.
-final class Caller: Sendable {
+package final class Caller: Sendable {
     /// The key's name; empty without keys.
-    let name: String
+    package let name: String
     /// The usage record of the key; nil for a caller that needs no key.
-    let use: KeyUses.Use?
+    package let use: KeyUses.Use?
     /// The gateway as the caller sees it; nil is the whole gateway.
     let view: GatewaySnapshot?
     /// The largest part of the queue that the caller's waiting deliveries may take; 1 is all.
-    let queueShare: Double
+    package let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
     /// The caller of every request to a keyless gateway.
-    static let everybody = Caller(name: "", scopes: [.admin])
+    package static let everybody = Caller(name: "", scopes: [.admin])
     /// The caller of every request to an open route.
-    static let stranger = Caller(name: "", scopes: [])
+    package static let stranger = Caller(name: "", scopes: [])
 
-    init(
+    package init(
         name: String,
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
         view: GatewaySnapshot? = nil,
@@ -35,7 +36,7 @@ final class Caller: Sendable {
     }
 
     /// Whether the caller has a scope, directly or through a larger one.
-    func has(_ scope: GatewayConfiguration.APIKey.Scope) -> Bool {
+    package func has(_ scope: GatewayConfiguration.APIKey.Scope) -> Bool {
         scopes.contains(scope) || scopes.contains { $0.includes(scope) }
     }
 

@@ -1,5 +1,6 @@
 internal import Crypto
 package import Foundation
+package import ChaparDelivery
 package import ChaparCore
 internal import Synchronization
 
@@ -44,7 +45,7 @@ package final class DashboardAccess: Sendable {
     }
 
     /// Returns a token for the code, once; nil for any other text.
-    func exchange(_ presented: String, at now: Date) -> Secret? {
+    package func exchange(_ presented: String, at now: Date) -> Secret? {
         state.withLock { state in
             guard let code = state.code, code.matches(presented, at: now) else { return nil }
             let token = Self.random("cht_")
@@ -55,7 +56,7 @@ package final class DashboardAccess: Sendable {
     }
 
     /// Invalidates the code and the token.
-    func end() { state.withLock { $0 = State() } }
+    package func end() { state.withLock { $0 = State() } }
 
     /// Whether a text is the valid token.
     func opens(_ presented: Substring, at now: Date) -> Bool {

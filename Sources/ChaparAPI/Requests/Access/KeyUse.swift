@@ -1,28 +1,29 @@
-internal import Foundation
-internal import Logging
-internal import ChaparCore
+package import Foundation
+package import Logging
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparComposition
-internal import Synchronization
+package import Synchronization
 
 /// The usage of each API key, kept across reloads; the time of the last use is kept across restarts.
-final class KeyUses: Sendable {
+package final class KeyUses: Sendable {
     /// The usage of one key.
-    final class Use: Sendable {
+    package final class Use: Sendable {
         private let second = Atomic<Int>(0)
         /// The number of requests in progress.
-        let requests = Atomic<Int>(0)
+        package let requests = Atomic<Int>(0)
         /// The number of accepted notifications that are not in the audit log yet.
-        let accepted = Atomic<Int>(0)
+        package let accepted = Atomic<Int>(0)
         /// The number of open event streams.
-        let streams = Atomic<Int>(0)
+        package let streams = Atomic<Int>(0)
         /// The addresses that used the key lately.
-        let peers = RecentPeers()
+        package let peers = RecentPeers()
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
 
         /// Sets the limit of requests a second; 0 is none.
         ///
         /// If the limit is unchanged, the part that was used up stays used up.
-        func limit(perSecond: Int, at now: Date) {
+        package func limit(perSecond: Int, at now: Date) {
             rate.withLock { rate in
                 guard perSecond > 0 else { return rate = nil }
                 guard rate?.perSecond != perSecond else { return }
@@ -32,7 +33,7 @@ final class KeyUses: Sendable {
         }
 
         /// Counts a request, unless the limit of requests a second is reached; the time is steady.
-        func countRequest(at now: Date) throws(Problem) {
+        package func countRequest(at now: Date) throws(Problem) {
             let (perSecond, wait): (Int, Double) = rate.withLock { rate in
                 guard rate != nil, let (granted, retryAt) = rate?.bucket.reserve(1, at: now), granted == 0 else {
                     return (0, 0)
@@ -43,7 +44,7 @@ final class KeyUses: Sendable {
         }
 
         /// The wall-clock time of the last use; nil before the first one.
-        var last: Date? {
+        package var last: Date? {
             let second = second.load(ordering: .relaxed)
             return second == 0 ? nil : Date(timeIntervalSince1970: Double(second))
         }
@@ -60,7 +61,7 @@ final class KeyUses: Sendable {
     private let saved = Mutex<[String: Date]>([:])
 
     /// Returns the usage of the key with a name.
-    func use(of name: String) -> Use {
+    package func use(of name: String) -> Use {
         uses.withLock { uses in
             if let known = uses[name] { return known }
             let new = Use()
@@ -71,8 +72,11 @@ final class KeyUses: Sendable {
 
     private let timer = PeriodicTimer(every: .seconds(60))
 
+    /// Makes an empty one.
+    package init() {}
+
     /// Saves once a minute until ``finish()``, and once more at the end.
-    func run(_ state: GatewayState, _ audit: AuditLog?, _ logger: Logger) async {
+    package func run(_ state: GatewayState, _ audit: AuditLog?, _ logger: Logger) async {
         await logFailure(logger) { () throws(StoreError) in try await load(from: state.store) }
         var isLast = false
         while !isLast {
@@ -108,10 +112,10 @@ final class KeyUses: Sendable {
     }
 
     /// Ends ``run(_:_:_:)``.
-    func finish() { timer.stop() }
+    package func finish() { timer.stop() }
 
     /// Reads the times that an earlier process saved.
-    func load(from store: any StateStore) async throws(StoreError) {
+    package func load(from store: any StateStore) async throws(StoreError) {
         guard let bytes = try await store.loadState(Self.stateName),
             case .object(let object)? = try? JSONValue(parsing: bytes)
         else { return }

@@ -1,14 +1,15 @@
 internal import Crypto
-internal import Foundation
+package import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The API keys of a configuration, prepared for comparison with those of requests.
 ///
 /// Made with each ``APISnapshot``, which uses it to admit requests. It holds hashes, never keys, and compares them in
 /// constant time.
-struct Keyring: Sendable {
+package struct Keyring: Sendable {
     private struct Key: Sendable {
         let caller: Caller
         let hashes: [[UInt8]]
@@ -17,7 +18,7 @@ struct Keyring: Sendable {
 
     private let keys: [Key]
     /// Whether every caller may do everything: `auth.keyless`, and no key.
-    let isKeyless: Bool
+    package let isKeyless: Bool
     /// The caller with the dashboard's token; nil unless the only key is the first one.
     private let watcher: Caller?
     private let dashboard: DashboardAccess
@@ -25,7 +26,7 @@ struct Keyring: Sendable {
     /// Makes a keyring.
     ///
     /// A hash that is not 64 hexadecimal digits is never matched.
-    init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
+    package init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
         self.dashboard = dashboard
         let configuration = gateway.configuration
         let share = configuration.queueShare
@@ -52,7 +53,7 @@ struct Keyring: Sendable {
 
     /// Admits a request, or throws the reason why not; with an address, only keys that were used successfully from
     /// there lately are compared.
-    func admit(
+    package func admit(
         _ authorization: String?,
         _ access: Route.Access,
         onlyKnownFrom peer: PeerAddress? = nil,
@@ -144,7 +145,7 @@ struct Keyring: Sendable {
 
 extension GatewayConfiguration {
     /// The part of the queue that a key without a share of its own may fill: half, if another key may send as well.
-    var queueShare: Double {
+    package var queueShare: Double {
         apiKeys.count { key in key.scopes.contains { $0 == .send || $0.includes(.send) } } > 1 ? 0.5 : 1
     }
 }

@@ -1,24 +1,42 @@
-internal import HTTPTypes
+package import HTTPTypes
 internal import Hummingbird
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The header fields of a request that concern its caller.
-struct CallerFields {
+package struct CallerFields {
     /// The host that the request was sent to.
-    var authority: String?
-    var authorization: String?
-    var origin: String?
+    package var authority: String?
+    package var authorization: String?
+    package var origin: String?
     /// `Sec-Fetch-Site`.
-    var fetchSite: String?
+    package var fetchSite: String?
     /// Whether a field shows that a proxy forwarded the request.
-    var isForwarded = false
+    package var isForwarded = false
     /// The values of `X-Forwarded-For`.
-    var forwardedFor: [String] = []
+    package var forwardedFor: [String] = []
+
+    /// Makes one of its parts.
+    package init(
+        authority: String? = nil,
+        authorization: String? = nil,
+        origin: String? = nil,
+        fetchSite: String? = nil,
+        isForwarded: Bool = false,
+        forwardedFor: [String] = []
+    ) {
+        self.authority = authority
+        self.authorization = authorization
+        self.origin = origin
+        self.fetchSite = fetchSite
+        self.isForwarded = isForwarded
+        self.forwardedFor = forwardedFor
+    }
 }
 
 extension CallerFields {
     /// Reads the fields of a request.
-    init(_ head: HTTPRequest) {
+    package init(_ head: HTTPRequest) {
         authority = head.authority
         authorization = head.headerFields[.authorization]
         origin = head.headerFields[.origin]
@@ -28,7 +46,7 @@ extension CallerFields {
     }
 
     /// Whether proxies write a field of this name.
-    static func isOfProxy(_ name: String) -> Bool {
+    package static func isOfProxy(_ name: String) -> Bool {
         switch name.utf8.count {
         case 3: name.isField("via")
         case 9: name.isField("forwarded") || name.isField("x-real-ip")

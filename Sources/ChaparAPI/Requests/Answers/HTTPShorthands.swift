@@ -1,6 +1,7 @@
-internal import HTTPTypes
-internal import Hummingbird
+package import HTTPTypes
+package import Hummingbird
 internal import NIOCore
+internal import ChaparDelivery
 internal import ChaparCore
 
 extension HTTPField.Name {
@@ -11,20 +12,20 @@ extension HTTPField.Name {
 
     /// The field that names the subject of a request for the audit log, where the path does not name it or must not be
     /// written down.
-    static let auditSubject = known("Audit-Subject")
-    static let idempotencyKey = known("Idempotency-Key")
+    package static let auditSubject = known("Audit-Subject")
+    package static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")
     static let lastEventID = known("Last-Event-ID")
     static let rateLimit = known("RateLimit")
     static let rateLimitPolicy = known("RateLimit-Policy")
-    static let referrerPolicy = known("Referrer-Policy")
+    package static let referrerPolicy = known("Referrer-Policy")
     static let secFetchSite = known("Sec-Fetch-Site")
     static let xForwardedFor = known("X-Forwarded-For")
 }
 
 extension ResponseBody {
     /// Makes a body of bytes.
-    init(bytes: [UInt8]) { self.init(byteBuffer: ByteBuffer(bytes: bytes)) }
+    package init(bytes: [UInt8]) { self.init(byteBuffer: ByteBuffer(bytes: bytes)) }
 }
 
 extension Response {

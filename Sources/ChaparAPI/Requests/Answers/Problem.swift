@@ -1,41 +1,42 @@
-internal import HTTPTypes
-internal import ChaparCore
+package import HTTPTypes
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparQueue
 
 /// The error of a request, as RFC 9457 problem details: the form of every error that the API answers.
 ///
 /// Thrown by endpoints and readers; ``GatewayResponder`` writes it. Its texts are for callers: they never contain a
 /// path, a key or a token.
-struct Problem: Error, Sendable {
+package struct Problem: Error, Sendable {
     /// The HTTP status.
-    var status: HTTPResponse.Status
+    package var status: HTTPResponse.Status
     /// The stable code for programs, which also ends the `type`.
-    var code: String
+    package var code: String
     /// A short sentence that says what is wrong.
-    var title: String
+    package var title: String
     /// The fix.
-    var detail: String?
+    package var detail: String?
     /// Whether the same request may succeed later.
-    var isRetryable: Bool
+    package var isRetryable: Bool
     /// The time after which a retryable request may be tried again.
-    var retryAfter: Duration?
+    package var retryAfter: Duration?
     /// The wrong fields.
-    var errors: [Finding] = []
+    package var errors: [Finding] = []
     /// The problem of each notification of a batch, when all are wrong.
-    var notifications: [Problem] = []
+    package var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.
-    var headers: HTTPFields = [:]
+    package var headers: HTTPFields = [:]
     /// The limit that refused the request, for metrics.
-    var limit: APILimit?
+    package var limit: APILimit?
     /// The name of the API key that was not sufficient, for the audit log.
-    var keyName: String?
+    package var keyName: String?
     /// Whether the request guessed a secret: it counts like a wrong key, and the answer must not show that there is a
     /// secret.
-    var isGuess = false
+    package var isGuess = false
     /// The internal cause, for the log; never shown to the caller.
-    var cause: String?
+    package var cause: String?
 
-    init(
+    package init(
         _ status: HTTPResponse.Status,
         _ code: String,
         _ title: String,
@@ -53,7 +54,7 @@ struct Problem: Error, Sendable {
     }
 
     /// Makes the problem of a notification with wrong fields, or of one that the API key may not send.
-    init(_ issues: RequestIssues) {
+    package init(_ issues: RequestIssues) {
         if let scope = issues.missingScope {
             self = .lacks(scope)
         } else {
@@ -65,7 +66,7 @@ struct Problem: Error, Sendable {
     }
 
     /// Writes the members of the problem into an object that the caller has begun.
-    func write(to writer: inout JSONWriter, instance: String, requestID: String) {
+    package func write(to writer: inout JSONWriter, instance: String, requestID: String) {
         writer.field("type", "urn:chapar:problem:" + code.replacing("_", with: "-"))
         writer.field("title", title)
         writer.field("status", status.code)
@@ -94,7 +95,7 @@ struct Problem: Error, Sendable {
     }
 
     /// Returns the header fields and the body of the answer.
-    func answer(instance: String, requestID: String) -> (fields: HTTPFields, body: [UInt8]) {
+    package func answer(instance: String, requestID: String) -> (fields: HTTPFields, body: [UInt8]) {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
         write(to: &writer, instance: instance, requestID: requestID)
@@ -110,7 +111,7 @@ struct Problem: Error, Sendable {
     }
 
     /// Makes the number of a request, by which it is found in the log.
-    static func newRequestID() -> String {
+    package static func newRequestID() -> String {
         NotificationID(rawValue: .random(in: 0...NotificationID.highest)).description
     }
 }

@@ -1,7 +1,8 @@
 internal import HTTPTypes
-internal import NIOHTTP1
-internal import ChaparCore
-internal import ChaparModules
+package import NIOHTTP1
+package import ChaparDelivery
+package import ChaparCore
+package import ChaparModules
 internal import ChaparQueue
 
 // Every problem that the API answers, with its status: no other file chooses one. Mistakes in fields are
@@ -16,7 +17,7 @@ extension Problem {
     }
 
     /// The problem of a target or a header field that would take quadratic time to compare.
-    static let unsafeHead = Problem(
+    package static let unsafeHead = Problem(
         .badRequest,
         "unsafe_head",
         "The request's head cannot be read",
@@ -24,7 +25,7 @@ extension Problem {
     )
 
     /// The problem of a target with a NUL, which no name of the gateway has and PostgreSQL's text cannot hold.
-    static let nulInTarget = Problem(
+    package static let nulInTarget = Problem(
         .badRequest,
         "unsafe_head",
         "The request's head cannot be read",
@@ -32,7 +33,7 @@ extension Problem {
     )
 
     /// Returns the problem of bytes that are no HTTP/1.1 request.
-    static func malformed(_ error: HTTPParserError) -> Problem {
+    package static func malformed(_ error: HTTPParserError) -> Problem {
         let detail =
             switch error {
             case .headerOverflow: "Its fields are longer, or more, than the gateway takes."
@@ -44,7 +45,7 @@ extension Problem {
     }
 
     /// The problem of a body with a transfer coding that the gateway does not support (RFC 9112, 6.1).
-    static let unknownTransferCoding = Problem(
+    package static let unknownTransferCoding = Problem(
         .notImplemented,
         "transfer_coding_unknown",
         "The transfer coding of the body is not known",
@@ -57,12 +58,12 @@ extension Problem {
     }
 
     /// Returns the problem of an unknown path or notification.
-    static func notFound(_ detail: String) -> Problem {
+    package static func notFound(_ detail: String) -> Problem {
         Problem(.notFound, "not_found", "Not found", detail: detail)
     }
 
     /// Returns the problem of a method that the path does not support.
-    static func methodNotAllowed(_ allowed: String) -> Problem {
+    package static func methodNotAllowed(_ allowed: String) -> Problem {
         var problem = Problem(
             .methodNotAllowed,
             "method_not_allowed",
@@ -94,7 +95,7 @@ extension Problem {
     }
 
     /// The problem of a body that came too slowly.
-    static let bodyTimeout = Problem(
+    package static let bodyTimeout = Problem(
         .requestTimeout,
         "body_timeout",
         "The body did not come in time",
@@ -120,7 +121,7 @@ extension Problem {
     )
 
     /// Returns the problem when the API key or the peer has made too many requests for now.
-    static func rateLimited(_ limit: APILimit, perSecond: Int, wait: Duration) -> Problem {
+    package static func rateLimited(_ limit: APILimit, perSecond: Int, wait: Duration) -> Problem {
         var problem = Problem(
             .tooManyRequests,
             "rate_limited",
@@ -177,7 +178,7 @@ extension Problem {
     }
 
     /// The problem of administration that cannot be written to the audit log.
-    static let noRecord = Problem(
+    package static let noRecord = Problem(
         .serviceUnavailable,
         "audit_unavailable",
         "The audit log cannot be written",
@@ -207,7 +208,7 @@ extension Problem {
 
 extension Problem {
     /// Returns the problem of a request without a valid key; `error` is the code of RFC 6750.
-    static func unauthorized(_ detail: String, error: String?) -> Problem {
+    package static func unauthorized(_ detail: String, error: String?) -> Problem {
         var problem = Problem(.unauthorized, "unauthorized", "Not authorised", detail: detail)
         problem.headers[.wwwAuthenticate] = "Bearer realm=\"chapar\"" + (error.map { ", error=\"\($0)\"" } ?? "")
         return problem
@@ -244,13 +245,13 @@ extension Problem {
     )
 
     /// The problem of a request to a gateway without keys that came through a proxy.
-    static let throughProxy = keysNeeded(
+    package static let throughProxy = keysNeeded(
         "The request came through a proxy",
         "Whoever reaches the proxy would be let in."
     )
 
     /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
-    static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
+    package static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
 
     private static func keysNeeded(_ title: String, _ why: String) -> Problem {
         Problem(
@@ -404,7 +405,7 @@ extension Problem {
 
 extension Problem {
     /// Chooses our status for an error of the store; no other code does.
-    init(_ error: StoreError) {
+    package init(_ error: StoreError) {
         switch error {
         case .full(let reason, let retryAfter):
             self.init(
@@ -447,7 +448,7 @@ extension Problem {
     }
 
     /// Makes the problem of a failed registry; calls about devices may be repeated.
-    init(ofDevices error: StoreError) {
+    package init(ofDevices error: StoreError) {
         self.init(error)
         if code == "store_failed" { detail = "Whether it was stored is not known: repeat it." }
     }
@@ -455,7 +456,7 @@ extension Problem {
     /// Chooses our status for a platform that failed while the caller waited; no other code does.
     ///
     /// A platform's 401 or 429 is not the caller's fault, so the caller sees 502 or 503.
-    init(_ error: PushError) {
+    package init(_ error: PushError) {
         let code = error.code.rawValue.replacing("-", with: "_")
         switch error.code {
         case .unavailable, .rateLimited:
@@ -474,7 +475,7 @@ extension Problem {
     }
 
     /// Makes the problem of a module's refusal.
-    init(_ problem: ModuleProblem) {
+    package init(_ problem: ModuleProblem) {
         self.init(
             HTTPResponse.Status(code: problem.status),
             problem.code,

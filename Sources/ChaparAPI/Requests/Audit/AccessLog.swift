@@ -1,6 +1,7 @@
 internal import Foundation
-internal import Logging
-internal import ChaparCore
+package import Logging
+package import ChaparDelivery
+package import ChaparCore
 internal import Synchronization
 
 /// The access log: every request, or those that send, as JSON lines in separate files, with caller, peer, result and
@@ -9,15 +10,22 @@ internal import Synchronization
 /// It is optional (`access_log`) and apart from the audit log, whose files its lines would displace. It never contains
 /// keys, tokens, contents, secrets of paths, or users' ids. A line that cannot be written is dropped; no request waits
 /// for it or is refused.
-final class AccessLog: Sendable {
+package final class AccessLog: Sendable {
     /// The cost of a request.
-    struct Cost {
+    package struct Cost {
         /// The time from the head of the request to that of the answer.
-        var duration: Duration
+        package var duration: Duration
         /// The length of the body in bytes, if the request declares it.
-        var requestBytes: Int?
+        package var requestBytes: Int?
         /// The length of the answer's body in bytes, if it is known beforehand.
-        var answerBytes: Int?
+        package var answerBytes: Int?
+
+        /// Makes one of its parts.
+        package init(duration: Duration, requestBytes: Int? = nil, answerBytes: Int? = nil) {
+            self.duration = duration
+            self.requestBytes = requestBytes
+            self.answerBytes = answerBytes
+        }
     }
 
     private struct State: ~Copyable {
@@ -30,7 +38,7 @@ final class AccessLog: Sendable {
     private let clock: WallClock
     private let logger: Logger
 
-    init(_ settings: GatewayConfiguration.AccessLog, clock: WallClock, logger: Logger) {
+    package init(_ settings: GatewayConfiguration.AccessLog, clock: WallClock, logger: Logger) {
         requests = settings.requests
         self.clock = clock
         self.logger = logger
@@ -40,7 +48,7 @@ final class AccessLog: Sendable {
     }
 
     /// Writes a line for a request, if its kind is logged.
-    func record(_ entry: AuditLog.Entry, _ cost: Cost) {
+    package func record(_ entry: AuditLog.Entry, _ cost: Cost) {
         guard requests == .all || SendingEndpoint(rawValue: entry.route) != nil else { return }
         let now = clock.reading.wall
         state.withLock { state in

@@ -1,6 +1,7 @@
 internal import Foundation
-internal import Logging
-internal import ChaparCore
+package import Logging
+package import ChaparDelivery
+package import ChaparCore
 internal import Synchronization
 
 /// The record of requests as JSON lines in separate files: the key, the route, the target and the result.
@@ -10,7 +11,7 @@ internal import Synchronization
 ///
 /// It never contains keys, tokens, contents, or secrets of paths. While it cannot be written, administration is refused
 /// and sending goes on.
-final class AuditLog: Sendable {
+package final class AuditLog: Sendable {
     private struct State: ~Copyable {
         var record: AuditFile
         /// The file of refused attempts; if it cannot be written, administration must not be refused.
@@ -22,7 +23,7 @@ final class AuditLog: Sendable {
     private let clock: WallClock
     private let logger: Logger
 
-    init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
+    package init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
         self.clock = clock
         self.logger = logger
         func file(_ path: String, _ complain: @escaping AuditFile.Complaint) -> AuditFile {
@@ -48,22 +49,43 @@ final class AuditLog: Sendable {
     }
 
     /// A request to be recorded.
-    struct Entry {
-        var requestID: String
-        var key: String
-        var peer: String
-        var method: String
+    package struct Entry {
+        package var requestID: String
+        package var key: String
+        package var peer: String
+        package var method: String
         /// The route, with its variable steps as names.
-        var route: String
+        package var route: String
         /// The subject of the request: the first variable step, if that is neither a secret nor a user's id.
-        var target: String?
-        var status: Int
+        package var target: String?
+        package var status: Int
         /// The code of the problem.
-        var code: String?
+        package var code: String?
+
+        /// Makes one of its parts.
+        package init(
+            requestID: String,
+            key: String,
+            peer: String,
+            method: String,
+            route: String,
+            target: String? = nil,
+            status: Int,
+            code: String? = nil
+        ) {
+            self.requestID = requestID
+            self.key = key
+            self.peer = peer
+            self.method = method
+            self.route = route
+            self.target = target
+            self.status = status
+            self.code = code
+        }
     }
 
     /// Records a request.
-    func record(_ entry: Entry, isRefusal: Bool) {
+    package func record(_ entry: Entry, isRefusal: Bool) {
         let now = clock.reading
         state.withLock { state in
             guard isRefusal else { return state.record.write(at: now.wall, logger) { $0.write(entry) } }
@@ -89,7 +111,7 @@ final class AuditLog: Sendable {
     }
 
     /// Records the number of notifications sent with a key since the last time.
-    func record(sends count: Int, key: String) {
+    package func record(sends count: Int, key: String) {
         let now = clock.reading.wall
         state.withLock { state in
             state.record.write(at: now, logger) { writer in
@@ -100,7 +122,7 @@ final class AuditLog: Sendable {
     }
 
     /// Whether administration can be recorded; tries again after a failure.
-    func isWritable() -> Bool {
+    package func isWritable() -> Bool {
         let now = clock.reading.wall
         return state.withLock { state in
             guard state.record.isBroken else { return true }
@@ -141,7 +163,7 @@ private struct AuditFile: ~Copyable {
 
 extension JSONWriter {
     /// Writes the members of a recorded request.
-    mutating func write(_ entry: AuditLog.Entry) {
+    package mutating func write(_ entry: AuditLog.Entry) {
         field("request_id", entry.requestID)
         field("key", entry.key)
         field("peer", entry.peer)

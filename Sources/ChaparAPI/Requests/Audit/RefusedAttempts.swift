@@ -1,4 +1,5 @@
-internal import Foundation
+package import Foundation
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparComposition
 
@@ -6,7 +7,7 @@ internal import ChaparComposition
 /// for all a second.
 ///
 /// Attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
-struct RefusedAttempts {
+package struct RefusedAttempts {
     /// The most lines of one address a minute.
     static let linesOfPeer = 20
     /// The time for which lines of an address are counted together, in seconds.
@@ -28,7 +29,7 @@ struct RefusedAttempts {
     private var leftOut = 0
     private var nextLook: Date
 
-    init(at now: Date) {
+    package init(at now: Date) {
         bucket = TokenBucket(Self.lines, at: now)
         nextLook = now
     }

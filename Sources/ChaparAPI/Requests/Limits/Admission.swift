@@ -1,14 +1,15 @@
+internal import ChaparDelivery
 internal import ChaparCore
 internal import Synchronization
 
 /// The limits of what requests may hold at a time: their number, the memory of their bodies, and the event streams.
 ///
 /// Requests beyond a limit are refused at once with the time to try again; nothing waits here.
-final class Admission: Sendable {
+package final class Admission: Sendable {
     /// The most event streams at a time.
     static let maximumStreams = 100
     /// The most bytes of a small body, which counts for the limit of all bodies only.
-    static let smallBody = 64 << 10
+    package static let smallBody = 64 << 10
     /// The most bytes of a tiny body, which does not count for its peer, since the peer's connections do.
     static let tinyBody = 4 << 10
 
@@ -22,6 +23,9 @@ final class Admission: Sendable {
     private let bodyBytes = Atomic<Int>(0)
     private let shares = Mutex(Shares())
     private let streams = Atomic<Int>(0)
+
+    /// Makes an empty one.
+    package init() {}
 
     /// The caller and the peer for whom memory is reserved.
     struct Payer {
@@ -67,7 +71,7 @@ final class Admission: Sendable {
     }
 
     /// Counts a request as finished.
-    func leave(_ caller: Caller) {
+    package func leave(_ caller: Caller) {
         caller.use?.requests.wrappingSubtract(1, ordering: .relaxed)
         requests.wrappingSubtract(1, ordering: .relaxed)
     }
@@ -127,10 +131,10 @@ final class Admission: Sendable {
     }
 
     /// The memory that is reserved for bodies, in bytes.
-    var reservedBytes: Int { bodyBytes.load(ordering: .relaxed) }
+    package var reservedBytes: Int { bodyBytes.load(ordering: .relaxed) }
 
     /// The number of requests in progress and of open streams.
-    var load: (requests: Int, streams: Int) {
+    package var load: (requests: Int, streams: Int) {
         (requests.load(ordering: .relaxed), streams.load(ordering: .relaxed))
     }
 }

@@ -1,3 +1,4 @@
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The process's file descriptors and their shares: callers must not take those that platforms and files need.
@@ -19,7 +20,7 @@ enum FileDescriptors {
 
 extension GatewayConfiguration.Server {
     /// The most connections at a time: one for every request and every event stream, as far as descriptors allow.
-    var maximumConnections: Int {
+    package var maximumConnections: Int {
         FileDescriptors.connections(
             wanted: maximumRequests + Admission.maximumStreams,
             limit: FileDescriptors.limit

@@ -1,5 +1,6 @@
-internal import Foundation
-internal import ChaparCore
+package import Foundation
+package import ChaparDelivery
+package import ChaparCore
 internal import ChaparComposition
 internal import Synchronization
 
@@ -8,9 +9,9 @@ internal import Synchronization
 /// When nearly all connections are taken, a peer with few gets the place of one of the peer with most, so a few
 /// addresses cannot block others, whatever the limit of a peer is. Its memory is bounded by the number of connections
 /// and by ``mostRemembered``.
-final class Peers: Sendable {
+package final class Peers: Sendable {
     /// The refused attempts that a peer may make, a second over a long time and in a burst.
-    static let refusals = Pacing(perSecond: 20, burst: .seconds(10))
+    package static let refusals = Pacing(perSecond: 20, burst: .seconds(10))
     /// The most peers whose refused attempts are remembered.
     ///
     /// Beyond it the fullest buckets are dropped: those of the peers with the fewest attempts.
@@ -42,7 +43,7 @@ final class Peers: Sendable {
     }
 
     /// A function that ends a connection: at once without a request in progress, otherwise after its answer.
-    typealias GiveWay = @Sendable () -> Void
+    package typealias GiveWay = @Sendable () -> Void
 
     /// The connections that peers share: while there are enough left, each peer may have as many as its limit allows.
     ///
@@ -103,7 +104,7 @@ final class Peers: Sendable {
     private let lastRefusal = Atomic<Int64>(Int64.min)
 
     /// Makes a record for a server with a limit of connections.
-    init(connections: Int = .max) { capacity = connections }
+    package init(connections: Int = .max) { capacity = connections }
 
     /// Counts a connection; ``disconnect(_:_:)`` ends that.
     ///
@@ -112,22 +113,22 @@ final class Peers: Sendable {
     ///   - limit: The most connections of a peer.
     ///   - giveWay: Ends the connection when another peer gets its place; called at most once.
     /// - Returns: The connection's number; nil when the peer has as many as it may.
-    func connect(_ peer: PeerAddress, limit: Int, giveWay: @escaping GiveWay) -> UInt64? {
+    package func connect(_ peer: PeerAddress, limit: Int, giveWay: @escaping GiveWay) -> UInt64? {
         let taken = state.withLock { $0.connections.take(peer, limit: limit, of: capacity, giveWay) }
         taken?.other?()
         return taken?.number
     }
 
     /// Ends the counting of a connection.
-    func disconnect(_ peer: PeerAddress, _ number: UInt64) {
+    package func disconnect(_ peer: PeerAddress, _ number: UInt64) {
         state.withLock { $0.connections.giveBack(peer, number) }
     }
 
     /// Counts a connection of a trusted proxy, which has no limit; ``disconnectProxy()`` ends that.
-    func connectProxy() { state.withLock { $0.connections.total += 1 } }
+    package func connectProxy() { state.withLock { $0.connections.total += 1 } }
 
     /// Ends the counting of a trusted proxy's connection.
-    func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
+    package func disconnectProxy() { state.withLock { $0.connections.total -= 1 } }
 
     /// Counts a request of a peer that a trusted proxy names, out of at most `all`; ``endForwarded(_:)`` ends that.
     func beginForwarded(_ peer: PeerAddress, limit: Int, of all: Int) -> Bool {
@@ -138,7 +139,7 @@ final class Peers: Sendable {
     func endForwarded(_ peer: PeerAddress) { state.withLock { $0.forwarded.giveBack(peer) } }
 
     /// Records a refused attempt; returns the time that the peer has to wait after too many.
-    func refuse(_ peer: PeerAddress, at now: Date) -> Duration? {
+    package func refuse(_ peer: PeerAddress, at now: Date) -> Duration? {
         lastRefusal.store(Int64(clamping: now.timeIntervalSince1970 * 1000), ordering: .relaxed)
         return state.withLock { state in
             if state.refusals.count >= Self.mostRemembered, state.refusals[peer] == nil { Self.forget(&state, at: now) }
@@ -151,7 +152,7 @@ final class Peers: Sendable {
 
     /// Whether a peer has made too many wrong attempts, so that only credentials that were used successfully from there
     /// lately are compared.
-    func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
+    package func isOverLimit(_ peer: PeerAddress, at now: Date) -> Bool {
         // An empty bucket gets its next attempt within 50 ms of the last one.
         let (last, _) = lastRefusal.load(ordering: .relaxed).addingReportingOverflow(Self.longestEmpty)
         guard Int64(clamping: now.timeIntervalSince1970 * 1000) <= last else { return false }
@@ -178,7 +179,7 @@ final class Peers: Sendable {
     var remembered: Int { state.withLock { $0.refusals.count } }
 
     /// The number of peers with connections or requests through a proxy, the most of one peer, and all connections.
-    var load: (peers: Int, most: Int, total: Int) {
+    package var load: (peers: Int, most: Int, total: Int) {
         state.withLock { state in
             let counts = state.connections.ofPeer.mapValues(\.count)
                 .merging(state.forwarded.ofPeer, uniquingKeysWith: +)

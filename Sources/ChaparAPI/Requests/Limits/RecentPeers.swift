@@ -1,4 +1,5 @@
-internal import Foundation
+package import Foundation
+package import ChaparDelivery
 internal import ChaparCore
 internal import Synchronization
 
@@ -6,11 +7,11 @@ internal import Synchronization
 /// at the same address is refused.
 ///
 /// Bounded, in memory only, and without a lock as long as uses come from one address.
-final class RecentPeers: Sendable {
+package final class RecentPeers: Sendable {
     /// The time for which an address is kept after a use, in seconds: a day.
-    static let span: TimeInterval = 86_400
+    package static let span: TimeInterval = 86_400
     /// The most addresses; beyond it the half with the oldest uses is removed.
-    static let capacity = 1_000
+    package static let capacity = 1_000
     /// The length of the time slots, in seconds: repeated uses from one address are recorded once in each.
     private static let step: TimeInterval = 600
 
@@ -19,7 +20,7 @@ final class RecentPeers: Sendable {
     private let uses = Mutex<[PeerAddress: Date]>([:])
 
     /// Records a successful use; the time is steady.
-    func note(_ peer: PeerAddress, at now: Date) {
+    package func note(_ peer: PeerAddress, at now: Date) {
         let stamp = peer.stamp(Int64(clamping: now.timeIntervalSince1970 / Self.step))
         guard latest.load(ordering: .relaxed) != stamp else { return }
         uses.withLock { uses in
@@ -33,7 +34,7 @@ final class RecentPeers: Sendable {
     }
 
     /// Whether the credential was used successfully from an address lately.
-    func contains(_ peer: PeerAddress, at now: Date) -> Bool {
+    package func contains(_ peer: PeerAddress, at now: Date) -> Bool {
         uses.withLock { $0[peer].map { now.timeIntervalSince($0) < Self.span } ?? false }
     }
 }

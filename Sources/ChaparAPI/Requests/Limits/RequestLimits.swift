@@ -1,3 +1,4 @@
+package import ChaparDelivery
 internal import ChaparCore
 
 /// The share of the limits that a request in progress has taken: a place among all, among those of its key and among
@@ -5,21 +6,27 @@ internal import ChaparCore
 ///
 /// ``RequestLimits/admit(_:_:_:isCounted:isForwarded:bodyBytes:)`` makes it, and ``RequestLimits/giveBack(_:_:_:)``
 /// gives all of it back, once.
-struct Admitted: Sendable {
+package struct Admitted: Sendable {
     /// Whether it counts among the requests in progress; probes do not.
-    fileprivate(set) var isCounted = false
+    package fileprivate(set) var isCounted = false
     /// Whether a trusted proxy names its sender, so that it counts for that peer.
-    fileprivate(set) var isForwarded = false
+    package fileprivate(set) var isForwarded = false
     /// The memory that is reserved for its body, in bytes.
-    fileprivate(set) var bodyBytes = 0
+    package fileprivate(set) var bodyBytes = 0
     /// The memory that is reserved for its trees, in bytes.
-    var treeBytes = 0
+    package var treeBytes = 0
 }
 
 /// The limits of the requests in progress, for both ways in: the event loop's and the general one.
-struct RequestLimits: Sendable {
-    let admission: Admission
-    let peers: Peers
+package struct RequestLimits: Sendable {
+    package let admission: Admission
+    package let peers: Peers
+
+    /// Makes one of its parts.
+    package init(admission: Admission, peers: Peers) {
+        self.admission = admission
+        self.peers = peers
+    }
 
     /// Takes what a request needs.
     ///
@@ -32,7 +39,7 @@ struct RequestLimits: Sendable {
     ///   - bodyBytes: The memory to reserve for a body, in bytes.
     /// - Returns: What was taken.
     /// - Throws: The problem of the limit that is reached; then nothing is taken.
-    func admit(
+    package func admit(
         _ caller: Caller,
         _ peer: PeerAddress,
         _ snapshot: APISnapshot,
@@ -69,7 +76,7 @@ struct RequestLimits: Sendable {
     }
 
     /// Gives back what a request of this caller and sender has taken.
-    func giveBack(_ taken: Admitted, _ caller: Caller, _ peer: PeerAddress) {
+    package func giveBack(_ taken: Admitted, _ caller: Caller, _ peer: PeerAddress) {
         if taken.bodyBytes > 0 || taken.treeBytes > 0 {
             let payer = Admission.Payer(caller: caller.name, peer: peer)
             admission.release(bytes: taken.bodyBytes, payer: payer)

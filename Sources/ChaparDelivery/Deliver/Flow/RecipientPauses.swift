@@ -1,10 +1,10 @@
-internal import Foundation
-internal import ChaparCore
+package import Foundation
+package import ChaparCore
 
 /// The recipients that are paused because the platform asked for it (APNs `TooManyRequests`).
 ///
 /// Bounded: when it is full, the pause that ends first is dropped. Each change costs the logarithm of their number.
-struct RecipientPauses: Sendable {
+package struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
     /// A heap of all pauses, the one that ends first on top.
     ///
@@ -13,13 +13,13 @@ struct RecipientPauses: Sendable {
     private let capacity: Int
 
     /// Makes room for at most `capacity` recipients.
-    init(capacity: Int = 10_000) { self.capacity = capacity }
+    package init(capacity: Int = 10_000) { self.capacity = capacity }
 
     /// Whether there is no pause, the usual case, which saves lookups.
-    var isEmpty: Bool { until.isEmpty }
+    package var isEmpty: Bool { until.isEmpty }
 
     /// Pauses a recipient until a time, or until the end of an earlier pause when that is later.
-    mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
+    package mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
         while let first = ends.first, first.time <= now { removeFirst() }
         if let known = until[recipient], known >= time { return }
         until[recipient] = time
@@ -30,7 +30,7 @@ struct RecipientPauses: Sendable {
     }
 
     /// Returns the end of a recipient's pause; nil without one.
-    mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
+    package mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
         guard let time = until[recipient] else { return nil }
         if time <= now {
             until[recipient] = nil
@@ -40,13 +40,13 @@ struct RecipientPauses: Sendable {
     }
 
     /// Returns the number of recipients that are paused now, and the end of the longest pause; nil when there is none.
-    func running(at now: Date) -> (count: Int, until: Date)? {
+    package func running(at now: Date) -> (count: Int, until: Date)? {
         let running = until.values.filter { $0 > now }
         return running.max().map { (running.count, $0) }
     }
 
     /// Returns the `count` pauses that last longest.
-    func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
+    package func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
         guard !until.isEmpty else { return [] }
         let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
         return Array(

@@ -1,14 +1,14 @@
-internal import ChaparCore
-internal import ChaparComposition
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparComposition
+package import ChaparQueue
 
 /// The tokens that the worker's backend accepts, for the devices of one claimed batch.
 ///
 /// A backend never sees a device, unless its own audience has that form; it gets the token of a service that it
 /// accepts.
-struct DeviceAddresses: Sendable {
+package struct DeviceAddresses: Sendable {
     /// The destination of a delivery.
-    enum Address {
+    package enum Address {
         /// Its recipient, unchanged.
         case asItIs
         /// To a token of this device.
@@ -19,27 +19,27 @@ struct DeviceAddresses: Sendable {
     }
 
     /// Addresses for a batch in which every recipient stays unchanged.
-    static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
+    package static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
 
     /// The devices by id; nil when no recipient needs a lookup.
-    let devices: [String: Device]?
+    package let devices: [String: Device]?
     /// The worker's backend.
-    let backend: String
+    package let backend: String
     /// The audience of each configured backend, by its name.
     let audiences: [String: BackendAudience]
     /// The backends of the app.
-    let backends: [(name: String, backend: any PushBackend)]
-    let priority: [TokenService]
+    package let backends: [(name: String, backend: any PushBackend)]
+    package let priority: [TokenService]
     /// The app of the worker's backend.
     ///
     /// A device or a user of another app has no address; moved deliveries can bring one here.
-    var app = AppName.default
+    package var app = AppName.default
 
     /// Whether a batch has a device, which must be looked up unless the backend takes devices themselves.
     static func areNeeded(for claims: [ClaimedDelivery]) -> Bool { claims.contains { $0.recipient.isDevice } }
 
     /// Returns the ids of the devices in a batch, each once.
-    static func ids(in claims: [ClaimedDelivery]) -> [String] {
+    package static func ids(in claims: [ClaimedDelivery]) -> [String] {
         var ids: Set<String> = []
         for claim in claims {
             if case .device(let id) = claim.recipient { ids.insert(id) }
@@ -51,7 +51,7 @@ struct DeviceAddresses: Sendable {
     func mustFind(_ claim: ClaimedDelivery) -> Bool { devices != nil && claim.recipient.isDevice }
 
     /// Returns which tokens a notification goes to.
-    func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
+    package func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
 
     /// Returns the next step of a delivery's plan after an attempt.
     ///
@@ -81,7 +81,7 @@ struct DeviceAddresses: Sendable {
     }
 
     /// Returns the destination of a delivery.
-    func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
+    package func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
         switch claim.recipient {
         case .device(let key), .user(let key):
             if !app.owns(key) { return .elsewhere(reason: GatewayReason.noToken) }

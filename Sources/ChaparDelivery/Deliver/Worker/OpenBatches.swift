@@ -1,15 +1,21 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparCore
 internal import Synchronization
 
 /// The batches of a worker that are with the backend, so that one can be given up.
 ///
 /// Batches have numbers and are given up in that order: two runs of one simulation must not differ.
-final class OpenBatches: Sendable {
+package final class OpenBatches: Sendable {
     /// A batch and the call that sends it.
-    struct Entry {
-        let batch: WorkerBatch
-        let sending: Task<Void, Never>
+    package struct Entry {
+        package let batch: WorkerBatch
+        package let sending: Task<Void, Never>
+
+        /// Makes one of its parts.
+        package init(batch: WorkerBatch, sending: Task<Void, Never>) {
+            self.batch = batch
+            self.sending = sending
+        }
     }
 
     private struct State {
@@ -32,7 +38,7 @@ final class OpenBatches: Sendable {
     }
 
     /// Adds a batch and the call that sends it, which reports its end to ``end(_:)``.
-    func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
+    package func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
         state.withLock { $0.entries[batch.number] = Entry(batch: batch, sending: sending) }
     }
 
@@ -40,7 +46,7 @@ final class OpenBatches: Sendable {
     func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[batch.number] = nil } }
 
     /// Records that the call of a batch has ended.
-    func end(_ batch: WorkerBatch) {
+    package func end(_ batch: WorkerBatch) {
         let id = batch.number
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: id)
@@ -51,7 +57,7 @@ final class OpenBatches: Sendable {
     }
 
     /// Waits until the call of a batch has ended, or all are abandoned.
-    func wait(for batch: WorkerBatch) async {
+    package func wait(for batch: WorkerBatch) async {
         let id = batch.number
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -78,13 +84,13 @@ final class OpenBatches: Sendable {
     }
 
     /// Cancels every call.
-    func cancelAll() {
+    package func cancelAll() {
         let entries = state.withLock { $0.entries.sorted { $0.key < $1.key } }
         for (_, entry) in entries { entry.sending.cancel() }
     }
 
     /// Resumes all waiting tasks: a backend may ignore cancellation.
-    func abandon() {
+    package func abandon() {
         let waiters = state.withLock { state in
             state.isAbandoned = true
             defer { state.waiters = [:] }

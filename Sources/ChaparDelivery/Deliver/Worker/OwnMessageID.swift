@@ -1,11 +1,11 @@
 internal import Foundation
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparQueue
 
 extension MessageID {
     /// Makes the id of a gateway's delivery, the same after a restart: a UUID of version 8 with the gateway's number
     /// and the delivery's.
-    init(instance: UInt64, delivery: Int64) {
+    package init(instance: UInt64, delivery: Int64) {
         self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
     }
 
@@ -13,14 +13,14 @@ extension MessageID {
     ///
     /// Nil for an id that this gateway did not make, and for a number that no delivery has: an app knows the first half
     /// of the id and may add any second half.
-    func delivery(instance: UInt64) -> Int64? {
+    package func delivery(instance: UInt64) -> Int64? {
         let number = Int64(bitPattern: low & ~(1 << 63))
         guard number <= NotificationID.highest else { return nil }
         return self == MessageID(instance: instance, delivery: number) ? number : nil
     }
 
     /// Reads an id in the form of a UUID.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard let id = UUID(uuidString: text)?.uuid else { return nil }
         let bytes = [
             id.0, id.1, id.2, id.3, id.4, id.5, id.6, id.7, id.8, id.9, id.10, id.11, id.12, id.13, id.14, id.15,
@@ -32,7 +32,7 @@ extension MessageID {
 
 extension NotificationStore {
     /// Reads the number that marks the message ids of all gateways on this store; nil before one of them has started.
-    func instance() async throws(StoreError) -> UInt64? {
+    package func instance() async throws(StoreError) -> UInt64? {
         try await loadState(Self.instanceKey).flatMap(Self.instance)
     }
 

@@ -1,7 +1,9 @@
-internal import NIOCore
-internal import NIOHTTP1
-internal import ChaparCore
-internal import ChaparQueue
+package import NIOCore
+package import NIOHTTP1
+package import ChaparDelivery
+internal import ChaparAPI
+package import ChaparCore
+package import ChaparQueue
 
 /// The handler between a connection's HTTP/1.1 codec and Hummingbird, which answers requests that ``FastIntake``
 /// accepts and passes the others on.
@@ -10,14 +12,14 @@ internal import ChaparQueue
 /// It closes connections that deliver no whole request in time, and those whose client does not read its answers. At a
 /// graceful shutdown it closes connections without a request in progress at once, and the others when the drain is
 /// over.
-final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
-    typealias InboundIn = HTTPServerRequestPart
-    typealias InboundOut = HTTPServerRequestPart
-    typealias OutboundIn = HTTPServerResponsePart
-    typealias OutboundOut = HTTPServerResponsePart
+package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    package typealias InboundIn = HTTPServerRequestPart
+    package typealias InboundOut = HTTPServerRequestPart
+    package typealias OutboundIn = HTTPServerResponsePart
+    package typealias OutboundOut = HTTPServerResponsePart
 
     /// The times for which a client may keep a connection waiting.
-    struct Limits: Sendable {
+    package struct Limits: Sendable {
         /// The longest time for a request head, and for a body after its head; then the connection is closed, even
         /// while data arrives.
         var request = TimeAmount.seconds(60)
@@ -27,6 +29,19 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         var write = TimeAmount.seconds(30)
         /// The same during a graceful shutdown.
         var lastWrite = TimeAmount.seconds(5)
+
+        /// Makes one of its parts.
+        package init(
+            request: TimeAmount = TimeAmount.seconds(60),
+            refusedBody: TimeAmount = TimeAmount.seconds(5),
+            write: TimeAmount = TimeAmount.seconds(30),
+            lastWrite: TimeAmount = TimeAmount.seconds(5)
+        ) {
+            self.request = request
+            self.refusedBody = refusedBody
+            self.write = write
+            self.lastWrite = lastWrite
+        }
     }
 
     /// The event for a connection that must close because another peer gets its place.
@@ -86,14 +101,14 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// The timer that runs from the beginning of a graceful shutdown.
     private var drainTimer: Scheduled<Void>?
 
-    init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
+    package init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
         self.intake = intake
         self.fastRequests = fastRequests
         self.encoder = encoder
         self.limits = limits
     }
 
-    func handlerAdded(context: ChannelHandlerContext) {
+    package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         isLocal = context.localAddress?.isLoopback ?? false
         guard admit(context) else { return }
@@ -132,7 +147,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) {
+    package func handlerRemoved(context: ChannelHandlerContext) {
         leave()
         cancelTimers()
         self.context = nil
@@ -145,7 +160,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: What comes in
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
         if deferred.isEmpty, acceptsMore {
             process(part, context)
@@ -228,13 +243,13 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         if request.body.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(.body(request.body))) }
     }
 
-    func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         if isLast, case .passing(isRead: true, _) = phase { return }
         // A client that pipelines requests waits as well.
         if deferred.isEmpty { context.read() } else { isReadDeferred = true }
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
         if case .waiting = phase { return deferred.append(.error(error)) }
         // Bytes that are no request are answered after the requests before them.
@@ -258,7 +273,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent {
             isQuiescing = true
             watchWrites(context)
@@ -290,7 +305,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         if case .collecting(let request) = phase { intake.abandon(request) }
         // A request that waits is uncounted when the store answers.
         if case .waiting = phase {} else { phase = .closed }
@@ -302,7 +317,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     // MARK: What goes out
 
     /// Handles the store's result.
-    func finish(_ result: Result<EnqueueResult, StoreError>) {
+    package func finish(_ result: Result<EnqueueResult, StoreError>) {
         guard case .waiting(let request) = phase else { return }
         let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing || isLast)
         guard let context, context.channel.isActive else { return phase = .closed }
@@ -319,7 +334,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.close(promise: nil)
     }
 
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if isLast, case .head(var head) = unwrapOutboundIn(data) {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             return context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -367,7 +382,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Limits
 
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
+    package func channelWritabilityChanged(context: ChannelHandlerContext) {
         watchWrites(context)
         context.fireChannelWritabilityChanged()
     }

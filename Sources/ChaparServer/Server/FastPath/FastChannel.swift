@@ -1,3 +1,5 @@
+internal import ChaparDelivery
+internal import ChaparAPI
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore

@@ -1,18 +1,20 @@
 internal import HTTPTypes
 internal import Hummingbird
+package import ChaparDelivery
+package import ChaparAPI
 internal import ChaparCore
 
 /// The endpoints that answer requests, by group.
-struct Handlers: Sendable {
-    let notifications: NotificationsAPI
+package struct Handlers: Sendable {
+    package let notifications: NotificationsAPI
     let batches: BatchAPI
     let statuses: StatusAPI
-    let devices: DevicesAPI
+    package let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
     let deviceEvents: DeviceEventsAPI
     let switches: UserSwitchAPI
-    let events: EventsAPI
+    package let events: EventsAPI
     let operators: OperatorAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
@@ -23,14 +25,14 @@ struct Handlers: Sendable {
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
     let retries: RetryAPI
-    let keys: KeysAPI
+    package let keys: KeysAPI
     let dashboard: DashboardAPI
-    let erasures: UserErasureAPI
+    package let erasures: UserErasureAPI
 }
 
 extension RouteTable {
     /// Makes the table of all routes, except those of modules.
-    init(_ handlers: Handlers, build: BuildInfo) {
+    package init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
             Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
             + Self.platforms(handlers) + Self.administration(handlers)

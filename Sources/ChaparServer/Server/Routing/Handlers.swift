@@ -1,8 +1,10 @@
-internal import Logging
+package import ChaparDelivery
+package import ChaparAPI
+package import Logging
 
 extension Handlers {
     /// Makes the endpoints of a gateway; those that accept notifications are passed in, as the fast path shares them.
-    init(
+    package init(
         notifications: NotificationsAPI,
         batches: BatchAPI,
         state: GatewayState,

@@ -9,7 +9,10 @@ import ChaparTesting
 import Synchronization
 import Testing
 
+@testable import ChaparAPI
+@testable import ChaparDelivery
 @testable import ChaparGateway
+@testable import ChaparServer
 
 /// Clients that are broken or mean harm cost at most their own connection: the server goes on, nothing is taken for a
 /// request that is none, what was accepted is what is stored, and others are answered all the while.

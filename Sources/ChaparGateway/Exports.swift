@@ -1,0 +1,3 @@
+@_exported public import ChaparAPI
+@_exported public import ChaparDelivery
+@_exported public import ChaparServer

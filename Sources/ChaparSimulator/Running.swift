@@ -1,5 +1,5 @@
 /// A resource that is started, used, and always shut down.
-protocol Running: Sendable {
+package protocol Running: Sendable {
     /// Starts it; after an error nothing of it runs.
     func start() async throws
     /// Shuts it down; a second call does nothing.
@@ -8,7 +8,7 @@ protocol Running: Sendable {
 
 extension Running {
     /// Starts it, runs `body`, and shuts it down, also after an error.
-    func whileRunning<Value>(
+    package func whileRunning<Value>(
         isolation: isolated (any Actor)? = #isolation,
         _ body: (Self) async throws -> Value
     ) async throws -> Value {
@@ -23,6 +23,3 @@ extension Running {
         }
     }
 }
-
-extension Sandbox: Running {}
-extension OAuth2Simulator: Running {}

@@ -1,9 +1,9 @@
-internal import ChaparCore
+package import ChaparCore
 
-/// A simulated platform, as the ``Sandbox`` starts it, controls it and writes its part of a configuration.
+/// A simulated platform, as the sandbox starts it, controls it and writes its part of a configuration.
 ///
-/// A new platform is one conforming type and one line in ``Sandbox/init(_:time:)``.
-protocol SimulatedPlatform: Running {
+/// A new platform is one conforming type, in `Plugins/X/Simulator`, and a line in `Sandbox`.
+package protocol SimulatedPlatform: Running {
     /// The platform's name: the kind of its backend and the first step of its control paths, such as `apns`.
     var name: String { get }
     /// The listeners with their URLs, each name with the platform's in front.
@@ -18,45 +18,59 @@ protocol SimulatedPlatform: Running {
 }
 
 /// A file that the sandbox writes.
-struct SandboxFile: Sendable {
+package struct SandboxFile: Sendable {
     /// Its name in the sandbox's directory.
-    var name: String
+    package var name: String
     /// Its text.
-    var text: String
+    package var text: String
     /// Whether only its owner may read it.
-    var isSecret = false
+    package var isSecret: Bool
+
+    package init(name: String, text: String, isSecret: Bool = false) {
+        self.name = name
+        self.text = text
+        self.isSecret = isSecret
+    }
 
     /// The written text: a PEM document ends with a line break, so that files put together can be read.
-    var contents: String { text.hasPrefix("-----BEGIN ") && !text.hasSuffix("\n") ? text + "\n" : text }
+    package var contents: String { text.hasPrefix("-----BEGIN ") && !text.hasSuffix("\n") ? text + "\n" : text }
 }
 
 /// The folder of the sandbox's files.
-struct SandboxFolder: Sendable {
+package struct SandboxFolder: Sendable {
     /// The directory's absolute path.
-    let path: String
+    package let path: String
+
+    package init(path: String) { self.path = path }
+
     /// The authority's certificate.
-    var ca: String { file("ca.pem") }
+    package var ca: String { file("ca.pem") }
 
     /// Returns the absolute path of a file.
-    func file(_ name: String) -> String { path + "/" + name }
+    package func file(_ name: String) -> String { path + "/" + name }
 }
 
 /// A backend in the configuration file that the sandbox writes.
-struct SandboxBackend: Sendable {
+package struct SandboxBackend: Sendable {
     /// Its name.
-    var name: String
+    package var name: String
     /// Its keys with their values, in order; values are written as JSON, which YAML reads.
-    var keys: [(key: String, value: JSONValue)]
+    package var keys: [(key: String, value: JSONValue)]
+
+    package init(name: String, keys: [(key: String, value: JSONValue)]) {
+        self.name = name
+        self.keys = keys
+    }
 
     /// The kind that its keys name.
-    var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
+    package var kind: BackendKind { BackendKind(rawValue: keys.first { $0.key == "kind" }?.value.stringValue ?? "") }
 
     /// The kinds that a gateway must have to read it: its own, and those whose name is the key of a section in it, as
     /// `onesignal` of IDPush.
-    var neededKinds: Set<BackendKind> { Set(keys.map { BackendKind(rawValue: $0.key) } + [kind]) }
+    package var neededKinds: Set<BackendKind> { Set(keys.map { BackendKind(rawValue: $0.key) } + [kind]) }
 
     /// The lines of its entry in the file.
-    var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
+    package var lines: [String] { ["  \(name):"] + keys.map { "    \($0.key): \(Self.text($0.value))" } }
 
     /// Returns a value as YAML: plain words need no quotes, and any other JSON string is a YAML string too.
     private static func text(_ value: JSONValue) -> String {

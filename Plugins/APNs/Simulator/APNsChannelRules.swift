@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// An answer of channel management: a status, the channel it concerns, a body.
 struct APNsManagementAnswer {

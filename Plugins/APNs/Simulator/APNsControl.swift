@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The control API of the APNs simulator, for tests in other languages and for people with curl.
 ///
@@ -11,21 +12,21 @@ internal import ChaparCore
 /// | `POST /tokens` | makes device tokens known, unregistered, expired, offline or unknown |
 /// | `POST /reset` | forgets inbox, counters and rules |
 /// | and | those of ``HostControl`` |
-struct APNsControl: Sendable {
+struct APNsControl: SimulatorControl {
     let simulator: APNsSimulator
 
-    func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+    var common: HostControl { HostControl(host: simulator, words: .apns) }
+
+    func answer(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
         case ("GET", "/"): return overview
-        case ("GET", "/inbox"): return inbox(request)
+        case ("GET", "/inbox"): return request.page(of: simulator.inbox(from:limit:)) { ($0.number, $0.json) }
         case ("GET", "/counters"): return simulator.counters.json
         case ("POST", "/tokens"): return try setTokens(try request.json())
         case ("POST", "/reset"):
             simulator.reset()
             return [:]
-        default:
-            if let answer = try HostControl(host: simulator, words: .apns).route(request) { return answer }
-            throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
+        default: return nil
         }
     }
 
@@ -36,14 +37,6 @@ struct APNsControl: Sendable {
             "seed": .string("\(simulator.seed)"), "listeners": .object(listeners),
             "magic_tokens": .array(APNsMagicToken.allCases.map { .string($0.rawValue) }),
         ]
-    }
-
-    private func inbox(_ request: ControlRequest) -> JSONValue {
-        let from = request.query["from"].flatMap { Int($0) } ?? 0
-        let limit = min(1000, max(1, request.query["limit"].flatMap { Int($0) } ?? 100))
-        let items = simulator.inbox(from: from, limit: limit)
-        let next = items.last.map { $0.number + 1 } ?? from
-        return ["items": .array(items.map(\.json)), "next": .integer(Int64(next))]
     }
 
     private func setTokens(_ json: JSONValue) throws(ControlError) -> JSONValue {
@@ -74,6 +67,11 @@ struct APNsControl: Sendable {
     }
 }
 
+extension FaultVocabulary {
+    /// The names of the APNs simulator.
+    static let apns = FaultVocabulary(listeners: APNsListener.allCases.map(\.name), foldsTokens: true)
+}
+
 extension APNsDelivery {
     /// The push as the control API returns it.
     var json: JSONValue {
@@ -93,8 +91,6 @@ extension APNsDelivery {
 extension APNsCounters {
     /// The counters as the control API returns them.
     var json: JSONValue {
-        var reasons = JSONObject()
-        for (reason, count) in refused.sorted(by: { $0.key < $1.key }) { reasons[reason] = .integer(Int64(count)) }
         let numbers: [(String, Int)] = [
             ("connection_attempts", connectionAttempts), ("connections_turned_away", connectionsTurnedAway),
             ("connections_opened", connectionsOpened), ("connections_open", connectionsOpen), ("requests", requests),
@@ -104,8 +100,8 @@ extension APNsCounters {
             ("broadcasts", broadcasts),
         ]
         var object = JSONObject()
-        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
-        object["refused"] = .object(reasons)
+        object.add(counts: numbers)
+        object["refused"] = .object(JSONObject(counts: refused))
         return .object(object)
     }
 }

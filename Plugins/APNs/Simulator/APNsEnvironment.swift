@@ -1,3 +1,5 @@
+public import ChaparSimulator
+
 /// The two environments of APNs: device tokens and keys of one are unknown in the other.
 @nonexhaustive
 public enum APNsEnvironment: String, Sendable, Hashable, CaseIterable {

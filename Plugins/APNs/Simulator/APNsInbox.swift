@@ -1,5 +1,6 @@
 public import Foundation
 public import ChaparCore
+internal import ChaparSimulator
 
 /// A push that the simulator accepted.
 ///

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import ChaparSimulator
 
 /// Device tokens that choose their own answer, for demonstrations without any set-up.
 ///

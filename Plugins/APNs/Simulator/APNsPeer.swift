@@ -1,6 +1,7 @@
 internal import Foundation
 internal import NIOCore
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// One connection to the APNs simulator: asks the rules, applies faults to their verdict, keeps the connection's
 /// limits.
@@ -29,14 +30,14 @@ final class APNsPeer: SandboxHTTP2Peer {
     }
 
     /// The settings with which APNs has been seen to open.
-    var openingSettings: [HTTP2ServerSession.Setting] {
+    var openingSettings: [HTTP2Setting] {
         [
             .init(id: 1, value: 4096), .maximumStreams(streamLimit), .initialWindow(65535), .init(id: 5, value: 16384),
             .init(id: 6, value: UInt32(clamping: APNsAnswers.maximumHeaderList)),
         ]
     }
 
-    func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func opened() -> [SandboxStep] {
         let now = service.now
         return service.withState { state in
             let subject = FaultEngine.Subject(listener: listener.name, connection: number)
@@ -46,7 +47,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         }
     }
 
-    func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func began(_ stream: HTTP2Stream) -> [SandboxStep] {
         let now = service.now
         return service.withState { state in
             guard state.faults.isArmed(at: .requestHeaders) else { return [] }
@@ -57,7 +58,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         }
     }
 
-    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func received(_ stream: HTTP2Stream) -> [SandboxStep] {
         let now = service.now
         // The lock is taken on the event loop of the one simulator it belongs to, for a few microseconds.
         return service.withState { state in
@@ -69,7 +70,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         }
     }
 
-    func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
+    func process(_ stream: HTTP2Stream) -> SandboxReply {
         let request = APNsRequest(stream)
         let early = stream.attachment as? RequestFaults
         let now = service.now
@@ -97,7 +98,7 @@ final class APNsPeer: SandboxHTTP2Peer {
         return reply(draft, now: now)
     }
 
-    func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func pinged() -> [SandboxStep] {
         service.withState { $0.counters.pings += 1 }
         let now = NIODeadline.now()
         defer { lastPing = now }

@@ -1,3 +1,6 @@
+public import Foundation
+internal import Crypto
+public import ChaparSimulator
 internal import SwiftASN1
 internal import X509
 
@@ -89,5 +92,27 @@ public struct APNsProviderCertificate: Sendable, Hashable {
             guard case .primitive(let bytes) = node.content else { return nil }
             return String(decoding: bytes, as: UTF8.self)
         }
+    }
+}
+
+extension SandboxCertificateAuthority {
+    /// Issues a client certificate like those that Apple issues to providers.
+    ///
+    /// The topics stand in extension 1.2.840.113635.100.6.3.6; 6.3.1 and 6.3.2 mark the environments, 6.3.4 marks a
+    /// certificate with a VoIP topic. The subject's user id is the first topic.
+    public func providerIdentity(_ certificate: APNsProviderCertificate, now: Date = Date()) throws -> Identity {
+        let leaf = P256.Signing.PrivateKey()
+        return try issue(
+            leaf,
+            subject: try certificate.subject,
+            from: now.addingTimeInterval(-86_400),
+            until: now.addingTimeInterval(365 * 86_400),
+            extensions: try Certificate.Extensions {
+                Critical(BasicConstraints.notCertificateAuthority)
+                Critical(KeyUsage(digitalSignature: true))
+                try ExtendedKeyUsage([.clientAuth])
+                for appleExtension in certificate.extensions { appleExtension }
+            }
+        )
     }
 }

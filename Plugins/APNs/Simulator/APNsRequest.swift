@@ -1,4 +1,5 @@
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// A request with the fields that APNs reads, found in one pass over the header list.
 struct APNsRequest {

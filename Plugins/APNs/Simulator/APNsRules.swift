@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The state of a connection that the rules depend on.
 struct APNsConnectionState {

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import NIOSSL
 internal import ChaparCore
+internal import ChaparSimulator
 internal import Synchronization
 internal import SwiftASN1
 internal import X509
@@ -76,41 +77,5 @@ struct APNsService: SandboxHTTP2Service {
 
     func closed(number: Int) {
         service.withState { $0.counters.connectionsOpen -= 1 }
-    }
-}
-
-extension SandboxOpening {
-    init(_ steps: [FaultStep]) {
-        self.init()
-        for step in steps {
-            switch step {
-            case .delay(let delay): handshakeDelay += delay
-            case .delaySettings(let delay): settingsDelay += delay
-            default:
-                if let wire = step.wireStep { self.steps.append(wire) }
-            }
-        }
-    }
-}
-
-extension FaultStep {
-    var endsConnection: Bool {
-        if case .end = self { true } else { false }
-    }
-
-    /// The step as the connection carries it out; nil for a step that changes the answer or the rules instead.
-    var wireStep: SandboxStep? {
-        switch self {
-        case .delay(let delay): .delay(delay)
-        case .resetStream(let code): .resetStream(code)
-        case .goAway(let frame): .goAway(frame)
-        case .maximumStreams(let count): .settings([.maximumStreams(count)])
-        case .initialWindow(let size): .settings([.initialWindow(size)])
-        case .end(let end): .end(end)
-        case .blackHole: .blackHole
-        case .ignorePings: .ignorePings
-        case .throttle(let bytesPerSecond): .throttle(bytesPerSecond)
-        case .delaySettings, .answer, .distort, .silence, .wedgeAfterExpiry: nil
-        }
     }
 }

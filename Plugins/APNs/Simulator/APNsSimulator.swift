@@ -1,11 +1,6 @@
 public import Foundation
 public import ChaparCore
-
-/// The error of a simulator that could not start.
-public struct SandboxError: Error, Sendable, CustomStringConvertible {
-    /// The problem and its fix.
-    public let description: String
-}
+public import ChaparSimulator
 
 /// Apple Push Notification service on this machine: real TLS, real HTTP/2, Apple's rules, no account.
 ///
@@ -159,15 +154,6 @@ public final class APNsSimulator: Sendable {
         service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
-    /// Waits until the counters satisfy a condition; returns false when they do not within `limit`.
-    public func wait(
-        atMost limit: Duration = .seconds(10),
-        until condition: (APNsCounters) -> Bool,
-        isolation: isolated (any Actor)? = #isolation
-    ) async -> Bool {
-        await poll(atMost: limit) { condition(counters) }
-    }
-
     /// Clears the inbox, the counters and the faults.
     ///
     /// Keys, devices and channels stay, and so do connections.
@@ -215,7 +201,7 @@ public final class APNsSimulator: Sendable {
         perform([.blackHole], listener: listener?.name, connection: connection)
     }
 
-    func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
+    package func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
         sockets.perform(steps, listener: listener, connection: connection)
     }
 
@@ -230,3 +216,4 @@ public final class APNsSimulator: Sendable {
 }
 
 extension APNsSimulator: SimulatorHost {}
+extension APNsSimulator: CountingSimulator {}

@@ -1,3 +1,5 @@
+public import ChaparSimulator
+
 /// The configuration of an APNs simulator.
 ///
 /// The defaults suit tests: free ports, one key for everything, strict rules.

@@ -1,5 +1,6 @@
 public import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// A device in the simulator of APNs.
 public struct APNsDevice: Sendable, Hashable {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The two calls of the platform's user API that start a trigger campaign for one profile.
 ///

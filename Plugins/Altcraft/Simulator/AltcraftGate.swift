@@ -2,6 +2,7 @@ internal import Crypto
 internal import CryptoExtras
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Reads credentials as Altcraft does: a role token for a whole database, or a JWT that names one profile.
 struct AltcraftGate {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Altcraft's mobile endpoints and the start of a campaign: finds the call, checks it, shapes the answer.
 ///

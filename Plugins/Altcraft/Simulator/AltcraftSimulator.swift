@@ -1,5 +1,6 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 internal import Synchronization
 
 /// Altcraft on real TLS sockets: the mobile endpoints over profiles in databases, and the start of a campaign.
@@ -49,7 +50,8 @@ public final class AltcraftSimulator: Sendable {
     /// The listener, for fault rules; the token of a rule is the `subscription_id` in the query.
     public static let pixel: SandboxListener = "altcraft"
 
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     /// The private key that the sandbox's configuration signs with.
     let signingKey: SandboxSigningKey
     private let guarded: Mutex<AltcraftState>
@@ -83,15 +85,10 @@ public final class AltcraftSimulator: Sendable {
         try await host.start([.init(name: Self.pixel, port: ports[Self.pixel] ?? 0, handler: AltcraftHandler(self))])
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// The address of the mobile endpoints and of the user API.
     public var url: String { host.url(Self.pixel) }
-    /// The private key, PEM, that signs the JWTs of a ``Sandbox``.
+    /// The private key, PEM, that signs the JWTs of a `Sandbox`.
     public var signingKeyPEM: String { signingKey.privatePEM }
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The counts of requests and refusals so far.
     public var counters: Counters { withState { $0.counters } }
     /// The behaviour of the platform from now on.
@@ -101,7 +98,7 @@ public final class AltcraftSimulator: Sendable {
     }
     /// All profiles, in the order of their creation.
     public var profiles: [AltcraftProfile] {
-        let now = host.state.now
+        let now = host.now
         return withState { state in
             state.advance(at: now)
             return state.profiles
@@ -111,7 +108,7 @@ public final class AltcraftSimulator: Sendable {
     public var events: [AltcraftEventRecord] { withState { $0.events } }
     /// The campaigns that were started.
     public var launches: [AltcraftLaunch] {
-        let now = host.state.now
+        let now = host.now
         return withState { state in
             state.advance(at: now)
             return state.launches
@@ -125,13 +122,9 @@ public final class AltcraftSimulator: Sendable {
         profiles.first { $0.databaseID == database && $0.key == key }
     }
 
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
-
     func withState<Value: Sendable>(_ body: (inout sending AltcraftState) -> sending Value) -> Value {
         guarded.withLock(body)
     }
 }
+
+extension AltcraftSimulator: WebSimulator {}

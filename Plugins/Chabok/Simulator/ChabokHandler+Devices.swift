@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 extension ChabokHandler {
     func installations(_ call: Call) throws(Refusal) -> SandboxAnswer {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 extension ChabokHandler {
     private static let common: Set<String> = [

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Chabok's REST API in one state: authorizes and routes calls, and makes LoopBack's errors.
 ///

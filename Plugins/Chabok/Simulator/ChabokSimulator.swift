@@ -1,5 +1,6 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 internal import Synchronization
 
 /// Chabok on real TLS sockets: both states of the platform, strict, with faults.
@@ -78,7 +79,8 @@ public final class ChabokSimulator: Sendable {
     /// The most requests that are kept.
     static let recorded = 10_000
 
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     private let guarded: Mutex<ChabokState>
     private let ports: [SandboxListener: Int]
 
@@ -113,15 +115,10 @@ public final class ChabokSimulator: Sendable {
         )
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// Returns the base address of a state.
     public func url(_ listener: SandboxListener) -> String { "\(host.url(listener))/api" }
     /// The secret that the written configuration expects at the end of a webhook's address; random in each run.
     public let webhookSecret = UUID().uuidString.lowercased()
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The behaviour of the platform from now on.
     public var rules: Rules {
         get { withState { $0.rules } }
@@ -174,16 +171,12 @@ public final class ChabokSimulator: Sendable {
         withState { $0.spaces[listener, default: .init()].uninstalls += rows }
     }
 
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
-
     func withState<Value: Sendable>(_ body: (inout sending ChabokState) -> sending Value) -> Value {
         guarded.withLock(body)
     }
 }
+
+extension ChabokSimulator: WebSimulator {}
 
 /// The state of the simulator; the platform's two states share only the rules and the record of requests.
 struct ChabokState: Sendable {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The control API of the FCM simulator, under `/fcm`, for tests in other languages and for people with curl.
 ///
@@ -15,21 +16,18 @@ internal import ChaparCore
 /// | `POST /fcm/items` | what the Instance ID service says of single tokens, and results that it leaves out |
 /// | `POST /fcm/reset` | forgets inbox, counters and rules |
 /// | and those of ``HostControl`` | rules, goaway, settings, end |
-struct FCMControl: Sendable {
+struct FCMControl: SimulatorControl {
     private static let words = FaultVocabulary(listeners: FCMListener.allCases.map(\.name), foldsTokens: false)
 
     let simulator: FCMSimulator
-    private var common: HostControl { HostControl(host: simulator.host, words: Self.words) }
+    var common: HostControl { HostControl(host: simulator.host, words: Self.words) }
+    var place: String { "/fcm" }
 
-    init(simulator: FCMSimulator) { self.simulator = simulator }
-
-    /// Carries out a call, whose path has no `/fcm` any more.
-    func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
-        if let answer = try common.route(request) { return answer }
+    func answer(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
         case ("GET", "/"): return overview
         case ("GET", "/credentials"): return (try? JSONValue(parsing: Array(simulator.credentialsFile.utf8))) ?? [:]
-        case ("GET", "/inbox"): return inbox(request)
+        case ("GET", "/inbox"): return request.page(of: simulator.inbox(from:limit:)) { ($0.number, $0.json) }
         case ("GET", "/counters"): return counters
         case ("POST", "/tokens"): return try setTokens(try request.json())
         case ("POST", "/oauth"): return try changeOAuth(try request.json())
@@ -38,7 +36,7 @@ struct FCMControl: Sendable {
         case ("POST", "/reset"):
             simulator.reset()
             return [:]
-        default: throw ControlError("no such call: \(request.method) /fcm\(request.path)", status: 404)
+        default: return nil
         }
     }
 
@@ -52,14 +50,6 @@ struct FCMControl: Sendable {
         ]
     }
 
-    private func inbox(_ request: ControlRequest) -> JSONValue {
-        let from = request.query["from"].flatMap { Int($0) } ?? 0
-        let limit = min(1000, max(1, request.query["limit"].flatMap { Int($0) } ?? 100))
-        let items = simulator.inbox(from: from, limit: limit)
-        let next = items.last.map { $0.number + 1 } ?? from
-        return ["items": .array(items.map(\.json)), "next": .integer(Int64(next))]
-    }
-
     private var counters: JSONValue {
         let counters = simulator.counters
         var object = simulator.host.counters.json
@@ -69,12 +59,9 @@ struct FCMControl: Sendable {
             ("tokens_issued", counters.tokensIssued), ("instance_id_calls", counters.instanceIDCalls),
             ("duplicates", counters.duplicates), ("doubled_on_device", counters.doubledOnDevice),
         ]
-        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
-        for (name, words) in [("refused", counters.refused), ("tokens_refused", counters.tokensRefused)] {
-            var reasons = JSONObject()
-            for (word, count) in words.sorted(by: { $0.key < $1.key }) { reasons[word] = .integer(Int64(count)) }
-            object[name] = .object(reasons)
-        }
+        object.add(counts: numbers)
+        object["refused"] = .object(JSONObject(counts: counters.refused))
+        object["tokens_refused"] = .object(JSONObject(counts: counters.tokensRefused))
         return .object(object)
     }
 

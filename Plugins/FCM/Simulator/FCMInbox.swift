@@ -1,5 +1,6 @@
 public import Foundation
 public import ChaparCore
+internal import ChaparSimulator
 
 /// A message that the FCM simulator accepted.
 public struct FCMDelivery: Sendable {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The Instance ID listener of the FCM simulator: look-up, topics, import of APNs tokens.
 ///

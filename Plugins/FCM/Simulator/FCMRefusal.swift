@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// A refusal of the FCM simulator: Google's `google.rpc.Status` with its details.
 ///

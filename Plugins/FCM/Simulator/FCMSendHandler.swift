@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The send listener of the FCM simulator: `POST /v1/projects/{project}/messages:send`.
 ///

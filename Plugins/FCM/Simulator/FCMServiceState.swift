@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 internal import Synchronization
 
 /// The state that the listeners of one FCM simulator share: behind a lock, with the configuration.

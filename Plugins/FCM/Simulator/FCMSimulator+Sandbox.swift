@@ -1,13 +1,16 @@
-internal import ChaparCore
+package import ChaparCore
+package import ChaparSimulator
 
 extension FCMSimulator: SimulatedPlatform {
-    var name: String { "fcm" }
+    package var name: String { "fcm" }
 
-    var listeners: [(name: String, url: String)] { FCMListener.allCases.map { ("fcm \($0.rawValue)", url($0)) } }
+    package var listeners: [(name: String, url: String)] {
+        FCMListener.allCases.map { ("fcm \($0.rawValue)", url($0)) }
+    }
 
-    var files: [SandboxFile] { [SandboxFile(name: account.fileName, text: credentialsFile, isSecret: true)] }
+    package var files: [SandboxFile] { [SandboxFile(name: account.fileName, text: credentialsFile, isSecret: true)] }
 
-    func backends(in folder: SandboxFolder) -> [SandboxBackend] {
+    package func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         [
             SandboxBackend(
                 name: "android",
@@ -20,7 +23,7 @@ extension FCMSimulator: SimulatedPlatform {
         ]
     }
 
-    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+    package func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         try FCMControl(simulator: self).route(request)
     }
 }

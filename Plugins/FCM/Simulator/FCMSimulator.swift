@@ -1,9 +1,10 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 
 /// Firebase Cloud Messaging on this machine: real TLS, HTTP/2 and HTTP/1.1, Google's rules, no account.
 ///
-/// Three listeners: sends, access tokens, Instance ID. A client needs ``authority``'s certificate, the addresses of
+/// Three listeners: sends, access tokens, Instance ID. A client needs `authority`'s certificate, the addresses of
 /// ``url(_:)`` and the service-account file of ``credentialsFile``, which names the token endpoint. Tests register
 /// tokens, send, and look at ``inbox`` and ``counters``; `add` adds faults. In fault rules the reason of an answer is
 /// Google's error code (`UNREGISTERED`, `QUOTA_EXCEEDED:device`, `ACCESS_TOKEN_EXPIRED`, …) or status; the body is made
@@ -11,14 +12,10 @@ public import ChaparCore
 ///
 /// All of it runs on one event loop. The properties can be read from any thread at any time.
 public final class FCMSimulator: Sendable {
-    /// The authority that clients must trust.
-    public var authority: SandboxCertificateAuthority { host.authority }
     /// The service account of the client that is tested.
     public let account: FCMServiceAccountKey
-    /// The seed of all randomness in this run: the same seed and the same requests give the same answers.
-    public var seed: UInt64 { host.state.seed }
-
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     let service: FCMServiceState
 
     /// Makes a simulator that does not listen yet.
@@ -38,7 +35,7 @@ public final class FCMSimulator: Sendable {
         listeners.serverCertificate = configuration.serverCertificate
         listeners.seed = configuration.seed
         host = SandboxWebHost(listeners, authority: try authority ?? SandboxCertificateAuthority(), time: time)
-        service = FCMServiceState(configuration, seed: host.state.seed, account: account)
+        service = FCMServiceState(configuration, seed: host.seed, account: account)
     }
 
     /// Starts a simulator, runs `body`, and shuts the simulator down, also after an error.
@@ -66,11 +63,6 @@ public final class FCMSimulator: Sendable {
         )
         service.tokenURI = tokenURI
     }
-
-    /// Closes all connections and listeners.
-    ///
-    /// A second call does nothing.
-    public func shutdown() async { await host.shutdown() }
 
     /// Returns the port of a listener; 0 while the simulator does not run.
     public func port(_ listener: FCMListener) -> Int { host.port(listener.name) }
@@ -121,7 +113,7 @@ public final class FCMSimulator: Sendable {
 
     /// Issues an access token of the project without the exchange, for clients that only send.
     public func issueAccessToken() -> String {
-        let (project, now) = (account.projectID, host.state.now)
+        let (project, now) = (account.projectID, host.now)
         return service.withState { $0.issueToken(projectID: project, now: now) }
     }
 
@@ -153,12 +145,6 @@ public final class FCMSimulator: Sendable {
     /// Makes the next answer about topics lack the last `count` results.
     public func dropResults(_ count: Int) { service.withState { $0.missingResults = count } }
 
-    /// The offset of the server's clock from the time source; positive is ahead.
-    public var clockOffset: Duration {
-        get { host.state.clockOffset }
-        set { host.state.clockOffset = newValue }
-    }
-
     // MARK: What happened
 
     /// The counts of messages and tokens.
@@ -175,15 +161,6 @@ public final class FCMSimulator: Sendable {
         service.withState { Array($0.inbox.page(from: first, limit: limit)) }
     }
 
-    /// Waits until the counters satisfy a condition; returns false when they do not within `limit`.
-    public func wait(
-        atMost limit: Duration = .seconds(10),
-        until condition: (FCMCounters) -> Bool,
-        isolation: isolated (any Actor)? = #isolation
-    ) async -> Bool {
-        await poll(atMost: limit) { condition(counters) }
-    }
-
     /// Clears the inbox, the counters and the faults.
     ///
     /// Accounts, tokens and topics stay, and so do connections.
@@ -193,16 +170,6 @@ public final class FCMSimulator: Sendable {
     }
 
     // MARK: What goes wrong
-
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: FaultRule...) { host.add(rules) }
-
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
-    @discardableResult
-    public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
 
     /// Sends `GOAWAY` on open connections: all, or those of one listener.
     public func goAway(_ frame: SandboxGoAway, listener: FCMListener? = nil) {
@@ -219,3 +186,6 @@ public final class FCMSimulator: Sendable {
         host.perform([.end(end)], listener: listener?.name, connection: nil)
     }
 }
+
+extension FCMSimulator: WebSimulator {}
+extension FCMSimulator: CountingSimulator {}

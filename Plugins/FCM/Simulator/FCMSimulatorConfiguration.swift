@@ -1,3 +1,5 @@
+public import ChaparSimulator
+
 /// A listener of the FCM simulator.
 @nonexhaustive
 public enum FCMListener: String, Sendable, Hashable, CaseIterable {
@@ -61,7 +63,7 @@ public struct FCMSimulatorConfiguration: Sendable {
     public var serverCertificate = SandboxCertificateAuthority.ServerCertificate.valid
     /// The most messages that the inbox keeps.
     public var inboxLimit = 100_000
-    /// The seed of all randomness; nil draws one, which ``FCMSimulator/seed`` shows.
+    /// The seed of all randomness; nil draws one, which the simulator's `seed` shows.
     public var seed: UInt64?
 
     /// Makes the defaults.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// A device in the FCM simulator.
 public struct FCMDevice: Sendable, Hashable {

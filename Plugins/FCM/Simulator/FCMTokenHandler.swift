@@ -1,6 +1,7 @@
 internal import CryptoExtras
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The token endpoint of the FCM simulator: `POST /token`, for signed assertions and refresh tokens.
 ///
@@ -143,21 +144,5 @@ struct FCMTokenHandler: SandboxHandler {
         var base64 = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
         while base64.utf8.count % 4 != 0 { base64 += "=" }
         return Data(base64Encoded: base64).map(Array.init)
-    }
-}
-
-/// Times in the form of HTTP header fields (RFC 9110, section 5.6.7).
-enum SandboxHTTPDate {
-    static func text(_ time: Date) -> String {
-        let seconds = Int64(clamping: time.timeIntervalSince1970)
-        var parts = tm()
-        var value = time_t(clamping: seconds)
-        gmtime_r(&value, &parts)
-        let days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
-        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        return
-            "\(days[Int(clamping: parts.tm_wday)]), \(two(parts.tm_mday)) \(months[Int(clamping: parts.tm_mon)]) \(parts.tm_year + 1900) "
-            + "\(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)) GMT"
     }
 }

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// A code of the push API with Huawei's message.
 struct HMSCode: Error, Sendable, Hashable {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The control API of the HMS simulator, under `/hms`, for tests in other languages and for people with curl.
 ///
@@ -14,20 +15,21 @@ internal import ChaparCore
 /// | `POST /receipts` | `url`, `signature`, `form`, `doubled`, `delay`, `statuses`: where receipts go and how |
 /// | `POST /reset` | forgets inbox, counters and rules |
 /// | and | those of every simulated web service: `/rules`, `/goaway`, `/settings`, `/end` |
-struct HMSControl: Sendable {
+struct HMSControl: SimulatorControl {
     let simulator: HMSSimulator
-    private let web: HostControl
+    let common: HostControl
+    var place: String { "/hms" }
 
     init(simulator: HMSSimulator) {
         self.simulator = simulator
         let words = FaultVocabulary(listeners: [HMSSimulator.push, HMSSimulator.token], foldsTokens: false)
-        web = HostControl(host: simulator.host, words: words)
+        common = HostControl(host: simulator.host, words: words)
     }
 
-    func route(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+    func answer(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
         case ("GET", "/"): return overview
-        case ("GET", "/inbox"): return inbox(request)
+        case ("GET", "/inbox"): return request.page(of: simulator.inbox(from:limit:)) { ($0.number, $0.json) }
         case ("GET", "/counters"): return .object(counters)
         case ("POST", "/tokens"): return try setTokens(try request.json())
         case ("POST", "/access"): return try endAccess(try request.json())
@@ -36,9 +38,7 @@ struct HMSControl: Sendable {
         case ("POST", "/reset"):
             simulator.reset()
             return [:]
-        default:
-            if let answer = try web.route(request) { return answer }
-            throw ControlError("no such call: \(request.method) /hms\(request.path)", status: 404)
+        default: return nil
         }
     }
 
@@ -53,14 +53,6 @@ struct HMSControl: Sendable {
         ]
     }
 
-    private func inbox(_ request: ControlRequest) -> JSONValue {
-        let from = request.query["from"].flatMap { Int($0) } ?? 0
-        let limit = min(1000, max(1, request.query["limit"].flatMap { Int($0) } ?? 100))
-        let items = simulator.inbox(from: from, limit: limit)
-        let next = items.last.map { $0.number + 1 } ?? from
-        return ["items": .array(items.map(\.json)), "next": .integer(Int64(next))]
-    }
-
     private var counters: JSONObject {
         let counters = simulator.counters
         var object = simulator.host.counters.json
@@ -70,10 +62,8 @@ struct HMSControl: Sendable {
             ("validated", counters.validated), ("callbacks", counters.callbacks),
             ("callbacks_taken", counters.callbacksTaken), ("callbacks_lost", counters.callbacksLost),
         ]
-        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
-        var answers = JSONObject()
-        for (code, count) in counters.answers.sorted(by: { $0.key < $1.key }) { answers[code] = .integer(Int64(count)) }
-        object["answers"] = .object(answers)
+        object.add(counts: numbers)
+        object["answers"] = .object(JSONObject(counts: counters.answers))
         return object
     }
 

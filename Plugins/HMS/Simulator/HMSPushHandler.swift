@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The push endpoint: sends of v1, v2 and v3, topics, tokens.
 ///

@@ -4,6 +4,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import ChaparCore
+internal import ChaparSimulator
 internal import Synchronization
 
 /// Sends the receipts of an HMS simulator, signed as Huawei signs them.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Checks the header and body of a v3 send against Huawei's reference.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Processes one request to the push endpoint, by Huawei's rules and in their order.
 ///

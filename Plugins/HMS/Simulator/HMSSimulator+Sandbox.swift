@@ -1,18 +1,19 @@
-internal import ChaparCore
+package import ChaparCore
+package import ChaparSimulator
 
 extension HMSSimulator: SimulatedPlatform {
     /// The backend's name in the configuration that the sandbox writes.
     static let backendName = "huawei"
 
-    var name: String { "hms" }
+    package var name: String { "hms" }
 
-    var listeners: [(name: String, url: String)] {
+    package var listeners: [(name: String, url: String)] {
         [("hms push", url(Self.push)), ("hms token", url(Self.token))]
     }
 
-    var files: [SandboxFile] { [] }
+    package var files: [SandboxFile] { [] }
 
-    func backends(in folder: SandboxFolder) -> [SandboxBackend] {
+    package func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         [
             SandboxBackend(
                 name: Self.backendName,
@@ -32,7 +33,7 @@ extension HMSSimulator: SimulatedPlatform {
         ]
     }
 
-    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+    package func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
         try HMSControl(simulator: self).route(request)
     }
 

@@ -1,20 +1,24 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 internal import Synchronization
 
 /// Huawei Push Kit on real sockets: token endpoint, sends, topics, delivery receipts.
 ///
 /// It is strict where Huawei's reference is, accepts only access tokens that it issued, and follows fault rules. Its
-/// two listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of ``authority``.
+/// two listeners, ``push`` and ``token``, speak HTTP/1.1 and HTTP/2 over TLS with a certificate of `authority`.
+///
+/// In the answer of a fault rule `reason` is Huawei's code (`80100016`), or one of the words `partial_plain`,
+/// `partial_reasons`, `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd
+/// way, and `code_number`.
 public final class HMSSimulator: Sendable {
     /// The listener that takes messages.
     public static let push = SandboxListener(rawValue: "push")
     /// The listener that issues access tokens.
     public static let token = SandboxListener(rawValue: "token")
 
-    /// The authority that signed the listeners' certificate.
-    public var authority: SandboxCertificateAuthority { host.authority }
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     private let service: HMSServiceState
     private let sender: HMSReceiptSender
     private let time: any TimeSource
@@ -35,7 +39,7 @@ public final class HMSSimulator: Sendable {
             seed: configuration.seed
         )
         host = SandboxWebHost(web, authority: try authority ?? SandboxCertificateAuthority(now: time.now), time: time)
-        service = HMSServiceState(configuration, seed: host.state.seed)
+        service = HMSServiceState(configuration, seed: host.seed)
         sender = HMSReceiptSender(service, time: time)
         self.time = time
     }
@@ -82,8 +86,6 @@ public final class HMSSimulator: Sendable {
 
     /// The first app.
     public var app: HMSSimulatorConfiguration.App { service.settings.apps.first ?? .init() }
-    /// The seed of all randomness.
-    public var seed: UInt64 { host.state.seed }
     /// Returns the base URL of a listener.
     public func url(_ listener: SandboxListener) -> String { host.url(listener) }
     /// The key file of the service account of the first app's project.
@@ -101,12 +103,6 @@ public final class HMSSimulator: Sendable {
     public var receipts: HMSReceiptPlan {
         get { service.receipts }
         set { service.receipts = newValue }
-    }
-
-    /// The offset of the server's clock; positive is ahead.
-    public var clockOffset: Duration {
-        get { host.state.clockOffset }
-        set { host.state.clockOffset = newValue }
     }
 
     // MARK: Its state
@@ -127,7 +123,7 @@ public final class HMSSimulator: Sendable {
 
     /// Makes every access token that was issued expire.
     public func expireTokens() {
-        let now = host.state.now
+        let now = host.now
         service.withState { state in
             for token in state.grants.keys { state.grants[token]?.endsAt = now }
         }
@@ -146,15 +142,6 @@ public final class HMSSimulator: Sendable {
     /// The counts of connections and requests.
     public var connections: SandboxWebCounters { host.counters }
 
-    /// Waits until the counters satisfy a condition; returns false when they do not within the limit.
-    public func wait(
-        atMost limit: Duration = .seconds(10),
-        until condition: (HMSCounters) -> Bool,
-        isolation: isolated (any Actor)? = #isolation
-    ) async -> Bool {
-        await poll(atMost: limit) { condition(counters) }
-    }
-
     /// Clears the inbox, the counters and the faults; devices, topics and access tokens stay.
     public func reset() {
         host.reset()
@@ -163,22 +150,11 @@ public final class HMSSimulator: Sendable {
 
     // MARK: What goes wrong
 
-    /// Adds fault rules after the existing ones.
-    ///
-    /// In an answer `reason` is Huawei's code (`80100016`), or one of the words `partial_plain`, `partial_reasons`,
-    /// `partial_broken`, `partial_counts`, `partial_stranger`, which refuse the first token in an odd way, and
-    /// `code_number`.
-    public func add(_ rules: FaultRule...) { host.add(rules) }
-
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes the fault rules with this name, all of them when nil, and returns how many there were.
-    @discardableResult
-    public func removeRules(named name: String? = nil) -> Int { host.removeRules(named: name) }
-
     /// Ends open connections.
     public func end(_ end: SandboxConnectionEnd, listener: SandboxListener? = nil) {
         host.perform([.end(end)], listener: listener, connection: nil)
     }
 }
+
+extension HMSSimulator: WebSimulator {}
+extension HMSSimulator: CountingSimulator {}

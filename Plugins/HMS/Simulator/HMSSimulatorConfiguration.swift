@@ -1,3 +1,5 @@
+public import ChaparSimulator
+
 /// The configuration of an HMS simulator.
 ///
 /// The defaults suit tests: free ports, one app with a project and a service account, strict rules.

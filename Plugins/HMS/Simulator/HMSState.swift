@@ -1,5 +1,6 @@
 public import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The state of an HMS simulator: access tokens, devices, topics, messages.
 ///

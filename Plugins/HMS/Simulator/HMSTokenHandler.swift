@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The token endpoint: OAuth 2.0 client credentials, with Huawei's own error numbers.
 struct HMSTokenHandler: SandboxHandler {

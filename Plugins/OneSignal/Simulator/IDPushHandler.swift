@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// IDPush: two routes, forms only, over OneSignal's table of players.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Users with their subscriptions, and the legacy players.
 extension OneSignalHandler {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// Creating, viewing and cancelling messages.
 extension OneSignalHandler {

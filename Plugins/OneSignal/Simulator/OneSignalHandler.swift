@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// OneSignal's REST API: routes and authorizes calls, and shapes the answers.
 ///

@@ -1,5 +1,6 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 internal import Synchronization
 
 /// OneSignal and IDPush on real TLS sockets: two hosts over one table of players, strict, with faults.
@@ -64,12 +65,14 @@ public final class OneSignalSimulator: Sendable {
         public var idPushRequests = 0
     }
 
-    /// The listener of OneSignal's API, for fault rules.
+    /// The listener of OneSignal's API, for fault rules; the token of a rule is a player id in the path, where there
+    /// is one.
     public static let api: SandboxListener = "onesignal"
     /// The listener of IDPush, for fault rules.
     public static let idPush: SandboxListener = "idpush"
 
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     private let guarded: Mutex<OneSignalState>
     private let ports: [SandboxListener: Int]
 
@@ -103,15 +106,10 @@ public final class OneSignalSimulator: Sendable {
         ])
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// The address of OneSignal's API.
     public var apiURL: String { host.url(Self.api) }
     /// The base address of IDPush.
     public var idPushURL: String { "\(host.url(Self.idPush))/api/v1/" }
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The counts of requests and messages so far.
     public var counters: Counters { withState { $0.counters } }
     /// The behaviour of the platforms from now on.
@@ -159,15 +157,22 @@ public final class OneSignalSimulator: Sendable {
     /// Removes a player, as OneSignal does with those it has not seen for long.
     public func forget(_ id: String) { withState { _ = $0.removePlayer(id) } }
 
-    /// Adds fault rules after the existing ones.
-    ///
-    /// The token of a rule is a player id in the path, where there is one.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
-
     func withState<Value: Sendable>(_ body: (inout sending OneSignalState) -> sending Value) -> Value {
         guarded.withLock(body)
+    }
+}
+
+extension OneSignalSimulator: WebSimulator {}
+
+extension OneSignalSimulator: RelayedPlatform {
+    /// Takes the access tokens that `accepts` accepts in place of the API key, from now on.
+    public func relay(_ accepts: @escaping @Sendable (String) -> Bool) { rules.acceptsBearer = accepts }
+
+    /// Returns the keys of a section that sends to the API, but for its `auth`.
+    public func relayedSection(caFile: String) -> JSONObject {
+        [
+            "kind": "onesignal", "app_id": .string(rules.appID), "base_url": .string(apiURL),
+            "ca_file": .string(caFile), "register_devices": false, "allow_broadcast": true,
+        ]
     }
 }

@@ -1,5 +1,6 @@
 public import Foundation
 public import ChaparCore
+internal import ChaparSimulator
 
 /// A device in OneSignal: a subscription of the user model, a player of the legacy one.
 public struct OneSignalPlayer: Sendable, Hashable {

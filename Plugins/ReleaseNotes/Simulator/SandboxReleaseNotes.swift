@@ -1,22 +1,22 @@
-internal import ChaparCore
+package import ChaparSimulator
 
 /// The release notes of a made-up app, for a sandbox's gateway: a property list and a JSON document.
-enum SandboxReleaseNotes {
+package enum SandboxReleaseNotes {
     /// The app's id.
-    static let app = "shop"
+    package static let app = "shop"
 
     /// The key of the section.
-    static let key = "release_notes"
+    package static let key = "release_notes"
 
     /// The documents.
-    static var files: [SandboxFile] {
+    package static var files: [SandboxFile] {
         [
             SandboxFile(name: "Versions-EN.plist", text: english), SandboxFile(name: "Versions-FA.json", text: persian),
         ]
     }
 
     /// The section of the configuration.
-    static let section = """
+    package static let section = """
         release_notes:
           apps:
             shop:

@@ -1,6 +1,7 @@
 internal import Crypto
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 internal import Synchronization
 
 /// The simulated service: answers batches by the contract of the backend `http`, checked field by field.

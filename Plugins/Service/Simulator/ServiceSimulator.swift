@@ -1,5 +1,6 @@
 internal import Foundation
 public import ChaparCore
+public import ChaparSimulator
 
 /// A custom service, as the backend `http` calls it: takes signed batches and answers with outcomes, strict, on a real
 /// TLS socket, with faults.
@@ -40,7 +41,8 @@ public final class ServiceSimulator: Sendable {
     /// The name of the listener, for fault rules.
     public static let listener: SandboxListener = "service"
 
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     private let handler: ServiceHandler
     private let port: Int
 
@@ -75,68 +77,12 @@ public final class ServiceSimulator: Sendable {
         try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// The address that batches go to.
     public var url: String { host.url(Self.listener) + Self.path }
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The counts of requests and messages so far.
     public var counters: Counters { handler.withState { $0.counters } }
     /// The messages that were accepted, in order: each a JSON object of `message` and `recipient`.
     public var taken: [JSONValue] { handler.withState { $0.taken } }
-
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
 }
 
-extension ServiceSimulator: SimulatedPlatform {
-    var name: String { "http" }
-
-    var listeners: [(name: String, url: String)] { [("http service", url)] }
-
-    var files: [SandboxFile] { [] }
-
-    func backends(in folder: SandboxFolder) -> [SandboxBackend] {
-        [
-            SandboxBackend(
-                name: "service",
-                keys: [
-                    ("kind", "http"), ("url", .string(url)), ("secret", .string(Self.secret)),
-                    ("ca_file", .string(folder.ca)), ("services", ["x-service"]), ("recipients", ["platform_id"]),
-                ]
-            )
-        ]
-    }
-
-    /// | call | does |
-    /// | --- | --- |
-    /// | `GET /` | says where it listens |
-    /// | `GET /counters` | what happened |
-    /// | `GET /taken` | the messages that were taken |
-    ///
-    /// and those of ``HostControl``.
-    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
-        let words = FaultVocabulary(listeners: [Self.listener], foldsTokens: false)
-        let common = HostControl(host: host, words: words)
-        if let answer = try common.route(request) { return answer }
-        switch (request.method, request.path) {
-        case ("GET", "/"): return ["service": .string(url)]
-        case ("GET", "/taken"): return .array(taken)
-        case ("GET", "/counters"):
-            let seen = counters
-            var object = host.counters.json
-            let numbers: [(String, Int)] = [
-                ("batches", seen.batches), ("messages", seen.messages), ("repeats", seen.repeats),
-                ("dry_runs", seen.dryRuns), ("unsigned", seen.unsigned), ("malformed", seen.malformed),
-            ]
-            for (name, value) in numbers { object[name] = .integer(Int64(value)) }
-            return .object(object)
-        default: throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
-        }
-    }
-}
+extension ServiceSimulator: WebSimulator {}

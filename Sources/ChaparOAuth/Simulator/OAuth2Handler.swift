@@ -1,5 +1,6 @@
 internal import Foundation
 internal import ChaparCore
+internal import ChaparSimulator
 internal import ChaparOAuth
 internal import Synchronization
 

@@ -1,5 +1,6 @@
 public import Foundation
 public import ChaparCore
+public import ChaparSimulator
 public import ChaparOAuth
 
 /// A server whose API requires bearer tokens, with the token endpoint that refreshes them (RFC 6749 section 6): strict,
@@ -51,12 +52,13 @@ public final class OAuth2Simulator: Sendable {
     public static let clientID = "gateway"
     /// The path of the token endpoint.
     public static let tokenPath = "/v1/api/oauth2/token"
-    /// The name of the listener, for fault rules.
+    /// The name of the listener, for fault rules; the token of a rule is the bearer token.
     public static let listener: SandboxListener = "oauth2"
 
-    let host: SandboxWebHost
+    /// The host of its listeners.
+    public let host: SandboxWebHost
     /// The platform behind a relay that takes this server's tokens; nil when there is none.
-    let relayed: OneSignalSimulator?
+    let relayed: (any RelayedPlatform)?
     private let handler: OAuth2Handler
     private let port: Int
 
@@ -72,7 +74,7 @@ public final class OAuth2Simulator: Sendable {
     public init(
         _ rules: Rules = Rules(),
         port: Int = 0,
-        relayed: OneSignalSimulator? = nil,
+        relayed: (any RelayedPlatform)? = nil,
         authority: SandboxCertificateAuthority? = nil,
         time: any TimeSource = SystemTime()
     ) throws {
@@ -80,7 +82,7 @@ public final class OAuth2Simulator: Sendable {
         handler = OAuth2Handler(rules)
         self.port = port
         self.relayed = relayed
-        relayed?.rules.acceptsBearer = { [handler] token in
+        relayed?.relay { [handler] token in
             handler.withState { state in
                 let isValid = !state.rules.refusesEverything && state.access.contains(token)
                 state.counters.apiRequests += 1
@@ -106,15 +108,10 @@ public final class OAuth2Simulator: Sendable {
         try await host.start([.init(name: Self.listener, port: port, handler: handler)])
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// The address of the token endpoint.
     public var tokenURL: String { host.url(Self.listener) + Self.tokenPath }
     /// The API's address, to which ``tokenPath`` belongs as well.
     public var baseURL: String { "\(host.url(Self.listener))/v1/" }
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The counts of requests so far.
     public var counters: Counters { handler.withState { $0.counters } }
     /// The behaviour of the server from now on.
@@ -131,12 +128,6 @@ public final class OAuth2Simulator: Sendable {
 
     /// Makes every refresh token issued so far invalid.
     public func revokeRefreshTokens() { handler.withState { $0.refresh.removeAll() } }
-
-    /// Adds fault rules after the existing ones.
-    ///
-    /// A rule's token is the bearer token.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
 }
+
+extension OAuth2Simulator: WebSimulator {}

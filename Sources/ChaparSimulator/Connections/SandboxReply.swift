@@ -1,13 +1,19 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// An answer of a simulated service.
-struct SandboxAnswer: Sendable {
-    var status: Int
-    var headers: [HTTPHeader] = []
-    var body: [UInt8] = []
+package struct SandboxAnswer: Sendable {
+    package var status: Int
+    package var headers: [HTTPHeader] = []
+    package var body: [UInt8] = []
+
+    package init(status: Int, headers: [HTTPHeader] = [], body: [UInt8] = []) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
 
     /// Returns the answer with further header fields, which replace its own of the same names.
-    func with(_ fields: [HTTPHeader]) -> SandboxAnswer {
+    package func with(_ fields: [HTTPHeader]) -> SandboxAnswer {
         var answer = self
         answer.headers.removeAll { own in fields.contains { $0.name == own.name } }
         answer.headers += fields
@@ -88,11 +94,11 @@ public struct SandboxGoAway: Sendable, Hashable {
 }
 
 /// A step of a server beside answering.
-enum SandboxStep: Sendable, Hashable {
+package enum SandboxStep: Sendable, Hashable {
     /// Waits before the next step.
     case delay(Duration)
     /// Sends settings.
-    case settings([HTTP2ServerSession.Setting])
+    case settings([HTTP2Setting])
     /// Sends a `GOAWAY`.
     case goAway(SandboxGoAway)
     /// Resets the request's stream with an HTTP/2 error code.
@@ -108,23 +114,35 @@ enum SandboxStep: Sendable, Hashable {
 }
 
 /// The reply to one request: the answer, and the steps around it.
-struct SandboxReply: Sendable {
+package struct SandboxReply: Sendable {
     /// The steps before the answer.
-    var before: [SandboxStep] = []
+    package var before: [SandboxStep] = []
     /// The answer; nil leaves the stream open for ever.
-    var answer: SandboxAnswer?
+    package var answer: SandboxAnswer?
     /// The steps between the answer's headers and its body.
-    var afterHeaders: [SandboxStep] = []
+    package var afterHeaders: [SandboxStep] = []
     /// The steps after the answer.
-    var after: [SandboxStep] = []
+    package var after: [SandboxStep] = []
+
+    package init(
+        before: [SandboxStep] = [],
+        answer: SandboxAnswer? = nil,
+        afterHeaders: [SandboxStep] = [],
+        after: [SandboxStep] = []
+    ) {
+        self.before = before
+        self.answer = answer
+        self.afterHeaders = afterHeaders
+        self.after = after
+    }
 }
 
 /// The opening of a connection.
-struct SandboxOpening: Sendable {
+package struct SandboxOpening: Sendable {
     /// The delay of the TLS handshake.
-    var handshakeDelay: Duration = .zero
+    package var handshakeDelay: Duration = .zero
     /// The delay of the first byte of HTTP/2, the server's SETTINGS.
-    var settingsDelay: Duration = .zero
+    package var settingsDelay: Duration = .zero
     /// The steps before the TLS handshake.
-    var steps: [SandboxStep] = []
+    package var steps: [SandboxStep] = []
 }

@@ -5,7 +5,7 @@ internal import NIOPosix
 ///
 /// ``SandboxHTTP2Server`` and ``SandboxWebServer`` start it and set up its connections. It handles no requests; faults
 /// that act on whole connections go through it.
-final class SandboxServer: Sendable {
+package final class SandboxServer: Sendable {
     private let channel: any Channel
     private let connections: ConnectionTable
 

@@ -1,14 +1,14 @@
 internal import Foundation
-internal import ChaparCore
+package import ChaparCore
 
 /// A call to the control API.
-struct ControlRequest: Sendable {
-    var method: String
-    var path: String
-    var query: [String: String] = [:]
-    var body: [UInt8] = []
+package struct ControlRequest: Sendable {
+    package var method: String
+    package var path: String
+    package var query: [String: String] = [:]
+    package var body: [UInt8] = []
 
-    init(method: String, target: String, body: [UInt8] = []) {
+    package init(method: String, target: String, body: [UInt8] = []) {
         self.method = method
         self.body = body
         let parts = target.split(separator: "?", maxSplits: 1)
@@ -23,7 +23,7 @@ struct ControlRequest: Sendable {
 
 extension ControlRequest {
     /// Returns the call without its first path component; nil when that is another one.
-    func under(_ component: String) -> ControlRequest? {
+    package func under(_ component: String) -> ControlRequest? {
         guard path == "/" + component || path.hasPrefix("/" + component + "/") else { return nil }
         var call = self
         call.path = String(path.dropFirst(component.count + 1))
@@ -32,7 +32,7 @@ extension ControlRequest {
     }
 
     /// Returns the body as JSON; an empty body is an empty object.
-    func json() throws(ControlError) -> JSONValue {
+    package func json() throws(ControlError) -> JSONValue {
         if body.isEmpty { return [:] }
         do {
             return try JSONValue(parsing: body)
@@ -42,66 +42,51 @@ extension ControlRequest {
     }
 }
 
-/// An answer of the control API.
-struct ControlAnswer: Sendable {
-    var status = 200
-    var body: JSONValue
-
-    /// The refusal of a request from a web page, or for another host.
-    static let foreign = ControlAnswer(
-        status: 403,
-        body: [
-            "error":
-                "Only programs of this machine control the simulators: the request is for another host or of a web page."
-        ]
-    )
-}
-
 /// The error of a call that the control API cannot carry out.
-struct ControlError: Error {
-    let status: Int
-    let message: String
+package struct ControlError: Error {
+    package let status: Int
+    package let message: String
 
-    init(_ message: String, status: Int = 400) {
+    package init(_ message: String, status: Int = 400) {
         self.status = status
         self.message = message
     }
 }
 
 /// The members of a JSON object, removed one by one, so that a misspelt name is found and reported.
-struct ControlFields {
+package struct ControlFields {
     private var rest: JSONObject
     private let place: String
 
     /// The largest absolute value of a number; a larger one is clamped, so that sums of requested values fit an `Int`.
     private static let largest: Int64 = 1 << 48
 
-    init(_ value: JSONValue, in place: String) throws(ControlError) {
+    package init(_ value: JSONValue, in place: String) throws(ControlError) {
         guard let object = value.objectValue else { throw ControlError("\(place): expected an object") }
         rest = object
         self.place = place
     }
 
-    mutating func remove(_ name: String) -> JSONValue? {
+    package mutating func remove(_ name: String) -> JSONValue? {
         defer { rest[name] = nil }
         return rest[name] == .null ? nil : rest[name]
     }
 
-    mutating func string(_ name: String) throws(ControlError) -> String? {
+    package mutating func string(_ name: String) throws(ControlError) -> String? {
         try remove(name).map { (value) throws(ControlError) in
             guard let text = value.stringValue else { throw wrong(name, "a string") }
             return text
         }
     }
 
-    mutating func integer(_ name: String) throws(ControlError) -> Int? {
+    package mutating func integer(_ name: String) throws(ControlError) -> Int? {
         try remove(name).map { (value) throws(ControlError) in
             guard let number = value.integerValue else { throw wrong(name, "a whole number") }
             return Int(min(max(number, -Self.largest), Self.largest))
         }
     }
 
-    mutating func number(_ name: String) throws(ControlError) -> Double? {
+    package mutating func number(_ name: String) throws(ControlError) -> Double? {
         try remove(name).map { (value) throws(ControlError) in
             switch value {
             case .integer(let number): return Double(number)
@@ -111,18 +96,18 @@ struct ControlFields {
         }
     }
 
-    mutating func bool(_ name: String) throws(ControlError) -> Bool? {
+    package mutating func bool(_ name: String) throws(ControlError) -> Bool? {
         try remove(name).map { (value) throws(ControlError) in
             guard let flag = value.boolValue else { throw wrong(name, "true or false") }
             return flag
         }
     }
 
-    mutating func seconds(_ name: String) throws(ControlError) -> Duration? {
+    package mutating func seconds(_ name: String) throws(ControlError) -> Duration? {
         try number(name).map { .seconds(clamping: $0) }
     }
 
-    mutating func choice<Choice: RawRepresentable & CaseIterable>(
+    package mutating func choice<Choice: RawRepresentable & CaseIterable>(
         _ name: String,
         _ type: Choice.Type
     ) throws(ControlError) -> Choice? where Choice.RawValue == String {
@@ -134,17 +119,17 @@ struct ControlFields {
         }
     }
 
-    func require<Value>(_ value: Value?, _ name: String) throws(ControlError) -> Value {
+    package func require<Value>(_ value: Value?, _ name: String) throws(ControlError) -> Value {
         guard let value else { throw ControlError("\(place).\(name): missing") }
         return value
     }
 
     /// Throws when a member is left.
-    func finish() throws(ControlError) {
+    package func finish() throws(ControlError) {
         if let name = rest.members.first?.name { throw ControlError("\(place).\(name): unknown") }
     }
 
-    func wrong(_ name: String, _ expected: String) -> ControlError {
+    package func wrong(_ name: String, _ expected: String) -> ControlError {
         ControlError("\(place).\(name): expected \(expected)")
     }
 }

@@ -8,7 +8,7 @@ internal import ChaparCore
 ///              { "do": "answer", "status": 503, "reason": "ServiceUnavailable" } ] }
 /// ```
 extension FaultRule {
-    init(_ json: JSONValue, _ words: FaultVocabulary = .apns) throws(ControlError) {
+    init(_ json: JSONValue, _ words: FaultVocabulary) throws(ControlError) {
         var fields = try ControlFields(json, in: "rule")
         let name = try fields.string("name") ?? ""
         let point = try fields.choice("at", Point.self) ?? .request
@@ -24,18 +24,20 @@ extension FaultRule {
 }
 
 /// The names that fault rules of one simulator may use.
-struct FaultVocabulary: Sendable {
+package struct FaultVocabulary: Sendable {
     /// The simulator's listeners.
-    let listeners: [SandboxListener]
+    package let listeners: [SandboxListener]
     /// Whether device tokens are the same in upper and lower case.
-    let foldsTokens: Bool
+    package let foldsTokens: Bool
 
-    /// The names of the APNs simulator.
-    static let apns = FaultVocabulary(listeners: APNsListener.allCases.map(\.name), foldsTokens: true)
+    package init(listeners: [SandboxListener], foldsTokens: Bool) {
+        self.listeners = listeners
+        self.foldsTokens = foldsTokens
+    }
 }
 
 extension FaultMatch {
-    init(_ json: JSONValue, _ words: FaultVocabulary = .apns) throws(ControlError) {
+    init(_ json: JSONValue, _ words: FaultVocabulary) throws(ControlError) {
         var fields = try ControlFields(json, in: "match")
         let prefix = try fields.string("token_prefix")
         self.init(

@@ -1,4 +1,4 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// The control calls that every simulator has, beside those of its own control.
 ///
@@ -8,12 +8,17 @@ internal import ChaparCore
 /// | `POST /goaway` | announces the end of open connections |
 /// | `POST /settings` | stream limit of open connections, offset of the server's clock |
 /// | `POST /end` | ends open connections: reset, fin, half_close, close |
-struct HostControl: Sendable {
-    let host: any SimulatorHost
-    let words: FaultVocabulary
+package struct HostControl: Sendable {
+    package let host: any SimulatorHost
+    package let words: FaultVocabulary
+
+    package init(host: any SimulatorHost, words: FaultVocabulary) {
+        self.host = host
+        self.words = words
+    }
 
     /// Carries out a common call; returns nil for any other.
-    func route(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
+    package func route(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
         case ("GET", "/rules"): return rules
         case ("POST", "/rules"): return try addRules(try request.json())
@@ -80,7 +85,7 @@ struct HostControl: Sendable {
 
 extension SandboxWebCounters {
     /// The counts of connections and requests, as members for a simulator's counters.
-    var json: JSONObject {
+    package var json: JSONObject {
         let numbers: [(String, Int)] = [
             ("connection_attempts", connectionAttempts), ("connections_opened", connectionsOpened),
             ("connections_open", connectionsOpen), ("requests", requests),
@@ -88,7 +93,7 @@ extension SandboxWebCounters {
             ("faults_injected", faultsInjected), ("go_aways", goAways), ("pings", pings),
         ]
         var object = JSONObject()
-        for (name, value) in numbers { object[name] = .integer(Int64(value)) }
+        object.add(counts: numbers)
         return object
     }
 }

@@ -1,18 +1,32 @@
-internal import Foundation
-internal import ChaparCore
+package import Foundation
+package import ChaparCore
 
 /// Keeps the fault rules with their counts and finds the one that applies.
 ///
 /// Each simulated service has one, filled by tests and by the control API. It is asked at every point where a rule may
 /// act; the first of several matching rules acts. It only returns steps: the host carries them out.
-struct FaultEngine: Sendable {
+package struct FaultEngine: Sendable {
     /// The parts of a request or connection that a rule may match.
-    struct Subject {
-        var listener: SandboxListener
-        var token: String?
-        var topic: String?
-        var path: String?
-        var connection: Int?
+    package struct Subject: Sendable {
+        package var listener: SandboxListener
+        package var token: String?
+        package var topic: String?
+        package var path: String?
+        package var connection: Int?
+
+        package init(
+            listener: SandboxListener,
+            token: String? = nil,
+            topic: String? = nil,
+            path: String? = nil,
+            connection: Int? = nil
+        ) {
+            self.listener = listener
+            self.token = token
+            self.topic = topic
+            self.path = path
+            self.connection = connection
+        }
     }
 
     fileprivate struct Armed: Sendable {
@@ -25,16 +39,18 @@ struct FaultEngine: Sendable {
     private var armed: [Armed] = []
     private var points: Set<FaultRule.Point> = []
 
-    /// The rules, in the order they are tried, with the number of times each has applied.
-    var rules: [(rule: FaultRule, fired: Int)] { armed.map { ($0.rule, $0.fired) } }
+    package init() {}
 
-    mutating func add(_ rule: FaultRule, at now: Date) {
+    /// The rules, in the order they are tried, with the number of times each has applied.
+    package var rules: [(rule: FaultRule, fired: Int)] { armed.map { ($0.rule, $0.fired) } }
+
+    package mutating func add(_ rule: FaultRule, at now: Date) {
         armed.append(Armed(rule: rule, addedAt: now))
         points.insert(rule.point)
     }
 
     /// Removes the rules with this name, all of them when nil; returns how many there were.
-    mutating func remove(named name: String?) -> Int {
+    package mutating func remove(named name: String?) -> Int {
         let before = armed.count
         armed.removeAll { name == nil || $0.rule.name == name }
         points = Set(armed.map(\.rule.point))
@@ -42,10 +58,10 @@ struct FaultEngine: Sendable {
     }
 
     /// Returns whether any rule waits at this point: the quick check for none.
-    func isArmed(at point: FaultRule.Point) -> Bool { points.contains(point) }
+    package func isArmed(at point: FaultRule.Point) -> Bool { points.contains(point) }
 
     /// Returns the steps of the first rule that applies.
-    mutating func steps(
+    package mutating func steps(
         at point: FaultRule.Point,
         for subject: Subject,
         now: Date,

@@ -22,15 +22,6 @@ final class HTTP2ServerSession {
         case reset(Int32, UInt32)
     }
 
-    /// A setting, by its number on the wire (RFC 9113, section 6.5.2).
-    struct Setting: Hashable, Sendable {
-        let id: UInt16
-        let value: UInt32
-
-        static func maximumStreams(_ value: Int) -> Setting { Setting(id: 3, value: UInt32(clamping: value)) }
-        static func initialWindow(_ value: Int) -> Setting { Setting(id: 4, value: UInt32(clamping: value)) }
-    }
-
     /// Sent in place of `SETTINGS_MAX_CONCURRENT_STREAMS` (3) and replaced with it on the way out: libnghttp2 would
     /// answer a client that exceeds a limit it knows with a connection error, where APNs refuses only the stream.
     private static let disguisedStreamLimit: UInt16 = 0xFC03
@@ -56,7 +47,7 @@ final class HTTP2ServerSession {
     /// Valid from `init` to `deinit`: libnghttp2 returns no session only when memory is exhausted.
     private let session: OpaquePointer?
 
-    init(settings: [Setting], connectionWindow: Int32) {
+    init(settings: [HTTP2Setting], connectionWindow: Int32) {
         var callbacks: OpaquePointer?
         var options: OpaquePointer?
         var made: OpaquePointer?
@@ -111,7 +102,7 @@ final class HTTP2ServerSession {
     /// Sends settings.
     ///
     /// A stream limit is enforced at once, also for a client that has not seen it yet.
-    func submit(_ settings: [Setting]) {
+    func submit(_ settings: [HTTP2Setting]) {
         var entries: [nghttp2_settings_entry] = []
         for setting in settings {
             if setting.id == 3 { streamLimit = Int(setting.value) }
@@ -291,7 +282,7 @@ private func session(_ pointer: UnsafeMutableRawPointer?) -> HTTP2ServerSession?
 
 extension HTTP2ServerSession {
     private static let readBody: nghttp2_data_source_read_callback = { _, id, target, length, flags, _, user in
-        guard let session = ChaparSandbox.session(user), let flags else {
+        guard let session = ChaparSimulator.session(user), let flags else {
             return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
         }
         return session.read(id, into: UnsafeMutableBufferPointer(start: target, count: length), flags: &flags.pointee)
@@ -300,7 +291,7 @@ extension HTTP2ServerSession {
     private static func install(in callbacks: OpaquePointer?) {
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
             if let frame, frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST {
-                ChaparSandbox.session(user)?.opened(frame.pointee.hd.stream_id)
+                ChaparSimulator.session(user)?.opened(frame.pointee.hd.stream_id)
             }
             return 0
         }
@@ -314,7 +305,7 @@ extension HTTP2ServerSession {
             _,
             user in
             guard let frame else { return 0 }
-            ChaparSandbox.session(user)?.field(
+            ChaparSimulator.session(user)?.field(
                 frame.pointee.hd.stream_id,
                 name: UnsafeBufferPointer(start: name, count: nameLength),
                 value: UnsafeBufferPointer(start: value, count: length)
@@ -322,15 +313,15 @@ extension HTTP2ServerSession {
             return 0
         }
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, id, data, length, user in
-            ChaparSandbox.session(user)?.body(id, UnsafeBufferPointer(start: data, count: length))
+            ChaparSimulator.session(user)?.body(id, UnsafeBufferPointer(start: data, count: length))
             return 0
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
-            if let frame { ChaparSandbox.session(user)?.received(frame.pointee) }
+            if let frame { ChaparSimulator.session(user)?.received(frame.pointee) }
             return 0
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, id, _, user in
-            ChaparSandbox.session(user)?.closed(id)
+            ChaparSimulator.session(user)?.closed(id)
             return 0
         }
     }

@@ -1,22 +1,22 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// A request as it arrives, and the part of its answer that is not sent yet.
-final class HTTP2Stream {
+package final class HTTP2Stream {
     /// The most bytes of a request body that are kept; a part that would exceed it is dropped.
     static let maximumBody = 1 << 20
 
     /// The stream's number on its connection.
-    let id: Int32
+    package let id: Int32
     /// The value of `:method`.
-    private(set) var method = ""
+    package private(set) var method = ""
     /// The value of `:path`.
-    private(set) var path = ""
+    package private(set) var path = ""
     /// All fields except the pseudo fields, in the order received.
-    private(set) var headers: [HTTPHeader] = []
+    package private(set) var headers: [HTTPHeader] = []
     /// The size of the header list as RFC 9113 (section 10.5.1) counts it.
-    private(set) var headerListSize = 0
+    package private(set) var headerListSize = 0
     /// The body received up to now.
-    private(set) var body: [UInt8] = []
+    package private(set) var body: [UInt8] = []
     /// Whether no answer will be sent: refused, reset, or above a `GOAWAY`'s last stream.
     var isAbandoned = false
     /// Whether an answer was passed on.
@@ -25,8 +25,8 @@ final class HTTP2Stream {
     var isHoldingBody = false
     /// The answer's body.
     var answerBody: [UInt8] = []
-    /// The service's data about the request, from ``SandboxHTTP2Peer/received(_:on:)`` until the answer.
-    var attachment: (any Sendable)?
+    /// The service's data about the request, from ``SandboxHTTP2Peer/received(_:)`` until the answer.
+    package var attachment: (any Sendable)?
     private var sentBytes = 0
 
     init(id: Int32) {

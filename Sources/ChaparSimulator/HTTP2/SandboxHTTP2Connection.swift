@@ -4,24 +4,24 @@ internal import NIOTLS
 internal import ChaparCore
 
 /// A simulated service's part of one connection; it lives on the connection's event loop.
-protocol SandboxHTTP2Peer: AnyObject {
+package protocol SandboxHTTP2Peer: AnyObject {
     /// The settings the server opens with.
-    var openingSettings: [HTTP2ServerSession.Setting] { get }
+    var openingSettings: [HTTP2Setting] { get }
 
     /// Returns the steps after TLS and HTTP/2 are up, carried out before the first request.
-    func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep]
+    func opened() -> [SandboxStep]
 
     /// Returns the steps after a request's header block, carried out before its body is read.
-    func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
+    func began(_ stream: HTTP2Stream) -> [SandboxStep]
 
     /// Returns the steps after a complete request, carried out before it is processed.
-    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep]
+    func received(_ stream: HTTP2Stream) -> [SandboxStep]
 
     /// Processes a request. It is not called when an earlier step ended the stream or the connection.
-    func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply
+    func process(_ stream: HTTP2Stream) -> SandboxReply
 
     /// Returns the steps after a ping, carried out after its acknowledgement.
-    func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep]
+    func pinged() -> [SandboxStep]
 
     /// Counts a stream that was refused beyond the limit.
     func refusedStream()
@@ -148,7 +148,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
             schedule(opening.settingsDelay) { $0.isOutputHeld = false }
         }
         watchIdleness()
-        let steps = peer.opened(on: self)
+        let steps = peer.opened()
         if !steps.isEmpty { perform(steps[...], on: nil) {} }
         flush()
     }
@@ -157,16 +157,16 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
         guard let peer, !isClosing else { return }
         switch event {
         case .began(let stream):
-            let steps = peer.began(stream, on: self)
+            let steps = peer.began(stream)
             if !steps.isEmpty { perform(steps[...], on: stream) {} }
         case .ended(let stream):
             guard !stream.isAbandoned else { return }
-            let steps = peer.received(stream, on: self)
+            let steps = peer.received(stream)
             if steps.isEmpty { return process(stream) }
             perform(steps[...], on: stream) { self.process(stream) }
         case .ping(let data):
             if !ignoresPings { session.acknowledge(ping: data) }
-            let steps = peer.pinged(on: self)
+            let steps = peer.pinged()
             if !steps.isEmpty { perform(steps[...], on: nil) {} }
         case .refused:
             peer.refusedStream()
@@ -177,7 +177,7 @@ final class SandboxHTTP2Connection: ChannelInboundHandler, SandboxLiveConnection
 
     private func process(_ stream: HTTP2Stream) {
         guard let peer, !stream.isAbandoned, !isSilenced else { return }
-        let reply = peer.process(stream, on: self)
+        let reply = peer.process(stream)
         if reply.before.isEmpty { return send(reply, on: stream) }
         perform(reply.before[...], on: stream) { self.send(reply, on: stream) }
     }

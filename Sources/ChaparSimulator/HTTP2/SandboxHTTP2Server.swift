@@ -1,18 +1,24 @@
-internal import NIOCore
-internal import NIOSSL
+package import NIOCore
+package import NIOSSL
 
 /// The options of a simulated service's listener.
-struct SandboxHTTP2Options: Sendable {
+package struct SandboxHTTP2Options: Sendable {
     /// Whether a client that did not negotiate `h2` is rejected.
-    var requiresALPN = true
+    package var requiresALPN: Bool
     /// The flow-control window of each connection as a whole, in bytes.
-    var connectionWindow: Int32 = 1 << 20
+    package var connectionWindow: Int32
     /// The longest time that a connection without open streams may be silent; nil for no limit.
-    var idleLimit: Duration?
+    package var idleLimit: Duration?
+
+    package init(requiresALPN: Bool = true, connectionWindow: Int32 = 1 << 20, idleLimit: Duration? = nil) {
+        self.requiresALPN = requiresALPN
+        self.connectionWindow = connectionWindow
+        self.idleLimit = idleLimit
+    }
 }
 
 /// A simulated service, as its listener uses it.
-protocol SandboxHTTP2Service: Sendable {
+package protocol SandboxHTTP2Service: Sendable {
     /// Returns the number of a new connection and its opening.
     func accepted() -> (number: Int, opening: SandboxOpening)
 
@@ -24,11 +30,11 @@ protocol SandboxHTTP2Service: Sendable {
 }
 
 /// A TLS listener that speaks HTTP/2 for one simulated service, and nothing else.
-enum SandboxHTTP2Server {
+package enum SandboxHTTP2Server {
     /// Starts a listener.
     ///
     /// Throws when the address cannot be bound.
-    static func start(
+    package static func start(
         on loop: any EventLoop,
         host: String,
         port: Int,

@@ -12,7 +12,8 @@ public import ChaparCore
 public final class Simulator<Service: SimulatedService>: Sendable {
     /// The platform's rules and state.
     public let service: Service
-    private let host: SandboxWebHost
+    /// The host of its listener.
+    public let host: SandboxWebHost
     private let port: Int
 
     /// Makes a simulator that does not listen yet.
@@ -48,19 +49,14 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         try await host.start([.init(name: listener, port: port, handler: SimulatedHandler(service: service))])
     }
 
-    /// Stops listening; a second call does nothing.
-    public func shutdown() async { await host.shutdown() }
-
     /// Its address, such as `https://127.0.0.1:8443`.
     public var url: String { host.url(listener) }
-    /// The certificate to trust, PEM.
-    public var certificatePEM: String { host.authority.certificatePEM }
     /// The number of requests that have arrived.
     public var requests: Int { host.counters.requests }
 
     /// Returns a backend's section that sends here.
     ///
-    /// - Parameter caFile: The path of the file with ``certificatePEM``, as the section names it.
+    /// - Parameter caFile: The path of the file with `certificatePEM`, as the section names it.
     /// - Returns: The keys with their values, `kind` first.
     public func section(caFile: String) -> JSONObject {
         var section: JSONObject = ["kind": .string(service.kind.rawValue)]
@@ -86,48 +82,59 @@ public final class Simulator<Service: SimulatedService>: Sendable {
         disturb(trouble)
     }
 
-    /// Adds fault rules after the existing ones.
-    public func add(_ rules: [FaultRule]) { host.add(rules) }
-
-    /// Removes all fault rules.
-    public func removeFaults() { _ = host.removeRules(named: nil) }
-
-    private var listener: SandboxListener { SandboxListener(rawValue: service.kind.rawValue) }
+    fileprivate var listener: SandboxListener { SandboxListener(rawValue: service.kind.rawValue) }
 }
 
-extension Simulator: Running {}
+extension Simulator: WebSimulator {}
 
 extension Simulator: SimulatedPlatform {
-    var name: String { service.kind.rawValue }
+    package var name: String { service.kind.rawValue }
 
-    var listeners: [(name: String, url: String)] { [(name, url)] }
+    package var listeners: [(name: String, url: String)] { [(name, url)] }
 
-    var files: [SandboxFile] { [] }
+    package var files: [SandboxFile] { [] }
 
-    func backends(in folder: SandboxFolder) -> [SandboxBackend] {
+    package func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         [SandboxBackend(name: name, keys: section(caFile: folder.ca).map { (key: $0.name, value: $0.value) })]
     }
 
-    /// | call | does |
-    /// | --- | --- |
-    /// | `GET /` | says where it listens, and how many messages it has taken |
-    /// | `GET /counters` | what happened on its connections |
-    ///
-    /// and those of ``HostControl``.
-    func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
-        let common = HostControl(host: host, words: FaultVocabulary(listeners: [listener], foldsTokens: false))
-        if let answer = try common.route(request) { return answer }
+    package func control(_ request: ControlRequest) throws(ControlError) -> JSONValue {
+        try ServiceControl(simulator: self).route(request)
+    }
+}
+
+/// The control API of a custom platform's simulator.
+///
+/// | call | does |
+/// | --- | --- |
+/// | `GET /` | says where it listens, and how many messages it has taken |
+/// | `GET /counters` | what happened on its connections |
+/// | and | those of ``HostControl`` |
+private struct ServiceControl<Service: SimulatedService>: SimulatorControl {
+    let simulator: Simulator<Service>
+
+    var common: HostControl {
+        HostControl(
+            host: simulator.host,
+            words: FaultVocabulary(listeners: [simulator.listener], foldsTokens: false)
+        )
+    }
+
+    func answer(_ request: ControlRequest) throws(ControlError) -> JSONValue? {
         switch (request.method, request.path) {
-        case ("GET", "/"): return ["url": .string(url), "taken": .integer(Int64(service.taken))]
-        case ("GET", "/counters"): return .object(host.counters.json)
-        default: throw ControlError("no such call: \(request.method) \(request.path)", status: 404)
+        case ("GET", "/"): ["url": .string(simulator.url), "taken": .integer(Int64(simulator.service.taken))]
+        case ("GET", "/counters"): .object(simulator.host.counters.json)
+        default: nil
         }
     }
 }
 
 extension SimulatedService {
     /// Makes the simulator of these rules in a sandbox.
-    func simulator(_ authority: SandboxCertificateAuthority, _ time: any TimeSource) throws -> any SimulatedPlatform {
+    package func simulator(
+        _ authority: SandboxCertificateAuthority,
+        _ time: any TimeSource
+    ) throws -> any SimulatedPlatform {
         try Simulator(self, authority: authority, time: time)
     }
 }

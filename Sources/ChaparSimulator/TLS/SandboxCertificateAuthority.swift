@@ -1,7 +1,7 @@
-internal import Crypto
+package import Crypto
 public import Foundation
 internal import SwiftASN1
-internal import X509
+package import X509
 
 /// A certificate authority that exists for one run of the sandbox: clients trust its certificate and no other.
 public struct SandboxCertificateAuthority: Sendable {
@@ -78,27 +78,8 @@ public struct SandboxCertificateAuthority: Sendable {
         )
     }
 
-    /// Issues a client certificate like those that Apple issues to providers.
-    ///
-    /// The topics stand in extension 1.2.840.113635.100.6.3.6; 6.3.1 and 6.3.2 mark the environments, 6.3.4 marks a
-    /// certificate with a VoIP topic. The subject's user id is the first topic.
-    public func providerIdentity(_ certificate: APNsProviderCertificate, now: Date = Date()) throws -> Identity {
-        let leaf = P256.Signing.PrivateKey()
-        return try issue(
-            leaf,
-            subject: try certificate.subject,
-            from: now.addingTimeInterval(-86_400),
-            until: now.addingTimeInterval(365 * 86_400),
-            extensions: try Certificate.Extensions {
-                Critical(BasicConstraints.notCertificateAuthority)
-                Critical(KeyUsage(digitalSignature: true))
-                try ExtendedKeyUsage([.clientAuth])
-                for appleExtension in certificate.extensions { appleExtension }
-            }
-        )
-    }
-
-    private func issue(
+    /// Issues a certificate for a key.
+    package func issue(
         _ leaf: P256.Signing.PrivateKey,
         subject: DistinguishedName,
         from: Date,

@@ -1,9 +1,9 @@
 internal import Foundation
 
 /// The decoded fields of a form or a query; of a repeated name the last value counts.
-enum FormFields {
+package enum FormFields {
     /// Returns the fields; nil when the text is no form: a pair without `=`, or an invalid escape.
-    static func parse(_ text: String) -> [String: String]? {
+    package static func parse(_ text: String) -> [String: String]? {
         var fields: [String: String] = [:]
         for pair in text.split(separator: "&") {
             let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

@@ -1,11 +1,11 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// The textual form of a UUID (RFC 9562, section 4), in either case.
-enum UUIDText {
-    static func isValid(_ text: String) -> Bool { parse(text) != nil }
+package enum UUIDText {
+    package static func isValid(_ text: String) -> Bool { parse(text) != nil }
 
     /// Returns the UUID as a number; nil when the text is none.
-    static func parse(_ text: String) -> UInt128? {
+    package static func parse(_ text: String) -> UInt128? {
         var value: UInt128 = 0
         var place = 0
         for byte in text.utf8 {
@@ -22,7 +22,7 @@ enum UUIDText {
     }
 
     /// Returns a version 4 UUID in lower case, made of any 128 bits.
-    static func make(_ bits: UInt128) -> String {
+    package static func make(_ bits: UInt128) -> String {
         let fixedBits: UInt128 = 0xF << 76 | 0x3 << 62
         let version: UInt128 = 0x4 << 76
         let variant: UInt128 = 0x2 << 62
@@ -43,10 +43,10 @@ enum UUIDText {
 }
 
 /// Hexadecimal text.
-enum HexText {
-    static let digits = Array("0123456789abcdef".utf8)
+package enum HexText {
+    package static let digits = Array("0123456789abcdef".utf8)
 
-    static func digit(_ byte: UInt8) -> UInt8? {
+    package static func digit(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
         case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
@@ -56,7 +56,7 @@ enum HexText {
     }
 
     /// Returns whole bytes of hexadecimal text in lower case; nil for anything else.
-    static func normalised(_ text: Substring) -> String? {
+    package static func normalised(_ text: Substring) -> String? {
         var hasUpperCase = false
         var count = 0
         for byte in text.utf8 {
@@ -70,5 +70,5 @@ enum HexText {
 }
 
 extension SeededGenerator {
-    mutating func uuid() -> String { UUIDText.make(UInt128(next()) << 64 | UInt128(next())) }
+    package mutating func uuid() -> String { UUIDText.make(UInt128(next()) << 64 | UInt128(next())) }
 }

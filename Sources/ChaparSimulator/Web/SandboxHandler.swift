@@ -1,11 +1,11 @@
-internal import Foundation
+package import Foundation
 internal import ChaparCore
 
 /// The answers of one listener of a simulated web service: only the platform's own rules.
 ///
 /// ``SandboxWebHost`` takes care of connections, fault rules, counters and both versions of HTTP. Called on the
 /// simulator's event loop, so it must not block.
-protocol SandboxHandler: Sendable {
+package protocol SandboxHandler: Sendable {
     /// Returns the parts of a request that fault rules can match.
     func subject(of request: SandboxRequest) -> SandboxSubject
 
@@ -17,16 +17,21 @@ protocol SandboxHandler: Sendable {
 }
 
 /// The parts of a request that fault rules can match, beside its path and connection.
-struct SandboxSubject: Sendable {
+package struct SandboxSubject: Sendable {
     /// The device token it is for.
-    var token: String?
+    package var token: String?
     /// The topic it is for.
-    var topic: String?
+    package var topic: String?
+
+    package init(token: String? = nil, topic: String? = nil) {
+        self.token = token
+        self.topic = topic
+    }
 }
 
 extension FaultAnswer {
     /// Returns the answer as it stands, with JSON or no body unless the rule gives one.
-    func plain(json: [UInt8] = [], now: Date = Date()) -> SandboxAnswer {
+    package func plain(json: [UInt8] = [], now: Date = Date()) -> SandboxAnswer {
         var answer = SandboxAnswer(status: status, body: body ?? json)
         if let retryAfter {
             let date = now.addingTimeInterval(TimeInterval(retryAfter))

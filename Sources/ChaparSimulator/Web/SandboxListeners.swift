@@ -1,17 +1,22 @@
-internal import NIOCore
+package import NIOCore
 internal import NIOPosix
-internal import NIOSSL
+package import NIOSSL
 internal import Synchronization
 
 /// The listening sockets of one simulator: started together or not at all, each with TLS, all on one event loop.
 ///
 /// A simulator owns one, directly or in its ``SandboxWebHost``. It handles addresses and connections, no protocol and
 /// no fault rules. Everything here can be called from any thread.
-final class SandboxListeners: Sendable {
+package final class SandboxListeners: Sendable {
     /// One socket: its name, and its port (0 for a free one).
-    struct Socket: Sendable {
-        var name: SandboxListener
-        var port: Int
+    package struct Socket: Sendable {
+        package var name: SandboxListener
+        package var port: Int
+
+        package init(name: SandboxListener, port: Int) {
+            self.name = name
+            self.port = port
+        }
     }
 
     private struct Running {
@@ -19,11 +24,11 @@ final class SandboxListeners: Sendable {
         var servers: [SandboxListener: SandboxServer]
     }
 
-    let authority: SandboxCertificateAuthority
+    package let authority: SandboxCertificateAuthority
     private let host: String
     private let running = Mutex<Running?>(nil)
 
-    init(host: String, authority: SandboxCertificateAuthority) {
+    package init(host: String, authority: SandboxCertificateAuthority) {
         self.host = host
         self.authority = authority
     }
@@ -31,7 +36,7 @@ final class SandboxListeners: Sendable {
     /// Starts the sockets in order; `serve` binds one at an address and sets up its protocol.
     ///
     /// Throws when it runs already or when a port is taken; then nothing listens.
-    func start(
+    package func start(
         _ sockets: [Socket],
         serve: (Socket, _ host: String, any EventLoop) async throws -> SandboxServer
     ) async throws {
@@ -53,7 +58,7 @@ final class SandboxListeners: Sendable {
     }
 
     /// Closes all connections and sockets; a second call does nothing.
-    func shutdown() async {
+    package func shutdown() async {
         let stopped = running.withLock { current in
             defer { current = nil }
             return current
@@ -62,13 +67,13 @@ final class SandboxListeners: Sendable {
     }
 
     /// Returns the port of a listener; 0 while the simulator does not run.
-    func port(_ listener: SandboxListener) -> Int { running.withLock { $0?.servers[listener]?.port } ?? 0 }
+    package func port(_ listener: SandboxListener) -> Int { running.withLock { $0?.servers[listener]?.port } ?? 0 }
 
     /// Returns the base URL of a listener.
-    func url(_ listener: SandboxListener) -> String { "https://\(host):\(port(listener))" }
+    package func url(_ listener: SandboxListener) -> String { "https://\(host):\(port(listener))" }
 
     /// Carries out the steps on open connections: all, those of one listener, or one.
-    func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
+    package func perform(_ steps: [SandboxStep], listener: SandboxListener?, connection: Int?) {
         let servers = running.withLock { $0?.servers ?? [:] }
         for (name, server) in servers where listener == nil || listener == name {
             server.perform(steps, on: connection.map { [$0] })
@@ -76,7 +81,7 @@ final class SandboxListeners: Sendable {
     }
 
     /// Makes the server's TLS configuration: 1.2 or later, with a certificate of the authority.
-    func tls(
+    package func tls(
         _ certificate: SandboxCertificateAuthority.ServerCertificate,
         protocols: [String],
         asksForClientCertificate: Bool = false

@@ -2,14 +2,6 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOTLS
 
-/// A connection that control calls act on, on its event loop.
-protocol SandboxLiveConnection: AnyObject {
-    /// Carries out the steps of a control call.
-    func perform(_ steps: [SandboxStep])
-    /// Cuts the connection in any state.
-    func abort()
-}
-
 /// Waits for the end of the TLS handshake, then sets up the negotiated protocol: `h2`, else HTTP/1.1.
 final class SandboxProtocolSwitch: ChannelInboundHandler, SandboxLiveConnection {
     typealias InboundIn = ByteBuffer

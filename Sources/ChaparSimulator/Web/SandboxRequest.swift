@@ -1,23 +1,23 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// A request to a simulated web service, in any version of HTTP.
-struct SandboxRequest: Sendable {
+package struct SandboxRequest: Sendable {
     /// The method, such as `POST`.
-    let method: String
+    package let method: String
     /// The path without the query.
-    let path: String
+    package let path: String
     /// The query after the question mark, undecoded; empty without one.
-    let query: String
+    package let query: String
     /// The header fields in the order received, names in lower case.
-    let headers: [HTTPHeader]
+    package let headers: [HTTPHeader]
     /// The body.
-    let body: [UInt8]
+    package let body: [UInt8]
     /// The number of the connection, never used twice by a simulator.
-    let connection: Int
+    package let connection: Int
     /// The stream on its connection; with HTTP/1.1 the request's number there.
-    let stream: Int
+    package let stream: Int
     /// Whether it came over HTTP/2.
-    let isHTTP2: Bool
+    package let isHTTP2: Bool
 
     init(
         method: String,
@@ -40,7 +40,7 @@ struct SandboxRequest: Sendable {
     }
 
     /// Returns the first value of a field.
-    func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+    package func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
 }
 
 extension SandboxRequest {

@@ -9,23 +9,23 @@ final class SandboxWebPeer: SandboxHTTP2Peer {
     }
 
     /// The settings of Google's front ends, except for the stream limit, which is the listener's.
-    var openingSettings: [HTTP2ServerSession.Setting] {
+    var openingSettings: [HTTP2Setting] {
         [.maximumStreams(requestPipeline.maximumStreams), .initialWindow(1_048_576), .init(id: 6, value: 65536)]
     }
 
-    func opened(on connection: SandboxHTTP2Connection) -> [SandboxStep] { requestPipeline.opened(number) }
+    func opened() -> [SandboxStep] { requestPipeline.opened(number) }
 
-    func began(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func began(_ stream: HTTP2Stream) -> [SandboxStep] {
         requestPipeline.began(SandboxRequest(stream, connection: number))
     }
 
-    func received(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func received(_ stream: HTTP2Stream) -> [SandboxStep] {
         let early = requestPipeline.received(SandboxRequest(stream, connection: number))
         stream.attachment = early
         return early.steps
     }
 
-    func process(_ stream: HTTP2Stream, on connection: SandboxHTTP2Connection) -> SandboxReply {
+    func process(_ stream: HTTP2Stream) -> SandboxReply {
         let early = stream.attachment as? SandboxPipeline.Early
         return requestPipeline.reply(
             to: SandboxRequest(stream, connection: number),
@@ -33,7 +33,7 @@ final class SandboxWebPeer: SandboxHTTP2Peer {
         )
     }
 
-    func pinged(on connection: SandboxHTTP2Connection) -> [SandboxStep] {
+    func pinged() -> [SandboxStep] {
         requestPipeline.state.withValues { $0.counters.pings += 1 }
         return []
     }

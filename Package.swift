@@ -36,6 +36,11 @@ func plugin(_ name: String, at folder: String, _ more: [Target.Dependency] = [],
     )
 }
 
+/// The simulator of a platform: the folder Simulator of its plugin, which knows the kit of simulators and not the plugin.
+func simulator(_ name: String, at folder: String, _ more: [Target.Dependency] = []) -> Target {
+    plugin(name, at: "\(folder)/Simulator", ["ChaparSimulator"] + more)
+}
+
 /// The tests of plugins: what all of them need, the plugin, and more.
 func pluginTests(_ name: String, _ more: [Target.Dependency]) -> Target {
     .testTarget(
@@ -77,6 +82,7 @@ let package = Package(
         .library(name: "ChaparCommands", targets: ["ChaparCommands"]),
         .library(name: "ChaparStoreSQLite", targets: ["ChaparStoreSQLite"]),
         .library(name: "ChaparStorePostgres", targets: ["ChaparStorePostgres"]),
+        .library(name: "ChaparSimulator", targets: ["ChaparSimulator"]),
         .library(name: "ChaparSandbox", targets: ["ChaparSandbox"]),
         .library(name: "ChaparTesting", targets: ["ChaparTesting"]),
         .library(name: "ChaparStoreContract", targets: ["ChaparStoreContract"]),
@@ -154,6 +160,7 @@ let package = Package(
                 "ChaparCore",
                 .product(name: "Logging", package: "swift-log"),
             ],
+            exclude: ["Simulator"],
             swiftSettings: strict
         ),
 
@@ -192,29 +199,35 @@ let package = Package(
             [
                 "ChaparOAuth", crypto, logging, .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
-            ]
+            ],
+            exclude: ["Simulator"]
         ),
-        plugin("ChaparFCM", at: "FCM", ["ChaparOAuth", cryptoExtras, logging]),
-        plugin("ChaparHMS", at: "HMS", ["ChaparOAuth", crypto, cryptoExtras, logging]),
-        plugin("ChaparOneSignal", at: "OneSignal", ["ChaparOneSignalDevices", "ChaparOAuth", crypto, logging]),
+        plugin("ChaparFCM", at: "FCM", ["ChaparOAuth", cryptoExtras, logging], exclude: ["Simulator"]),
+        plugin("ChaparHMS", at: "HMS", ["ChaparOAuth", crypto, cryptoExtras, logging], exclude: ["Simulator"]),
+        plugin(
+            "ChaparOneSignal",
+            at: "OneSignal",
+            ["ChaparOneSignalDevices", "ChaparOAuth", crypto, logging],
+            exclude: ["Simulator"]
+        ),
         plugin("ChaparIDPush", at: "IDPush", ["ChaparOneSignalDevices", "ChaparOAuth", logging], exclude: ["SDK"]),
         plugin("ChaparIDPushSDK", at: "IDPush/SDK", ["ChaparIDPush"]),
         plugin(
             "ChaparAltcraft",
             at: "Altcraft",
             ["ChaparComposition", "ChaparOAuth", crypto, cryptoExtras, logging],
-            exclude: ["SDK"]
+            exclude: ["SDK", "Simulator"]
         ),
         plugin("ChaparAltcraftSDK", at: "Altcraft/SDK", ["ChaparAltcraft", "ChaparComposition", logging]),
-        plugin("ChaparChabok", at: "Chabok", ["ChaparOAuth"], exclude: ["SDK"]),
+        plugin("ChaparChabok", at: "Chabok", ["ChaparOAuth"], exclude: ["SDK", "Simulator"]),
         plugin("ChaparChabokSDK", at: "Chabok/SDK", ["ChaparChabok"]),
         plugin(
             "ChaparReleaseNotes",
             at: "ReleaseNotes",
             ["ChaparQueue", "ChaparModules", logging],
-            exclude: ["Command"]
+            exclude: ["Command", "Simulator"]
         ),
-        plugin("ChaparService", at: "Service", ["ChaparOAuth", crypto]),
+        plugin("ChaparService", at: "Service", ["ChaparOAuth", crypto], exclude: ["Simulator"]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
         .target(name: "ChaparOneSignalDevices", dependencies: ["ChaparCore", crypto], swiftSettings: strict),
 
@@ -307,13 +320,11 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        // Simulators, and what tests of plugins and stores share.
+        // What a simulator is written with: sockets, faults, the calls that control it.
         .target(
-            name: "ChaparSandbox",
+            name: "ChaparSimulator",
             dependencies: [
-                "ChaparCore", "ChaparOAuth", "CChaparNghttp2",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
+                "ChaparCore", "CChaparNghttp2", crypto,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -324,6 +335,52 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // The simulators, each beside its plugin. That of OneSignal has IDPush in front of its players.
+        simulator(
+            "ChaparAPNsSimulator",
+            at: "APNs",
+            [
+                crypto, .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]
+        ),
+        simulator("ChaparFCMSimulator", at: "FCM", [cryptoExtras]),
+        simulator(
+            "ChaparHMSSimulator",
+            at: "HMS",
+            [
+                crypto, cryptoExtras, .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        simulator("ChaparOneSignalSimulator", at: "OneSignal"),
+        simulator("ChaparAltcraftSimulator", at: "Altcraft", [crypto, cryptoExtras]),
+        simulator("ChaparChabokSimulator", at: "Chabok"),
+        simulator("ChaparServiceSimulator", at: "Service", [crypto]),
+        simulator("ChaparReleaseNotesSimulator", at: "ReleaseNotes"),
+        .target(
+            name: "ChaparOAuthSimulator",
+            dependencies: ["ChaparCore", "ChaparOAuth", "ChaparSimulator"],
+            path: "Sources/ChaparOAuth/Simulator",
+            swiftSettings: strict
+        ),
+        // All of them together, with the HTTP API that controls them.
+        .target(
+            name: "ChaparSandbox",
+            dependencies: [
+                "ChaparCore", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparFCMSimulator", "ChaparHMSSimulator",
+                "ChaparOneSignalSimulator", "ChaparAltcraftSimulator", "ChaparChabokSimulator",
+                "ChaparServiceSimulator", "ChaparReleaseNotesSimulator", "ChaparOAuthSimulator",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        // What tests of plugins and stores share.
         .target(
             name: "ChaparTesting",
             dependencies: ["ChaparCore", "ChaparComposition", .product(name: "Logging", package: "swift-log")],
@@ -534,7 +591,8 @@ let package = Package(
         .testTarget(
             name: "ChaparSandboxTests",
             dependencies: [
-                "ChaparSandbox", "ChaparHTTP", "ChaparCore", "ChaparTesting", "CChaparNghttp2",
+                "ChaparSandbox", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparOneSignalSimulator", "ChaparHTTP",
+                "ChaparCore", "ChaparTesting", "CChaparNghttp2",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -12,7 +12,7 @@ let package = Package(
         // The platform's rules on this machine, for tests, `sandbox` and `demo`.
         .target(
             name: "ChaparSMSSimulator",
-            dependencies: [.product(name: "ChaparSandbox", package: "chapar")]
+            dependencies: [.product(name: "ChaparSimulator", package: "chapar")]
         ),
         // The program: the commands of a gateway, for the platforms it lists.
         .executableTarget(

@@ -1,5 +1,15 @@
 public import Foundation
+public import ChaparAPNsSimulator
+public import ChaparAltcraftSimulator
+public import ChaparChabokSimulator
 public import ChaparCore
+public import ChaparFCMSimulator
+public import ChaparHMSSimulator
+public import ChaparOAuthSimulator
+public import ChaparOneSignalSimulator
+internal import ChaparReleaseNotesSimulator
+public import ChaparServiceSimulator
+public import ChaparSimulator
 internal import Synchronization
 
 /// All simulators together, as `chapar sandbox` and `chapar demo` start them.
@@ -31,7 +41,7 @@ public final class Sandbox: Sendable {
     }
 
     /// The app that the written configuration sends to.
-    public static let topic = "com.example.chapar"
+    public static let topic = APNsSimulator.topic
 
     /// Apple Push Notification service.
     public let apns: APNsSimulator
@@ -66,9 +76,7 @@ public final class Sandbox: Sendable {
         oneSignal = try OneSignalSimulator(configuration.oneSignal, authority: authority, time: time)
         chabok = try ChabokSimulator(configuration.chabok, authority: authority, time: time)
         altcraft = try AltcraftSimulator(configuration.altcraft, authority: authority, time: time)
-        if configuration.altcraft.publicKeysPEM.isEmpty {
-            altcraft.rules.publicKeysPEM = [altcraft.signingKey.publicPEM]
-        }
+        altcraft.acceptOwnKey()
         var rules = OAuth2Simulator.Rules()
         rules.rotates = false  // A gateway that starts again begins with the refresh token of the file.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
@@ -229,6 +237,8 @@ public final class Sandbox: Sendable {
         """
     }
 }
+
+extension Sandbox: Running {}
 
 /// The listeners, files and tokens of a sandbox, for people and for the command line.
 public struct SandboxDescription: Sendable, CustomStringConvertible {

@@ -1,9 +1,10 @@
 import Crypto
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 // Source: specs, APNs, sections 2.1 to 2.4.
 @Suite("Who may send", .timeLimit(.minutes(1)))

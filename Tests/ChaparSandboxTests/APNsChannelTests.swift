@@ -1,8 +1,9 @@
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 // Source: specs, APNs, section 12.
 @Suite("Channels and broadcasts", .timeLimit(.minutes(1)))

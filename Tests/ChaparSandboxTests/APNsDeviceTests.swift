@@ -1,8 +1,9 @@
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 // Source: specs, APNs, sections 6.1, 13 and 15.4.
 @Suite("What a device token brings", .timeLimit(.minutes(1)))

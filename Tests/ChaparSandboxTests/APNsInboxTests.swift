@@ -1,8 +1,9 @@
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 @Suite("The inbox", .timeLimit(.minutes(1)))
 struct APNsInboxTests {

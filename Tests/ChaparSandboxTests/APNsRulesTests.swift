@@ -1,8 +1,9 @@
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 // Source of every reason: specs, APNs, sections 3 and 6.1; of the order: section 15.2.
 @Suite("APNs' rules, one request at a time", .timeLimit(.minutes(1)))

@@ -2,10 +2,11 @@ import Foundation
 import Logging
 import ChaparCore
 import ChaparHTTP
+import ChaparSimulator
 import ChaparTesting
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparOneSignalSimulator
 
 /// The rules that a well-behaved client never meets: specs/idpush-onesignal.md section 23.
 @Suite("OneSignal and IDPush simulators: strictness", .timeLimit(.minutes(1)))

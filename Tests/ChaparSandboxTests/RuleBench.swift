@@ -1,8 +1,9 @@
 import Foundation
 import ChaparCore
+import ChaparSimulator
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparAPNsSimulator
 
 /// A request that APNs accepts, with everything the rules need to say so; tests spoil one thing at a time.
 struct RuleBench {

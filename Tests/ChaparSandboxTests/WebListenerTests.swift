@@ -4,7 +4,7 @@ import ChaparCore
 import ChaparHTTP
 import Testing
 
-@testable import ChaparSandbox
+@testable import ChaparSimulator
 
 /// Answers with what it was asked.
 private struct EchoHandler: SandboxHandler {

@@ -31,13 +31,19 @@ struct ModulesDocumentTests {
         }
     }
 
-    /// The modules of the package that the files of a folder import, but for those of the plugins' own.
+    /// The row of the simulators, which stand beside what they imitate.
+    private static let simulators = "Plugins/*/Simulator"
+
+    /// The modules of the package that the files of a folder import, but for those of the plugins' own and those of a
+    /// simulator in it.
     private static func imports(of folder: String) throws -> Set<String> {
         let files = try #require(
             FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
         )
         var found: Set<String> = []
+        let isSimulator = folder.hasSuffix("/Simulator")
         for case let file as URL in files where file.pathExtension == "swift" {
+            if !isSimulator, file.path.contains("/Simulator/") { continue }
             let source = try String(contentsOf: file, encoding: .utf8)
             for match in source.matches(of: /(?m)^[@a-z_ ]*import ((?:Chapar|chapar)\w*)$/) {
                 found.insert(String(match.output.1))
@@ -54,10 +60,17 @@ struct ModulesDocumentTests {
         )
     }
 
+    /// The folders of simulators.
+    private static func simulatorFolders() throws -> [String] {
+        let plugins = try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Plugins").path)
+        return (plugins.map { "Plugins/\($0)/Simulator" } + ["Sources/ChaparOAuth/Simulator"])
+            .filter { FileManager.default.fileExists(atPath: root.appending(path: $0).path) }
+    }
+
     @Test("has every module, once, and each uses only those above it")
     func oneWay() throws {
         let table = try Self.table()
-        #expect(Set(table.map(\.name)) == (try Self.modules()).union(["Plugins/"]))
+        #expect(Set(table.map(\.name)) == (try Self.modules()).union(["Plugins/", Self.simulators]))
         var above: Set<String> = []
         for module in table {
             #expect(module.uses.isSubset(of: above), "\(module.name) uses a module below it")
@@ -68,10 +81,28 @@ struct ModulesDocumentTests {
     @Test("names what the files of a module import")
     func importsOfModules() throws {
         let own = try Self.modules()
-        for module in try Self.table() where module.name != "Plugins/" {
+        for module in try Self.table() where !["Plugins/", Self.simulators].contains(module.name) {
             var imports = try Self.imports(of: "Sources/\(module.name)")
             if module.name == "chapar" { imports = imports.intersection(own).union(["Plugins/"]) }
+            if module.name == "ChaparSandbox" { imports = Self.folded(imports, own) }
             #expect(imports == module.uses, "\(module.name)")
+        }
+    }
+
+    /// Returns modules with those of the simulators as one.
+    private static func folded(_ modules: Set<String>, _ own: Set<String>) -> Set<String> {
+        Set(modules.map { own.contains($0) || !$0.hasSuffix("Simulator") ? $0 : simulators })
+    }
+
+    @Test("names the most that a simulator imports: no plugin, and no other simulator")
+    func importsOfSimulators() throws {
+        let row = try #require(try Self.table().first { $0.name == Self.simulators })
+        let folders = try Self.simulatorFolders()
+        #expect(folders.count > 7)
+        for folder in folders {
+            let imports = try Self.imports(of: folder)
+            #expect(imports.isSubset(of: row.uses), "\(folder)")
+            #expect(imports.contains("ChaparSimulator"), "\(folder)")
         }
     }
 
@@ -95,7 +126,7 @@ struct ModulesDocumentTests {
     func manifest() throws {
         let own = try Self.modules()
         let blocks = try Self.text("Package.swift").split(separator: /(?m)^ {8}(?=[.a-z])/)
-        for module in try Self.table() where module.name != "Plugins/" {
+        for module in try Self.table() where !["Plugins/", Self.simulators].contains(module.name) {
             let block = try #require(
                 blocks.first {
                     $0.contains(/^\.(target|executableTarget)\(\s*name: "(\w+)"/)
@@ -104,7 +135,7 @@ struct ModulesDocumentTests {
                 "\(module.name) is no target"
             )
             let names = Set(block.matches(of: /"(\w+)"/).map { String($0.output.1) }).intersection(own)
-            #expect(names.subtracting([module.name]) == module.uses.subtracting(["Plugins/"]), "\(module.name)")
+            #expect(names.subtracting([module.name]) == module.uses.intersection(own), "\(module.name)")
         }
     }
 }

@@ -160,7 +160,7 @@ struct PackagingTests {
         let named = text.matches(of: #/(?m)^ +- (Chapar\w+)$/#).map { String($0.output.1) }
         #expect(named.count > 5)
         let linking = [
-            "ChaparHTTP", "ChaparGateway", "ChaparCommands", "ChaparSandbox", "ChaparStoreSQLite",
+            "ChaparHTTP", "ChaparGateway", "ChaparCommands", "ChaparSimulator", "ChaparSandbox", "ChaparStoreSQLite",
             "ChaparStorePostgres",
         ]
         for name in named where Platforms.missing.isEmpty {

@@ -73,7 +73,7 @@ struct PluginNewTests {
     /// A copy of the files of the tree that list its plugins.
     private static func tree() throws -> TestFolder {
         let folder = try TestFolder()
-        for list in ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md", "docs/Architecture.md"] {
+        for list in ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"] {
             let text = try String(contentsOf: root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
         }
@@ -90,28 +90,33 @@ struct PluginNewTests {
         for file in [
             "Plugins/MyChat/MyChatPlugin.swift", "Plugins/MyChat/MyChatOptions.swift",
             "Plugins/MyChat/MyChatBackend.swift", "Plugins/MyChat/Answers/MyChatWire.swift",
-            "Plugins/MyChat/Answers/MyChatRejections.swift", "Sources/ChaparSandbox/Own/MyChatService.swift",
+            "Plugins/MyChat/Answers/MyChatRejections.swift", "Plugins/MyChat/Simulator/MyChatService.swift",
             "Tests/ChaparMyChatTests/MyChatBackendTests.swift",
         ] {
             let text = try #require(files[file], "\(file)")
-            #expect(!text.contains("import ChaparMyChatSimulator"), "\(file)")
-            #expect(text.contains("import ChaparSandbox") == file.hasPrefix("Tests/"), "\(file)")
+            #expect(text.contains("import ChaparMyChatSimulator") == file.hasPrefix("Tests/"), "\(file)")
+            #expect(
+                text.contains("import ChaparSimulator") == (file.hasPrefix("Tests/") || file.contains("/Simulator/")),
+                "\(file)"
+            )
         }
         let manifest = try #require(files["Package.swift"])
         for line in [
-            #".library(name: "ChaparMyChat", targets: ["ChaparMyChat"]),"#, #"plugin("ChaparMyChat", at: "MyChat"),"#,
-            #"pluginTests("ChaparMyChatTests", ["ChaparMyChat"]),"#, #""ChaparMyChat", "ChaparSandbox","#,
+            #".library(name: "ChaparMyChat", targets: ["ChaparMyChat"]),"#,
+            #"plugin("ChaparMyChat", at: "MyChat", exclude: ["Simulator"]),"#,
+            #"simulator("ChaparMyChatSimulator", at: "MyChat"),"#,
+            #"pluginTests("ChaparMyChatTests", ["ChaparMyChat", "ChaparMyChatSimulator"]),"#,
+            #""ChaparMyChat", "ChaparMyChatSimulator","#,
         ] {
             #expect(manifest.contains("        " + line + "\n"), "\(line)")
         }
         let registration = try #require(files["Sources/chapar/Plugins.swift"])
         for line in [
-            "import ChaparMyChat", "import ChaparSandbox", "            .myChat,",
+            "import ChaparMyChat", "import ChaparMyChatSimulator", "            .myChat,",
             "        simulators: [{ MyChatService() }],",
         ] {
             #expect(registration.contains(line + "\n"), "\(line)")
         }
-        #expect(files["docs/Architecture.md"]?.contains("| `ChaparCommands` `ChaparSandbox` `Plugins/` |") == true)
         #expect(
             files["Plugins/README.md"]?.contains("| `MyChat` | Plugin Options Backend |  | Wire Rejections |")
                 == true
@@ -130,10 +135,11 @@ struct PluginNewTests {
         let registration = try #require(files["Sources/chapar/Plugins.swift"])
         #expect(registration.contains("        simulators: [{ MyMailService() }, { MyChatService() }],\n"))
         #expect(registration.components(separatedBy: "simulators:").count == 2)
-        #expect(registration.components(separatedBy: "import ChaparSandbox\n").count == 2)
+        for name in ["MyChat", "MyMail"] { #expect(registration.contains("import Chapar\(name)Simulator\n")) }
         let manifest = try #require(files["Package.swift"])
         let indent = String(repeating: " ", count: 16)
-        let entries = [#""ChaparMyMail","#, #""ChaparMyChat", "ChaparSandbox","#].map { indent + $0 + "\n" }
+        let entries = [#""ChaparMyMail", "ChaparMyMailSimulator","#, #""ChaparMyChat", "ChaparMyChatSimulator","#]
+            .map { indent + $0 + "\n" }
         #expect(manifest.contains(entries.joined()))
 
         let list = folder.url.appending(path: "Sources/chapar/Plugins.swift")

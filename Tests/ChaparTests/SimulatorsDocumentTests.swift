@@ -12,7 +12,8 @@ struct SimulatorsDocumentTests {
 
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
         .standardizedFileURL
-    private static let simulators = "Sources/ChaparSandbox"
+    /// The kit that simulators are written with, and the sandbox that has them all.
+    private static let kit = ["Sources/ChaparSimulator", "Sources/ChaparSandbox"]
 
     /// A row of a table that says of rules where they stand.
     private struct Row {
@@ -59,13 +60,42 @@ struct SimulatorsDocumentTests {
             .filter { !$0.offset.isMultiple(of: 2) }.map { String($0.element) }
     }
 
-    /// The folders of simulators that a text names.
+    /// The folders of simulators and of their kit that a text names; a file stands for itself.
     private static func folders(_ text: String) -> [String] {
-        quoted(text).filter { $0.hasPrefix("\(simulators)/") }.map { String($0.dropFirst(simulators.count + 1)) }
+        quoted(text).filter { place in
+            place.contains("/Simulator") && !place.hasPrefix(kit[0]) || kit.contains { place.hasPrefix("\($0)/") }
+        }
     }
 
-    /// The Swift files under a folder, by their names.
+    /// The folders that are there, by their paths.
+    private static func places() throws -> Set<String> {
+        func children(_ folder: String) throws -> [String] {
+            try FileManager.default.contentsOfDirectory(
+                at: root.appending(path: folder),
+                includingPropertiesForKeys: nil
+            )
+            .filter { $0.hasDirectoryPath || $0.pathExtension.isEmpty }.map { "\(folder)/\($0.lastPathComponent)" }
+        }
+        let simulators = try (children("Plugins") + ["Sources/ChaparOAuth"]).map { "\($0)/Simulator" }
+            .filter { FileManager.default.fileExists(atPath: root.appending(path: $0).path) }
+        return Set(try simulators + kit.flatMap(children))
+    }
+
+    /// Where the simulator of a platform stands.
+    private static func place(of platform: String) -> String {
+        switch platform {
+        case "IDPush": "Plugins/OneSignal/Simulator/IDPushHandler.swift"
+        case "OAuth2": "Sources/ChaparOAuth/Simulator"
+        default: "Plugins/\(platform)/Simulator"
+        }
+    }
+
+    /// The Swift files under a folder, by their names; of a file that one.
     private static func sources(_ folder: String) throws -> [(name: String, text: String)] {
+        if folder.hasSuffix(".swift") {
+            let file = root.appending(path: folder)
+            return [(file.lastPathComponent, try String(contentsOf: file, encoding: .utf8))]
+        }
         let files = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
         return try (files?.compactMap { $0 as? URL } ?? []).filter { $0.pathExtension == "swift" }
             .map { ($0.lastPathComponent, try String(contentsOf: $0, encoding: .utf8)) }
@@ -73,8 +103,8 @@ struct SimulatorsDocumentTests {
 
     /// How a simulator's code writes what it refuses with, and how many such words there are at least: when the code
     /// comes to write them in another way, the patterns have to follow.
-    private static func refusals(_ folder: String) -> (patterns: [Pattern], atLeast: Int)? {
-        switch folder {
+    private static func refusals(_ platform: String) -> (patterns: [Pattern], atLeast: Int)? {
+        switch platform {
         case "APNs": ([/APNsRefusal\(\s*\d+,\s*"(\w+)"/], 39)
         case "FCM":
             (
@@ -117,31 +147,31 @@ struct SimulatorsDocumentTests {
         }
     }
 
+    private static let platforms = [
+        "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service",
+    ]
+
     @Test("Every folder of simulators has its section, or a row among what is no platform's")
-    func places() throws {
+    func folders() throws {
         let page = try Page()
-        let place = Self.root.appending(path: Self.simulators)
-        let folders = try FileManager.default.contentsOfDirectory(at: place, includingPropertiesForKeys: nil)
-            .filter { $0.hasDirectoryPath || $0.pathExtension.isEmpty }.map(\.lastPathComponent)
+        let folders = try Self.places()
         #expect(folders.count > 10)
-        #expect(Set(Self.folders(page.text)) == Set(folders))
-        for folder in folders where Self.refusals(folder) != nil {
-            #expect(page.sections[folder] != nil, "\(folder) has no section of its own")
-        }
-        #expect(page.sections.keys.allSatisfy { Self.refusals($0) != nil }, "nothing looks at a section's refusals")
+        let sections = Set(Self.platforms.map(Self.place))
+        #expect(Set(Self.folders(page.text)) == folders.union(sections))
+        #expect(Set(page.sections.keys) == sections, "nothing looks at a section's refusals, or one is missing")
     }
 
     @Test(
         "Every word that a simulator refuses with stands in its section",
-        arguments: [
-            "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service",
-        ]
+        arguments: platforms
     )
-    func words(folder: String) throws {
-        let section = try #require(Page().sections[folder])
-        let (patterns, least) = try #require(Self.refusals(folder))
+    func words(platform: String) throws {
+        let place = Self.place(of: platform)
+        let section = try #require(Page().sections[place])
+        let (patterns, least) = try #require(Self.refusals(platform))
         var words: Set<String> = []
-        for (_, text) in try Self.sources("\(Self.simulators)/\(folder)") {
+        // The words of control calls are no platform's.
+        for (name, text) in try Self.sources(place) where !name.hasSuffix("Control.swift") {
             for pattern in patterns {
                 for match in text.matches(of: pattern) {
                     let word = match.output.1.replacing("\\\"", with: "\"")
@@ -153,7 +183,7 @@ struct SimulatorsDocumentTests {
         for word in words.sorted() {
             #expect(
                 Self.stands(word, in: section),
-                "docs/SimulatorRules.md says nothing of \(word), which \(folder) answers"
+                "docs/SimulatorRules.md says nothing of \(word), which \(platform) answers"
             )
         }
     }
@@ -162,8 +192,8 @@ struct SimulatorsDocumentTests {
     func rows() throws {
         let rows = try Page().rows
         #expect(rows.count > 150)
-        let files = try Self.sources("Sources")
-        let texts = (files + (try Self.sources("Plugins"))).map(\.text)
+        let files = try Self.sources("Sources") + Self.sources("Plugins")
+        let texts = files.map(\.text)
         var declared: Set<Substring> = []
         let keywords: Set<Substring> = ["struct", "class", "enum", "actor", "protocol", "typealias"]
         for text in texts {

@@ -42,21 +42,20 @@ struct PluginTree {
                     $0.replacing("ChaparService", with: module)
                 }
                 try insert(&text, #"plugin("ChaparService", at: "Service", ["#) { line in
-                    "\(line.prefix { $0 == " " })plugin(\"\(module)\", at: \"\(type)\"),"
+                    "\(line.prefix { $0 == " " })plugin(\"\(module)\", at: \"\(type)\", exclude: [\"Simulator\"]),"
                 }
-                try insert(&text, #"pluginTests("ChaparServiceTests", ["ChaparService"]),"#) {
-                    $0.replacing("ChaparService", with: module)
+                try insert(&text, #"simulator("ChaparServiceSimulator", at: "Service", ["#) { line in
+                    "\(line.prefix { $0 == " " })simulator(\"\(module)Simulator\", at: \"\(type)\"),"
                 }
-                // Also behind a plugin that was added before.
-                let hasSandbox = text.contains(
-                    #/"ChaparService",\n(?: *"Chapar\w+",\n)* *"Chapar\w+", "ChaparSandbox",\n/#
-                )
+                try insert(&text, #"pluginTests("ChaparServiceTests", ["ChaparService"]),"#) { line in
+                    "\(line.prefix { $0 == " " })pluginTests(\"\(module)Tests\", [\"\(module)\", \"\(module)Simulator\"]),"
+                }
                 try insert(&text, #""ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService","#) { line in
-                    "\(line.prefix { $0 == " " })\"\(module)\",\(hasSandbox ? "" : " \"ChaparSandbox\",")"
+                    "\(line.prefix { $0 == " " })\"\(module)\", \"\(module)Simulator\","
                 }
             },
             edit("Sources/chapar/Plugins.swift") { text in
-                try insert(&text, "import ChaparService") { _ in "import \(module)\nimport ChaparSandbox" }
+                try insert(&text, "import ChaparService") { _ in "import \(module)\nimport \(module)Simulator" }
                 text = Self.sorted(imports: text)
                 try insert(&text, "            .service,") { _ in "            .\(names.member)," }
                 let own = "{ \(type)Service() }"
@@ -66,24 +65,16 @@ struct PluginTree {
                     try insert(&text, "        ],") { _ in "        simulators: [\(own)]," }
                 }
             },
-            edit("docs/Architecture.md") { text in  // The program imports the simulator's module.
-                text.replace("| `ChaparCommands` `Plugins/` |", with: "| `ChaparCommands` `ChaparSandbox` `Plugins/` |")
-            },
             edit("Plugins/README.md") { text in
                 try insert(&text, "| `Service` |") { _ in
-                    "| `\(type)` | Plugin Options Backend |  | Wire Rejections |  |  |  |  |  |  |"
+                    "| `\(type)` | Plugin Options Backend |  | Wire Rejections |  |  |  |  |  |  | Service |"
                 }
             },
         ]
         var written: [String] = []
         for (path, text) in PluginTemplate.swift.filled(names.words) {
             guard let place = place(of: path) else { continue }
-            // In the tree the simulator stands in the module of the others.
-            var own = text.replacing("import \(module)Simulator\n", with: "")
-            if place.hasPrefix("Sources/ChaparSandbox/") {
-                own = own.replacing("public import ChaparSandbox\n", with: "")
-            }
-            try PluginTemplate.write(own, to: "\(root)/\(place)")
+            try PluginTemplate.write(text, to: "\(root)/\(place)")
             written.append(place)
         }
         for (path, text) in edits {
@@ -102,7 +93,7 @@ struct PluginTree {
         let (type, file) = (names.type, path.split(separator: "/").last.map(String.init) ?? path)
         switch file {
         case "\(type)Wire.swift", "\(type)Rejections.swift": return "Plugins/\(type)/Answers/\(file)"
-        case "\(type)Service.swift": return "Sources/ChaparSandbox/Own/\(file)"
+        case "\(type)Service.swift": return "Plugins/\(type)/Simulator/\(file)"
         case "\(type)BackendTests.swift": return "Tests/Chapar\(type)Tests/\(file)"
         case "\(type)Plugin.swift", "\(type)Options.swift", "\(type)Backend.swift": return "Plugins/\(type)/\(file)"
         default: return nil

@@ -2,6 +2,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import ChaparCore
+internal import ChaparSimulator
 internal import Synchronization
 
 /// A cleartext HTTP/1.1 listener on the loopback interface for control calls.

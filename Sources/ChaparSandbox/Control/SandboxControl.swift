@@ -1,4 +1,5 @@
 internal import ChaparCore
+internal import ChaparSimulator
 
 /// The control API of a sandbox, by which tests in other languages, and people with curl, control the simulators.
 ///

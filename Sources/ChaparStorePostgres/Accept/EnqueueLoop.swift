@@ -272,9 +272,10 @@ enum IdempotencyKeys {
         guard !known.isEmpty else { return results }
         let rows = try db.run(
             """
-            SELECT i.caller, i.key, i.fingerprint, i.answer FROM chapar.idempotency i
-            JOIN unnest($1::text[], $2::text[]) AS a(caller, key)
-                ON (i.caller, i.key) BETWEEN (a.caller, a.key) AND (a.caller, a.key)
+            SELECT i.* FROM unnest($1::text[], $2::text[]) AS a(caller, key) CROSS JOIN LATERAL (
+                SELECT caller, key, fingerprint, answer FROM chapar.idempotency
+                WHERE caller = a.caller AND key = a.key LIMIT 1
+            ) AS i
             """,
             [.texts(known.keys.map(\.caller)), .texts(known.keys.map(\.key))]
         )

@@ -63,9 +63,9 @@ actor PostgresConnection {
     /// JIT compilation is off too: without an index such a plan looks costly enough to be compiled. These settings do
     /// not rule out a join that reads an index from its beginning to its end, once or for each element of an array. So
     /// a statement joins a table to an array by `w.id BETWEEN a.id AND a.id`, for which only a look-up by the index can
-    /// be planned (`x + 0` rules out another index), and keys of several columns by
-    /// `(t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)`. `GrowthTests` checks each statement's plan
-    /// on empty tables.
+    /// be planned (`x + 0` rules out another index). A key of several columns is looked up in a `LATERAL` query with
+    /// `LIMIT 1`: a comparison of rows, `(t.tag, t.device) BETWEEN …`, reads on to the last entry with the same first
+    /// column. `GrowthTests` checks each statement's plan on empty tables.
     ///
     /// With `keepsPlans` each prepared statement is planned once: planning it again for each group costs more than a
     /// better plan saves. With `reopens`, for connections that only read, a connection that the server has ended is

@@ -62,8 +62,11 @@ struct DeviceWriter {
         if !removedTags.isEmpty {
             try db.run(
                 """
-                DELETE FROM chapar.device_tags t USING unnest($1::bigint[], $2::text[]) AS r(device, tag)
-                WHERE (t.tag, t.device) BETWEEN (r.tag, r.device) AND (r.tag, r.device)
+                DELETE FROM chapar.device_tags WHERE ctid = ANY (ARRAY(
+                    SELECT t.place FROM unnest($1::bigint[], $2::text[]) AS r(device, tag) CROSS JOIN LATERAL (
+                        SELECT ctid AS place FROM chapar.device_tags WHERE tag = r.tag AND device = r.device LIMIT 1
+                    ) AS t
+                ))
                 """,
                 [.integers(removedTags.map(\.device)), .texts(removedTags.map(\.tag))]
             )

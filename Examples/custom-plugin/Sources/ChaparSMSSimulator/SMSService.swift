@@ -1,5 +1,5 @@
 public import ChaparCore
-public import ChaparSandbox
+public import ChaparSimulator
 import Synchronization
 
 /// The platform SMS on this machine: small enough to be read, strict enough to fail a backend that breaks its rules.

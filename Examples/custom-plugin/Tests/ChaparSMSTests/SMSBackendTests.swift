@@ -3,7 +3,7 @@ import ChaparSMS
 import ChaparSMSSimulator
 import ChaparCore
 import ChaparHTTP
-import ChaparSandbox
+import ChaparSimulator
 import ChaparTesting
 import Testing
 

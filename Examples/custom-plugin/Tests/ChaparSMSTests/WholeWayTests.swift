@@ -1,7 +1,7 @@
 import ChaparSMS
 import ChaparSMSSimulator
 import ChaparCore
-import ChaparSandbox
+import ChaparSimulator
 import ChaparTesting
 import Testing
 

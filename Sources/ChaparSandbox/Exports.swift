@@ -1,0 +1,10 @@
+// Tests and programs that import ChaparSandbox have all simulators, and the kit that they are written with.
+@_exported public import ChaparSimulator
+@_exported public import ChaparAPNsSimulator
+@_exported public import ChaparFCMSimulator
+@_exported public import ChaparHMSSimulator
+@_exported public import ChaparOneSignalSimulator
+@_exported public import ChaparAltcraftSimulator
+@_exported public import ChaparChabokSimulator
+@_exported public import ChaparServiceSimulator
+@_exported public import ChaparOAuthSimulator

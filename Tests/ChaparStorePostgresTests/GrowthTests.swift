@@ -17,6 +17,8 @@ struct GrowthTests {
     private static let argument = 1_000
     /// The most rows that the steps of a plan may read or make together for an argument of ``argument`` elements.
     private static let bound = 30_000.0
+    /// The most pages that they may read: a look-up by an index reads about four, and a row is in several indexes.
+    private static let mostPages = 60_000.0
 
     /// Statements that read a table from its beginning to its end, in ranges or up to a bound, and why they may.
     private static let exempt = [
@@ -48,6 +50,10 @@ struct GrowthTests {
             var worst: [String: StatementLog.Entry] = [:]
             for entry in after where entry.rows > worst[entry.statement]?.rows ?? -1 { worst[entry.statement] = entry }
             #expect(worst.count > 80, "the work runs the store's statements: \(worst.count)")
+            for entry in after where entry.pages > Self.mostPages {
+                if Self.exempt.keys.contains(where: { entry.statement.contains($0) }) { continue }
+                Issue.record("\(Int(entry.pages)) pages\n\(entry.statement)\n\(entry.plan)")
+            }
             for entry in worst.values.sorted(by: { $0.rows > $1.rows }) where entry.rows > Self.bound {
                 if Self.exempt.keys.contains(where: { entry.statement.contains($0) }) { continue }
                 Issue.record("\(Int(entry.rows)) rows\n\(entry.statement)\n\(entry.plan)")
@@ -88,12 +94,15 @@ struct GrowthTests {
                     CASE WHEN number % 3 = 1 THEN number % 2 = 0 END
                 FROM chapar.devices WHERE id LIKE 'g%';
                 INSERT INTO chapar.device_tags (tag, device) SELECT 'red', number FROM chapar.devices WHERE id LIKE 'g%';
+                -- And devices behind those that the work makes.
+                INSERT INTO chapar.device_tags (tag, device) SELECT 'red', 1000000000 + g FROM generate_series(1, \(rows)) AS g;
                 INSERT INTO chapar.outbox_entries (id, backend, device, kind, at, due)
                 SELECT gen_random_uuid()::text, 'altcraft', 'g' || g, 'tags', 0, 0 FROM generate_series(1, \(rows)) AS g;
                 INSERT INTO chapar.outbox_changes (device, at) SELECT 'g' || g, 0 FROM generate_series(1, \(rows)) AS g;
                 INSERT INTO chapar.outbox_depths (backend, waiting) SELECT 'altcraft', 1 FROM generate_series(1, 1000);
                 INSERT INTO chapar.idempotency (caller, key, fingerprint, answer, keep)
-                SELECT 'shop', 'g' || g, 'x', 'x', \(now) + 3600000 FROM generate_series(1, \(rows)) AS g;
+                SELECT 'shop', side || g, 'x', 'x', \(now) + 3600000
+                FROM generate_series(1, \(rows)) AS g, unnest(ARRAY['a', 'z']) AS side;
                 INSERT INTO chapar.events (at, count, texts)
                 SELECT \(now), 1, ARRAY['x'::bytea] FROM generate_series(1, \(rows))
                 """

@@ -7,7 +7,7 @@ struct StatementLog {
     /// Settings of a server that writes it, and keeps the plan that it made first of each statement.
     static let settings = [
         "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0", "auto_explain.log_analyze=on",
-        "auto_explain.log_timing=off", "auto_explain.log_format=json", "autovacuum=off",
+        "auto_explain.log_timing=off", "auto_explain.log_buffers=on", "auto_explain.log_format=json", "autovacuum=off",
         "plan_cache_mode=force_generic_plan", "log_line_prefix=@@",
     ]
 
@@ -15,6 +15,10 @@ struct StatementLog {
         let statement: String
         /// How many rows all steps of the plan read, made or threw away.
         let rows: Double
+        /// How many pages they read.
+        ///
+        /// A scan of an index reads pages for entries that it passes over, which are no rows.
+        let pages: Double
         let plan: String
     }
 
@@ -37,6 +41,7 @@ struct StatementLog {
             return Entry(
                 statement: object["Query Text"] as? String ?? "",
                 rows: Self.rows(plan),
+                pages: Self.number(plan, "Shared Hit Blocks") + Self.number(plan, "Shared Read Blocks"),
                 plan: Self.outline(plan, "")
             )
         }

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.

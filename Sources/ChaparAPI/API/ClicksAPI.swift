@@ -1,7 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparComposition
 internal import ChaparCore
 package import ChaparQueue

@@ -2,7 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import HTTPTypes
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization

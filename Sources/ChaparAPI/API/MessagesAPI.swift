@@ -1,5 +1,5 @@
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 

@@ -1,10 +1,10 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparComposition
-package import ChaparModules
+internal import ChaparModules
 internal import ChaparQueue
 
 /// The path of requests to the modules that plugins add to the API (``ChaparModules/GatewayModule``), and of the

@@ -1,5 +1,5 @@
 internal import Foundation
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 package import ChaparQueue
 

@@ -4,7 +4,7 @@ package import Hummingbird
 package import Logging
 package import ChaparDelivery
 package import ChaparCore
-package import ChaparComposition
+internal import ChaparComposition
 internal import ChaparQueue
 internal import Synchronization
 

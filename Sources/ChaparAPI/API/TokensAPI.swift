@@ -1,6 +1,6 @@
 package import Hummingbird
-package import ChaparDelivery
-package import ChaparCore
+internal import ChaparDelivery
+internal import ChaparCore
 
 /// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports those of another platform.
 ///

@@ -1,6 +1,6 @@
 package import Hummingbird
-package import ChaparDelivery
-package import ChaparCore
+internal import ChaparDelivery
+internal import ChaparCore
 internal import ChaparQueue
 
 /// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.

@@ -1,6 +1,6 @@
 internal import Foundation
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 

@@ -1,4 +1,4 @@
-public import ChaparDelivery
+internal import ChaparDelivery
 public import ChaparCore
 public import ChaparQueue
 

@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 package import ChaparQueue
 

@@ -1,5 +1,5 @@
 internal import Foundation
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// The members that an object of a request may have; the raw value is the index in ``names``.

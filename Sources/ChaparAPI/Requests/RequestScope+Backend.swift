@@ -1,5 +1,5 @@
 internal import Foundation
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// A backend that a path names, with the ability that a request needs.

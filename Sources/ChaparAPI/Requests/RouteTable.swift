@@ -1,5 +1,5 @@
 package import HTTPTypes
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// The tree of all routes, which finds those of a path.

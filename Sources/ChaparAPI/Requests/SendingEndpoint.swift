@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 
 /// The endpoints that accept notifications; the raw value is the path.
 package enum SendingEndpoint: String {

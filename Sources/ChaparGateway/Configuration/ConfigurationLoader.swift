@@ -1,7 +1,7 @@
 public import Foundation
 public import Logging
 public import ChaparDelivery
-public import ChaparAPI
+internal import ChaparAPI
 internal import ChaparServer
 public import ChaparCore
 public import ChaparModules

@@ -1,6 +1,6 @@
 package import Logging
-package import ChaparDelivery
-package import ChaparAPI
+internal import ChaparDelivery
+internal import ChaparAPI
 internal import ChaparServer
 package import ChaparCore
 package import ChaparQueue

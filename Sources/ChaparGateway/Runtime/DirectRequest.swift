@@ -1,6 +1,6 @@
 internal import Foundation
 package import ChaparDelivery
-package import ChaparAPI
+internal import ChaparAPI
 internal import ChaparServer
 package import ChaparCore
 package import ChaparComposition

@@ -1,7 +1,7 @@
 internal import HTTPTypes
-public import ChaparDelivery
-public import ChaparAPI
-package import ChaparServer
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import ChaparServer
 public import ChaparCore
 public import ChaparQueue
 

@@ -1,6 +1,6 @@
 public import Logging
 public import ChaparDelivery
-public import ChaparAPI
+internal import ChaparAPI
 internal import ChaparServer
 public import ChaparCore
 public import ChaparQueue

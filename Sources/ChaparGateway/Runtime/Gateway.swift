@@ -1,6 +1,6 @@
 package import Logging
 public import ChaparDelivery
-public import ChaparAPI
+internal import ChaparAPI
 package import ChaparServer
 public import ChaparCore
 import ChaparQueue

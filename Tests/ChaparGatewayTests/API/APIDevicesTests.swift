@@ -3,6 +3,7 @@ import HTTPTypes
 import HummingbirdCore
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 

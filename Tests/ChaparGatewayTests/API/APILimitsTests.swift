@@ -4,6 +4,7 @@ import NIOCore
 import ChaparCore
 import ChaparQueue
 import ChaparComposition
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -3,6 +3,7 @@ import HTTPTypes
 import ChaparCore
 import ChaparComposition
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Synchronization
 import Testing

@@ -3,6 +3,7 @@ import Logging
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import ServiceLifecycleTestKit
 import SimulationDisk

@@ -1,7 +1,7 @@
 internal import Crypto
 package import Foundation
 internal import HTTPTypes
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 package import ChaparQueue
 

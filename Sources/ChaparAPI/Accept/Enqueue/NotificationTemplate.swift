@@ -1,5 +1,5 @@
 package import Foundation
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 package import ChaparComposition
 package import ChaparQueue

@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// The writer of notifications in the form of the API: the opposite of ``NotificationReader``.

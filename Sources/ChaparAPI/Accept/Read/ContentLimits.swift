@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// The limits of one notification's content, which bound its memory and time from the request to the last attempt.

@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// A notification as its request describes it: read and checked field by field, not yet against the configuration.

@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// A reader of notifications from the bytes of a request, in one pass and without a tree.

@@ -1,6 +1,6 @@
 internal import Foundation
 package import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 package import ChaparQueue
 

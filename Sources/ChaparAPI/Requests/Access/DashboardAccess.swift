@@ -1,6 +1,6 @@
 internal import Crypto
 package import Foundation
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 internal import Synchronization
 

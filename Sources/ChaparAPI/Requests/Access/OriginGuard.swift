@@ -1,6 +1,6 @@
 package import HTTPTypes
 internal import Hummingbird
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// The header fields of a request that concern its caller.

@@ -1,7 +1,7 @@
 internal import Foundation
 package import Logging
 package import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import Synchronization
 
 /// The access log: every request, or those that send, as JSON lines in separate files, with caller, peer, result and

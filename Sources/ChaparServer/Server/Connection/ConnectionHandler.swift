@@ -1,6 +1,6 @@
 package import NIOCore
 package import NIOHTTP1
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparAPI
 package import ChaparCore
 package import ChaparQueue

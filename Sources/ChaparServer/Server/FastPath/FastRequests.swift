@@ -1,6 +1,6 @@
 internal import Foundation
 package import NIOCore
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparAPI
 internal import ChaparCore
 package import ChaparQueue

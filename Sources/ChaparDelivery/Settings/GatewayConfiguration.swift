@@ -5,7 +5,7 @@ internal import ChaparQueue
 
 /// The settings of a configuration file, without the backends, which are built from it.
 ///
-/// Made by ``ConfigurationLoader`` from a file, or by code. It is a value: a reload makes a new one.
+/// Made by `ConfigurationLoader` from a file, or by code. It is a value: a reload makes a new one.
 public struct GatewayConfiguration: Sendable {
     /// The section `server`.
     public var server = Server()

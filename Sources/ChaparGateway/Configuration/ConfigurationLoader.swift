@@ -73,7 +73,7 @@ public struct ConfigurationLoader {
     ///   - logger: Logs which credentials were encrypted, and which cannot be read.
     ///   - context: Returns the context that a backend of a name is built with; its `credentials` are not used.
     /// - Returns: The settings, the backends and where every value came from.
-    /// - Throws: `ConfigurationError` with every mistake at once, ``KeyUnavailable``, or the store's failure.
+    /// - Throws: `ConfigurationError` with every mistake at once, `KeyUnavailable`, or the store's failure.
     public func load(
         _ path: String,
         store: any NotificationStore & TraceStore,

@@ -319,7 +319,11 @@ public final class PostgresStore: NotificationStore {
         _ body: @Sendable (isolated PostgresConnection) throws(PostgresError) -> Value
     ) async throws(StoreError) -> Value {
         do throws(PostgresError) {
-            return try await connection.session(body)
+            do throws(PostgresError) {
+                return try await connection.session(body)
+            } catch .ended {
+                return try await connection.session(body)
+            }
         } catch {
             throw error.storeError
         }

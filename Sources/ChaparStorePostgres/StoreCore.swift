@@ -95,7 +95,7 @@ final class StoreCore: Sendable {
         claimer = PostgresConnection(options, name: "claimer", walksIndexes: true, keepsPlans: true)
         recorder = PostgresConnection(options, name: "recorder", walksIndexes: true, keepsPlans: true)
         reader = PostgresConnection(options, name: "reader", walksIndexes: true, reopens: true)
-        counter = PostgresConnection(options, name: "counter")
+        counter = PostgresConnection(options, name: "counter", reopens: true)
         sessions.add(connections)
     }
 
@@ -218,11 +218,11 @@ final class StoreCore: Sendable {
         return true
     }
 
-    /// Whether a transaction may succeed when it is repeated: it met another one, or lacks a partition, which is made
-    /// before.
+    /// Whether a transaction may succeed when it is repeated: it met another one, lacks a partition, which is made
+    /// before, or was not sent on a connection that the server had ended.
     func mayRepeat(_ error: PostgresError) -> Bool {
         if error.lacksPartition { partitions.forget() }
-        return error.isConflict || error.lacksPartition
+        return error.isConflict || error.lacksPartition || error == .ended
     }
 
     // MARK: News

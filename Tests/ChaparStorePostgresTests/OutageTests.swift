@@ -85,6 +85,31 @@ struct OutageTests {
         try await server.end()
     }
 
+    @Test("The first change of each kind takes place after a restart of the server, and after the end of its session")
+    func firstChanges() async throws {
+        let server = TestServer()
+        let store = try await PostgresStore.open(try await server.options())
+        func change(_ name: String) async throws {
+            #expect(try await store.enqueue(EnqueueBatch([store.sample(to: [.user(name)])])) == .accepted)
+            let device = Device(id: name, createdAt: Date(timeIntervalSince1970: 1))
+            #expect(try await store.put([device], outbox: nil).count == 1)
+            #expect(try await store.depths()["apns"] != nil)
+        }
+        try await change("before")
+        try await server.crash()
+        try await server.restart()
+        try await eventually("the store takes work again") { await store.health().acceptsWork }
+        try await change("restarted")
+        for connection in [store.core.writer, store.registry, store.core.counter] {
+            let process = try #require(connection.serverProcess)
+            _ = try await store.number("SELECT pg_terminate_backend(\(process))::int")
+            try await eventually("the server's process has ended") { kill(Int32(clamping: process), 0) != 0 }
+        }
+        try await change("ended")
+        await store.close()
+        try await server.end()
+    }
+
     @Test("A database that one connection has reached again is not taken for away by another one")
     func reachedAgain() async throws {
         let server = TestServer()

@@ -294,9 +294,12 @@ actor PostgresConnection {
     private func connect() throws(PostgresError) {
         guard !isClosed else { throw .closed }
         if let connection {
-            if PQstatus(connection) == CONNECTION_OK, refusal == nil, !(reopens && hasEnded(connection)) { return }
+            let isOpen = PQstatus(connection) == CONNECTION_OK && refusal == nil
+            let hasEnded = isOpen && hasEnded(connection)
+            if isOpen, !hasEnded { return }
             if let refusal { backOff.fail(refusal, isStatement: true) }
             disconnect()
+            if hasEnded, !reopens { throw .ended }
         }
         guard SchemaName.isPlain(options.schema) else {
             throw .declined(.failed("the schema \"\(options.schema)\" is not a name that needs no quotes"))
@@ -329,8 +332,8 @@ actor PostgresConnection {
     /// Checks whether the server has ended an idle connection, as a restart does.
     ///
     /// Otherwise the first statement after a restart would fail although the server is back. On a connection that
-    /// writes, it has to fail: the failure shows that the server may be another one, or that the node may have been
-    /// declared dead.
+    /// writes, the call fails with ``PostgresError/ended``: the server may be another one, and the node may have been
+    /// declared dead, so what is known of either is read again before the call is repeated (``StoreCore/refresh(_:)``).
     private func hasEnded(_ connection: OpaquePointer) -> Bool {
         while true {
             var descriptor = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)

@@ -4,6 +4,8 @@ internal import ChaparCore
 enum PostgresError: Error, Hashable, CustomStringConvertible {
     /// The database cannot be reached; nothing was changed, since no commit had been sent.
     case unavailable(String)
+    /// The server had ended the connection before the call; nothing was sent, so the call is repeated.
+    case ended
     /// The connection broke during a commit: it is unknown whether the commit took place.
     case broken(String)
     /// The server refused a statement, which changed nothing.
@@ -105,7 +107,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     /// Whether the database is away or full, which is temporary.
     var isOutage: Bool {
         switch self {
-        case .unavailable, .broken, .full: true
+        case .unavailable, .ended, .broken, .full: true
         default: false
         }
     }
@@ -122,7 +124,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case .closed: .closed
         case .full: .full(reason: description, retryAfter: .seconds(30))
         // The address of the database belongs in the log, not in answers of the API.
-        case .unavailable: .full(reason: "the database cannot be reached", retryAfter: .seconds(5))
+        case .unavailable, .ended: .full(reason: "the database cannot be reached", retryAfter: .seconds(5))
         case .broken, .refused, .lacksFlow: .failed(description)
         }
     }
@@ -131,6 +133,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
     var description: String {
         switch self {
         case .unavailable(let message): "the database cannot be reached: \(message)"
+        case .ended: "the database had ended the connection"
         case .broken(let message): "the connection to the database broke: \(message)"
         case .refused(Self.rights, let message):
             "the database refused a statement: \(message): let the schema and its tables belong to the user of store.url"

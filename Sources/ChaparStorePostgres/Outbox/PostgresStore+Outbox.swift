@@ -159,7 +159,7 @@ extension PostgresStore: OutboxStore {
             do throws(PostgresError) {
                 (found, due) = try await search()
             } catch {
-                if error.isConflict { continue }
+                if error.isConflict || error == .ended { continue }
                 throw error.storeError
             }
             let now = now

@@ -118,8 +118,8 @@ struct ClaimLoop {
         marks.raise([], empty: Set(asked.flows), now: now)
         core.logger.notice(
             """
-            a look for due deliveries took too long, which happens while a session of the database holds an old snapshot \
-            (chapar doctor names it): what waits longest is looked for in portions from now on
+            a search for due deliveries took too long, which happens while another session locks the table, or holds an \
+            old snapshot (chapar doctor names it): what waits longest is searched for in portions from now on
             """
         )
     }

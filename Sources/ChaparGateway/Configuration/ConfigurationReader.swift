@@ -6,7 +6,7 @@ internal import ChaparModules
 internal import ChaparQueue
 
 /// The reader of a configuration's sections, which makes settings and backends: every key of the file is read here, in
-/// ``KeyReader`` or in ``RouteReader``.
+/// ``APIKeyReader`` or in ``RouteReader``.
 ///
 /// Called by ``ConfigurationLoader``. It collects every mistake and opens no connection.
 struct ConfigurationReader {
@@ -54,7 +54,7 @@ struct ConfigurationReader {
         configuration.tokenPriority = tokenPriority()
         let auth = section("auth")
         configuration.isKeyless = auth.bool("keyless", default: false)
-        configuration.apiKeys = KeyReader(backends: names, appOf: appOf, apps: configuration.apps).read(auth)
+        configuration.apiKeys = APIKeyReader(backends: names, appOf: appOf, apps: configuration.apps).read(auth)
         // Keys with a mistake are not missing: their mistakes are reported.
         let hasKeys = !configuration.apiKeys.isEmpty || root.report.issues.contains { $0.path.hasPrefix("auth") }
         let server = section("server")

@@ -7,7 +7,7 @@ internal import ChaparCore
 /// The reader of `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
 ///
 /// Called by ``ConfigurationReader``. The keys themselves are never in the file, and so never here: only their hashes.
-struct KeyReader {
+struct APIKeyReader {
     /// The most hashes of one key: its current one, and earlier ones while callers change over.
     private static let mostHashes = 4
     /// The valid values of `queue_share`.

@@ -95,7 +95,7 @@ private struct Rig {
     }
 }
 
-@Suite("A store whose disk fails while it opens", .serialized, .timeLimit(.minutes(1)))
+@Suite("A store whose disk fails while it opens", .serialized, .timeLimit(.minutes(3)))
 struct OpeningFaultTests {
     /// Opens a store, lets it accept some notifications, cuts the power, opens it again and looks for them.
     ///

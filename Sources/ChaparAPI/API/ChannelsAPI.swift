@@ -40,7 +40,8 @@ package struct ChannelsAPI: Sendable {
     }
 
     /// Creates a channel.
-    package func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func create(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         let backend = try backend(name, scope)
         let channels = backend.ability
         let names = ChannelStorage.allCases.map(\.rawValue).joined(separator: " or ")

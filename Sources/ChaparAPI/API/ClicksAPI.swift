@@ -30,7 +30,8 @@ package struct ClicksAPI: Sendable {
     }
 
     /// Handles a click.
-    package func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func receive(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         try scope.allowParameters([])
         let now = endpoint.state.time.now
         let configured = scope.gateway.backends.first { $0.name == name }

@@ -137,7 +137,8 @@ package struct InvalidationsAPI: Sendable {
     }
 
     /// Resolves the quarantined refusals of a backend; its worker goes on.
-    package func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func resolve(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)

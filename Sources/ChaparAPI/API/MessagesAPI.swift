@@ -37,7 +37,8 @@ package struct MessagesAPI: Sendable {
     }
 
     /// Cancels or recalls messages.
-    package func cancel(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func cancel(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         try scope.allowParameters(["app"])
         let backend = try scope.backend(name, "takes no messages back") { backend -> Ability? in
             let ability = Ability(cancellation: backend.cancellation, recall: backend.recall)

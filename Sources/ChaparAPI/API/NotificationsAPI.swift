@@ -85,7 +85,9 @@ package struct NotificationsAPI: AcceptingAPI {
     }
 
     /// Accepts a body as if it came by a request, for parts of the gateway that send notifications themselves.
-    package func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+    package func accept(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem)
+        -> EnqueueReply
+    {
         guard !state.isDraining else { throw .draining }
         return try await enqueue(body, key, scope)
     }

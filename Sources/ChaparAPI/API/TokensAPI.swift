@@ -28,7 +28,8 @@ package struct TokensAPI: Sendable {
     }
 
     /// Answers with the platform's details of a token.
-    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let token = try await endpoint.token(of: request, scope, for: backend, of: directory.services)
@@ -53,7 +54,9 @@ package struct TokensAPI: Sendable {
     /// Imports tokens of another platform, for which this one makes its own.
     ///
     /// The registry is not changed: the app reports its new token at its next run, or the caller adds it.
-    package func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem)
+        -> Response
+    {
         let backend = try backend(name, scope)
         let directory = backend.ability
         let reader = TokenList.TokenReader(services: [directory.importedService], backend: backend.backend)

@@ -101,7 +101,8 @@ package struct TopicsAPI: Sendable {
     /// Answers with the topics of a token.
     ///
     /// The token is in the body: the address would be logged.
-    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+    package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
+    {
         try scope.allowParameters(["app"])
         let backend = try backend(name, scope)
         let topics = backend.ability

@@ -131,7 +131,8 @@ extension AcceptingAPI {
     }
 
     /// Checks a body at once; nil when the device registry must be asked first.
-    package func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> CheckedRequest?
+    package func checkAtOnce(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem)
+        -> CheckedRequest?
     {
         let begun = try begin(body, key, scope)
         guard case .checked(var checked) = begun.state else {
@@ -175,7 +176,9 @@ extension AcceptingAPI {
     }
 
     /// Accepts a body, and waits until it is on disk.
-    package func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem) -> EnqueueReply {
+    package func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem)
+        -> EnqueueReply
+    {
         let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }
         defer { admission.release(bytes: begun.reserved, payer: scope.payer) }
         let checked: CheckedRequest

@@ -32,7 +32,9 @@ package struct IdempotencyKey: Sendable, Hashable {
     }
 
     /// Makes the store's entry: the key, the hash of the request, and the answer to a repetition.
-    package func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date) -> IdempotencyEntry {
+    package func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date)
+        -> IdempotencyEntry
+    {
         var hash = SHA256()
         hash.update(data: Array(path.utf8))
         hash.update(data: [UInt8(ascii: "\n")])

@@ -51,7 +51,9 @@ package struct DeviceChangeReader {
     }
 
     /// Reads the next value, a device.
-    package func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError) -> DeviceChange {
+    package func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError)
+        -> DeviceChange
+    {
         var change = DeviceChange()
         try scanner.fields(Field.self, &issues, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
             let pointer = "#/\(Field.names[field.rawValue])"

@@ -251,7 +251,10 @@ extension Problem {
     )
 
     /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
-    package static let keysNeeded = keysNeeded("The gateway has no API keys", "Whoever reaches this address would be let in.")
+    package static let keysNeeded = keysNeeded(
+        "The gateway has no API keys",
+        "Whoever reaches this address would be let in."
+    )
 
     private static func keysNeeded(_ title: String, _ why: String) -> Problem {
         Problem(

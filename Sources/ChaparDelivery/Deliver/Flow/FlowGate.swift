@@ -69,7 +69,9 @@ package final class FlowGate: Sendable {
     ///
     /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until
     /// ``release(reserved:claimed:in:isLast:at:)``: another worker of the backend does not claim for it as well.
-    package func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (step: Step, mark: AsyncSignal.Mark) {
+    package func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (
+        step: Step, mark: AsyncSignal.Mark
+    ) {
         let mark = changed.mark
         return guarded.withLock { state in
             let step = state.step(window: window, requests: requests, at: now)

@@ -172,7 +172,7 @@ extension FCMRejections {
         switch rule.consequence {
         case .argument where !blamesToken(body): return .final(refused(.message, .never, messageDetail(body)))
         case .invalidToken, .argument:
-            // A topic or a condition is no token, whatever Google says.
+            // A topic or a condition has no token that could be invalid.
             guard context.target.isToken else { return .final(refused(.message, .never, detail)) }
             let isCertain = rule.consequence == .invalidToken(isCertain: true)
             return .final(refused(.token, .never, detail, isDead: isCertain))

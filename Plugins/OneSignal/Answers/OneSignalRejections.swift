@@ -54,7 +54,7 @@ enum OneSignalRejections {
                 when: .meta("conflicting_aliases")
             )
         ),
-        // The pause is ours, whatever OneSignal asks for.
+        // The pause is fixed; the one that OneSignal asks for is not used.
         .on(
             409,
             means: Row(

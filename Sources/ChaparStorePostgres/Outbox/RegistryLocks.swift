@@ -26,7 +26,7 @@ struct RegistryLocks {
         for id in ids { add(StableHash.of(id)) }
     }
 
-    /// Adds the locks of tokens, of whatever app.
+    /// Adds the locks of tokens; those of all apps share them.
     mutating func add(tokens: some Sequence<DeviceToken>) {
         for token in tokens { add(UInt64(bitPattern: TokenHash.of(token))) }
     }

@@ -101,7 +101,8 @@ public struct PostgresLook: Sendable, Hashable {
                 current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
                     - coalesce(current_setting('reserved_connections', true), '0')::bigint,
                 current_user::text,
-                (SELECT nullif(rolconnlimit, -1)::bigint FROM pg_roles WHERE rolname = current_user)
+                (SELECT nullif(rolconnlimit, -1)::bigint FROM pg_roles WHERE rolname = current_user),
+                pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'
             """
         )
         var found: [Weakness] = []
@@ -121,6 +122,25 @@ public struct PostgresLook: Sendable, Hashable {
                 Weakness(
                     finding: "tables of the schema belong to \(owners): \(user) may not make those of the days to come",
                     fix: "Let the owner run REASSIGN OWNED, or ALTER TABLE … OWNER TO \(user) for each table.",
+                    isFailure: true
+                )
+            )
+        }
+        if rows.bool(0, 6) {
+            found.append(
+                Weakness(
+                    finding: "the server is a standby, which takes no changes",
+                    fix: "Write all hosts into store.url, with target_session_attrs=read-write.",
+                    isFailure: true
+                )
+            )
+        } else if rows.bool(0, 7) {
+            found.append(
+                Weakness(
+                    finding: "default_transaction_read_only is on: \(user) may change nothing",
+                    fix: """
+                        Set it to off for the role, the database and the server: ALTER ROLE \(user) SET default_transaction_read_only = off.
+                        """,
                     isFailure: true
                 )
             )

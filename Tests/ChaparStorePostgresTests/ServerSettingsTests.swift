@@ -75,6 +75,29 @@ struct ServerSettingsTests {
         #expect(try await PostgresLook.look(at: shared).weaknesses.isEmpty)
     }
 
+    @Test("A role whose sessions may change nothing is found, and opening the store names the setting")
+    func readOnly() async throws {
+        await (try await PostgresStore.open(try await TestServer.shared.options("readonly"))).close()
+        var options = try await options(
+            "postgres",
+            "reader",
+            after: [
+                "CREATE ROLE reader LOGIN SUPERUSER", "ALTER ROLE reader SET default_transaction_read_only = on",
+            ]
+        )
+        options.schema = "readonly"
+        let found = try await PostgresLook.look(at: options).weaknesses
+        #expect(found.map(\.isFailure) == [true])
+        #expect(found.first?.finding == "default_transaction_read_only is on: reader may change nothing")
+        do {
+            await (try await PostgresStore.open(options)).close()
+            Issue.record("it was opened")
+        } catch {
+            guard case .full(let reason, _) = error else { throw error }
+            #expect(reason.contains("set default_transaction_read_only to off"), "\(reason)")
+        }
+    }
+
     @Test("A node for whose connections there is no room does not start, and says how many it needs")
     func connections() async throws {
         let server = TestServer(["max_connections=20"])

@@ -19,6 +19,7 @@ struct DamagedStoreTests {
         try await load.run(through: gateway, until: .milliseconds(200)) {
             try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
         }
+        _ = try await load.states(through: gateway)
         gateway.child.send(SIGTERM)
         #expect(try await gateway.child.end().status == 0)
         return load.accepted.map(\.id)
@@ -29,6 +30,8 @@ struct DamagedStoreTests {
         try await SandboxRig.run { rig in
             try rig.append("queue: { drain: 1 }\n")
             let ids = try await Self.fill(rig)
+            // Rows that are still staged would have the start read the archive, and refuse it.
+            try await Self.change("DELETE FROM arrivals", rig)
             try await Self.change("UPDATE archive SET packed = x'00'; UPDATE deliveries SET state = 'x'", rig)
             let gateway = try await rig.serve()
             defer { gateway.child.kill() }

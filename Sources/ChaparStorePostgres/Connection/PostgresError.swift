@@ -37,12 +37,16 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         case "53": self = .unavailable(message)  // Too many connections: that passes.
         case "25" where code == Self.idle: self = .unavailable(message)
         case "25" where code == Self.readOnly:
-            self = .unavailable(
-                "\(message): write all hosts into store.url, with target_session_attrs=read-write, so that the one is found that does"
-            )
+            self = .unavailable("\(message): \(Self.readOnlyRemedy)")
         default: self = .refused(code: code, message)
         }
     }
+
+    /// The fix for a server, or a session, that takes no changes.
+    private static let readOnlyRemedy = """
+        if the server is a standby, write all hosts into store.url, with target_session_attrs=read-write, so that the one is found that \
+        takes changes; otherwise set default_transaction_read_only to off for the role and the database
+        """
 
     /// Returns the fix for a connection that cannot be opened, by libpq's message; nil for an unknown message.
     static func remedy(for message: String) -> String? {
@@ -66,6 +70,7 @@ enum PostgresError: Error, Hashable, CustomStringConvertible {
         if message.contains("database"), message.contains("does not exist") {
             return "make it (createdb), or name another one in store.url"
         }
+        if message.contains("session is read-only") { return readOnlyRemedy }
         if message.contains("role"), message.contains("does not exist") {
             return "make it (createuser), or name another user in store.url"
         }

@@ -152,6 +152,7 @@ extension PostgresStore: OutboxStore {
         _ search: () async throws(PostgresError) -> (found: [Found], due: Int64?)
     ) async throws(StoreError) -> [Found] {
         let until = now.adding(clamping: wait.boundedMilliseconds)
+        var hasEnded = false
         while !Task.isCancelled {
             guard !isClosed else { throw .closed }
             let seen = signal.mark
@@ -159,8 +160,10 @@ extension PostgresStore: OutboxStore {
             do throws(PostgresError) {
                 (found, due) = try await search()
             } catch {
-                if error.isConflict || error == .ended { continue }
-                throw error.storeError
+                let isFirstEnd = error == .ended && !hasEnded
+                guard error.isConflict || isFirstEnd else { throw error.storeError }
+                hasEnded = hasEnded || isFirstEnd
+                continue
             }
             let now = now
             guard found.isEmpty, now < until else { return found }

@@ -31,7 +31,7 @@ struct RecordLoop {
     }
 
     private func write(_ requests: [RecordRequest]) async {
-        var lacked = false
+        var (lacked, ended) = (false, false)
         while true {
             do throws(PostgresError) {
                 try await commit(requests)
@@ -42,8 +42,12 @@ struct RecordLoop {
                 }
                 return
             } catch {
-                if core.mayRepeat(error), !lacked || error.isConflict {
+                // A conflict passes. A missing partition is made and an ended connection opened before the repetition; when
+                // that does not help, the first is an error and the second an outage.
+                let isKnown = error.lacksPartition ? lacked : error == .ended && ended
+                if core.mayRepeat(error), !isKnown {
                     lacked = lacked || error.lacksPartition
+                    ended = ended || error == .ended
                     continue
                 }
                 if let flow = error.missingFlow, await hasMade(flow) { continue }

@@ -4,7 +4,7 @@ import Testing
 /// docs/Seeds.md says for each thing that a seed names what does it here, and which test proves it.
 @Suite(
     "The page on the seeds",
-    .timeLimit(.minutes(1)),
+    .timeLimit(.minutes(3)),
     .enabled(if: Platforms.missing.isEmpty, "The page speaks of every plugin.")
 )
 struct SeedsDocumentTests {

@@ -157,7 +157,8 @@ struct StrayPlatformTests {
                 }
                 _ = try await Self.post(1...1, backend, client)
                 let id = try await Self.post(2...101, backend, client)
-                try await Program.wait("the end of a hundred through \(backend)", within: .seconds(15)) { () -> Bool? in
+                // A platform that is stopped is asked again after 30 s.
+                try await Program.wait("the end of a hundred through \(backend)", within: .seconds(25)) { () -> Bool? in
                     try await Self.ended(id, client) == 100 ? true : nil
                 }
             }

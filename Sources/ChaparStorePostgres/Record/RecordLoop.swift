@@ -42,8 +42,8 @@ struct RecordLoop {
                 }
                 return
             } catch {
-                // A conflict passes. A missing partition is made and an ended connection opened before the repetition; when
-                // that does not help, the first is an error and the second an outage.
+                // A conflict passes. A missing partition is made, and an ended connection opened, before the
+                // repetition; when that does not help, the first is an error and the second an outage.
                 let isKnown = error.lacksPartition ? lacked : error == .ended && ended
                 if core.mayRepeat(error), !isKnown {
                     lacked = lacked || error.lacksPartition

@@ -38,7 +38,7 @@ package struct RequestScope: Sendable {
     }
 
     /// The caller and the peer for whom the memory of its body is reserved.
-    var payer: Admission.Payer { Admission.Payer(caller: caller.name, peer: peer) }
+    var payer: Admission.Payer { caller.payer(at: peer) }
 
     /// Returns the decoded value of a query parameter, nil without it.
     ///

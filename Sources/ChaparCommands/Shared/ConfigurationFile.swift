@@ -80,7 +80,7 @@ struct ConfigurationFile {
     func write() throws(CommandFailure) {
         let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         let folder = FolderPath.place(of: target)
-        guard access(folder, W_OK | X_OK) == 0 else {
+        guard FileModes.takesFiles(folder) else {
             let failure = CommandFailure.system("replace \(path)", .usage)
             throw CommandFailure(
                 "\(failure). The folder \(folder) must be writable, since the file is replaced as a whole",

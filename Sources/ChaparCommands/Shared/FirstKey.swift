@@ -55,7 +55,7 @@ extension FirstKey {
         }
         if let sign = container.sign { return "in a container (\(sign)) a first one might not outlive it" }
         let place = FolderPath.place(of: store.path)
-        guard access(place, W_OK | X_OK) != 0, [EACCES, EROFS].contains(errno) else { return nil }
+        guard !FileModes.takesFiles(place), [EACCES, EROFS].contains(errno) else { return nil }
         return "the store's folder \(place) cannot be written for a first one"
     }
 

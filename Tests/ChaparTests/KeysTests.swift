@@ -102,6 +102,38 @@ struct KeysTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(kept + new + kept))
     }
 
+    /// A byte order mark, as some editors write it.
+    private static let byteOrderMark = "\u{FEFF}"
+
+    @Test("is rotated and retired in a file with a byte order mark, which stays")
+    func markedFile() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(Self.byteOrderMark + Self.text(Self.hash), to: "chapar.yaml")
+        func hasText(_ hash: String) throws -> Bool {
+            try Data(contentsOf: URL(filePath: file)) == Data((Self.byteOrderMark + Self.text(hash)).utf8)
+        }
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json"])
+        #expect(rotated.status == 0, "\(rotated)")
+        let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["hash"]?.stringValue)
+        #expect(try hasText("[\"\(new)\", \"\(Self.hash)\"]"))
+        let retired = try await Program.run(["keys", "retire", "shop", "--config", file])
+        #expect(retired.status == 0, "\(retired)")
+        #expect(try hasText("\"\(new)\""))
+    }
+
+    @Test("is made in a file with a byte order mark, which stays")
+    func firstInMarkedFile() throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let text = Self.byteOrderMark + "backends: {}\n"
+        let file = try folder.write(text, to: "chapar.yaml")
+        try FirstKey.make(in: ConfigOption(path: file))
+        let bytes = try Data(contentsOf: URL(filePath: file))
+        let written = String(decoding: bytes, as: UTF8.self)
+        #expect(bytes.starts(with: Data((text + "auth:\n  api_keys:\n").utf8)), "\(written)")
+    }
+
     @Test("is not rotated where its hash stands twice, which is told")
     func twice() async throws {
         let folder = try TestFolder()

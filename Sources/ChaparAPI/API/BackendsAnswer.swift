@@ -17,8 +17,11 @@ struct BackendsAnswer {
         let quarantine: StaticString
 
         static let current = Self(worker: "worker", quarantine: "invalidations_quarantined")
-        /// The former names: answers show them beside the current ones for one release, the event shows them alone.
-        static let former = Self(worker: "lane", quarantine: "invalidations_held")
+        /// The former names: answers show them beside the current ones, the event shows them alone.
+        static let former = Self(
+            worker: FormerName.worker.former,
+            quarantine: FormerName.invalidationsQuarantined.former
+        )
     }
 
     let backends: [BackendRegistry.ConfiguredBackend]

@@ -89,7 +89,7 @@ extension RegisteredToken {
         }
         writer.field("reason", tombstone.reason)
         writer.field("quarantined", tombstone.isQuarantined)
-        writer.field("held", tombstone.isQuarantined)  // The former name, for one release.
+        writer.field(FormerName.quarantined.former, tombstone.isQuarantined)
         writer.endObject()
     }
 }

@@ -38,7 +38,7 @@ package struct EventsAPI: Sendable {
 
     /// Answers a request; without a number the stream begins with events from now on.
     package func open(_ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["after", "last", "types", "workers", "lanes"])
+        try scope.allowParameters(["after", "last", "types", "workers", FormerName.workers.former.description])
         guard !state.isDraining else { throw .draining }
         let filter = try EventFilter(scope.parameter("types"))
         let resumed = try Self.position(scope)
@@ -52,7 +52,7 @@ package struct EventsAPI: Sendable {
                 throw Problem(error)
             }
         }
-        let parameter = try scope.nameInUse("workers", formerly: "lanes")
+        let parameter = try scope.nameInUse(.workers)
         let includesWorkers = try scope.number(parameter, in: 0...1, default: 0) == 1
         let workers: (@Sendable (Caller) async -> [UInt8])? =
             includesWorkers ? { @Sendable in await workersEvent($0) } : nil

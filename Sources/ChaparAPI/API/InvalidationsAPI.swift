@@ -69,7 +69,7 @@ package struct InvalidationsAPI: Sendable {
         writer.beginObject()
         writer.field("backend", name)
         writer.field("quarantined", quarantined?.count ?? 0)
-        writer.field("held", quarantined?.count ?? 0)  // The former name, for one release.
+        writer.field(FormerName.quarantined.former, quarantined?.count ?? 0)
         writer.name("reasons")
         writer.beginObject()
         for (reason, count) in (quarantined?.reasons ?? [:]).sorted(by: { $0.key < $1.key }) {

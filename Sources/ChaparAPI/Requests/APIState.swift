@@ -6,7 +6,7 @@ package import Synchronization
 /// The state that the endpoints share beside ``GatewayState``: the records of requests, the usage of API keys, the
 /// dashboard's link, and the erasures of users.
 ///
-/// Made by ``GatewayAPI``. A configuration is put in force through it, since that may end the dashboard's link.
+/// Made by ``GatewayAPI``.
 package final class APIState: Sendable {
     /// The audit log; nil when there is none.
     package let audit: AuditLog?
@@ -20,19 +20,14 @@ package final class APIState: Sendable {
     package let erasures = UserErasures()
     /// Whether other machines reach the address that the gateway listens on; false before it listens.
     package let isExposed = Atomic<Bool>(false)
-    private let gateway: GatewayState
 
     package init(_ gateway: GatewayState, logger: Logger) {
-        self.gateway = gateway
         let configuration = gateway.snapshot.configuration
         audit = configuration.audit.map { AuditLog($0, clock: gateway.clock, logger: logger) }
         access = configuration.accessLog.map { AccessLog($0, clock: gateway.clock, logger: logger) }
-    }
-
-    /// Puts another configuration in force.
-    package func replace(_ snapshot: GatewaySnapshot) {
-        // Otherwise they would be valid again when a later configuration has no keys.
-        if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
-        gateway.replace(snapshot)
+        gateway.beforeReplacing { [dashboard] snapshot in
+            // Otherwise its link and token would be valid again when a later configuration has no keys.
+            if !snapshot.configuration.apiKeys.contains(where: \.isFirst) { dashboard.end() }
+        }
     }
 }

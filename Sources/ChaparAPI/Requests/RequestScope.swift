@@ -1,4 +1,5 @@
 package import ChaparDelivery
+internal import ChaparCore
 internal import Foundation
 package import HTTPTypes
 internal import Hummingbird
@@ -37,7 +38,7 @@ package struct RequestScope: Sendable {
     }
 
     /// The caller and the peer for whom the memory of its body is reserved.
-    var payer: Admission.Payer { Admission.Payer(caller: caller.name, peer: peer) }
+    var payer: Admission.Payer { caller.payer(at: peer) }
 
     /// Returns the decoded value of a query parameter, nil without it.
     ///
@@ -68,9 +69,9 @@ package struct RequestScope: Sendable {
 
     /// Returns the name under which the query has a parameter: its own, or the former one.
     ///
-    /// Throws when the query has both: which of the two values is meant cannot be known. Former names are accepted for
-    /// one release.
-    func nameInUse(_ name: String, formerly old: String) throws(Problem) -> String {
+    /// Throws when the query has both: which of the two values is meant cannot be known.
+    func nameInUse(_ names: FormerName) throws(Problem) -> String {
+        let (name, old) = (names.present.description, names.former.description)
         guard parameter(old) != nil else { return name }
         guard parameter(name) == nil else {
             throw .badParameter(old, "is the old name of \"\(name)\", which is there as well: leave \"\(old)\" out.")

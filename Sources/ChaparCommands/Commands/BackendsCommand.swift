@@ -93,7 +93,7 @@ struct BackendsListCommand: AsyncParsableCommand {
     static func health(of backend: JSONValue) -> String {
         let worker = backend.worker
         func reason(_ name: String) -> String { worker?[name]?.stringValue.map { ": \($0)" } ?? "" }
-        if worker?.value(of: "invalidations_quarantined", formerly: "invalidations_held") == true {
+        if worker?.value(of: .invalidationsQuarantined) == true {
             return "stopped: too many dead tokens, see devices quarantined"
         }
         if worker?["parked"] == true { return "parked\(reason("pause_reason"))" }

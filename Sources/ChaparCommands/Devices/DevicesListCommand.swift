@@ -110,7 +110,7 @@ struct DevicesDeleteCommand: AsyncParsableCommand {
 /// Text for people of a device in an answer of the API.
 enum DeviceText {
     private static func isQuarantined(_ tombstone: JSONValue) -> Bool {
-        tombstone.value(of: "quarantined", formerly: "held")?.boolValue == true
+        tombstone.value(of: .quarantined)?.boolValue == true
     }
 
     /// Returns the services that it has tokens of, with the problems of these tokens.

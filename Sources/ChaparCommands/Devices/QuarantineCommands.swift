@@ -5,16 +5,16 @@ import ChaparCore
 /// `chapar devices quarantined`: shows the tokens whose invalidation a gateway quarantined, since it got too many.
 struct QuarantinedCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
-        let program = GatewayProgram.current.name
+        let (program, old) = (GatewayProgram.current.name, FormerName.quarantined.former.description)
         return CommandConfiguration(
             commandName: "quarantined",
             abstract: "Show the dead-token verdicts that a gateway quarantined.",
             discussion: """
                 When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
                 environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
-                "\(program) devices release" or "\(program) devices discard". The old name of the command is "held".
+                "\(program) devices release" or "\(program) devices discard". The old name of the command is "\(old)".
                 """,
-            aliases: ["held"]
+            aliases: [old]
         )
     }
 
@@ -47,7 +47,7 @@ struct QuarantinedCommand: AsyncParsableCommand {
             let reasons = backend["reasons"]?.objectValue ?? JSONObject()
             table.add(
                 backend["backend"]?.stringValue ?? "",
-                "\(backend.value(of: "quarantined", formerly: "held")?.integerValue ?? 0)",
+                "\(backend.value(of: .quarantined)?.integerValue ?? 0)",
                 reasons.map { "\($0.value.integerValue ?? 0) \($0.name)" }.joined(separator: ", "),
                 backend["stopped"]?.boolValue == true ? "stopped" : "flowing",
                 backend["stopped_at"]?.stringValue ?? backend["oldest"]?.stringValue ?? ""

@@ -4,20 +4,26 @@ import ChaparGateway
 
 /// A configuration file as text, for the few commands that edit one.
 ///
-/// Everything outside the edit stays byte for byte, except a byte order mark, which is dropped. The file is replaced as
-/// a whole, with its owner, group and mode, or not at all.
+/// Everything outside the edit stays byte for byte. The file is replaced as a whole, with its owner, group and mode, or
+/// not at all.
 struct ConfigurationFile {
     let path: String
+    /// The text without a byte order mark.
     var text: String
+    /// The byte order mark at the beginning of the file; empty without one.
+    private let mark: String
 
     /// Reads the file.
     init(_ path: String) throws(CommandFailure) {
         self.path = path
+        let bytes: Data
         do {
-            text = try String(contentsOfFile: path, encoding: .utf8)
+            bytes = try Data(contentsOf: URL(fileURLWithPath: path))
         } catch {
             throw CommandFailure("cannot read \(path): \(error.localizedDescription)", .usage)
         }
+        mark = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? "\u{FEFF}" : ""
+        text = try UTF8Text.whole(bytes, of: path)
     }
 
     /// Replaces the hashes of a key, which stand there as one text or as a list, with a list of hashes.
@@ -80,7 +86,7 @@ struct ConfigurationFile {
     func write() throws(CommandFailure) {
         let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         let folder = FolderPath.place(of: target)
-        guard access(folder, W_OK | X_OK) == 0 else {
+        guard FileModes.takesFiles(folder) else {
             let failure = CommandFailure.system("replace \(path)", .usage)
             throw CommandFailure(
                 "\(failure). The folder \(folder) must be writable, since the file is replaced as a whole",
@@ -90,7 +96,7 @@ struct ConfigurationFile {
         do {
             let part = target + ".new-\(getpid())"
             defer { unlink(part) }
-            try SecretFile.write(text, to: part)
+            try SecretFile.write(mark + text, to: part)
             // A program of another user may read it, such as the service of a package.
             try FileModes.copyAccess(from: target, to: part)
             guard rename(part, target) == 0 else { throw CommandFailure.system("replace \(path)") }

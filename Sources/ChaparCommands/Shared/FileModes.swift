@@ -38,6 +38,9 @@ enum FileModes {
         return own.st_mode & (isShared ? 0o037 : 0o077)
     }
 
+    /// Returns whether this process may make and replace files in a folder; if not, `errno` says why.
+    static func takesFiles(_ folder: String) -> Bool { access(folder, W_OK | X_OK) == 0 }
+
     /// Returns how other users could remove or replace the files of a folder; nil when they cannot.
     static func folderWarning(of path: String) -> String? {
         let position = FolderPath.place(of: path)

@@ -55,7 +55,7 @@ extension FirstKey {
         }
         if let sign = container.sign { return "in a container (\(sign)) a first one might not outlive it" }
         let place = FolderPath.place(of: store.path)
-        guard access(place, W_OK | X_OK) != 0, [EACCES, EROFS].contains(errno) else { return nil }
+        guard !FileModes.takesFiles(place), [EACCES, EROFS].contains(errno) else { return nil }
         return "the store's folder \(place) cannot be written for a first one"
     }
 
@@ -208,8 +208,10 @@ extension FirstKey {
     static func make(in file: ConfigOption, asJSON printsJSON: Bool = false) throws {
         // Off loopback a file without keys is a mistake, the very one that this fixes: so the text decides.
         var text = try ConfigurationFile(file.path)
-        let isJSON = text.text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }.hasPrefix("{")
-        guard !text.hasKeys, !isJSON else {
+        let isJSON = text.text.drop(while: \.isWhitespace).hasPrefix("{")
+        let loader = try BackendLoader.offline()
+        let before = loader.access(text.text, as: file.path)
+        guard before?.hasAuth != true, !isJSON else {
             guard try file.load().configuration.apiKeys.isEmpty else { return }
             if isJSON {
                 throw CommandFailure(
@@ -224,8 +226,7 @@ extension FirstKey {
             )
         }
         let (new, name) = (NewAPIKey(), "admin")
-        let loader = try BackendLoader.offline()
-        if loader.access(text.text, as: file.path) == nil { _ = try file.load() }
+        if before == nil { _ = try file.load() }
         text.append("auth:\n  api_keys:\n    \(new.line(name: name, scopes: ["admin"]))\n")
         guard let access = loader.access(text.text, as: file.path), !access.needsFirstKey else {
             throw CommandFailure(

@@ -2,12 +2,14 @@ import ChaparCore
 
 /// Reads answers of gateways that know a field by its former name only.
 ///
-/// Gateways show both names for one release; one of an older version, which the commands may meet during an upgrade,
+/// Gateways show both names (``FormerName``); one of an older version, which the commands may meet during an upgrade,
 /// shows the former name alone.
 extension JSONValue {
     /// Returns the value of a field, or that of its former name.
-    func value(of name: String, formerly old: String) -> JSONValue? { self[name] ?? self[old] }
+    func value(of name: FormerName) -> JSONValue? {
+        self[name.present.description] ?? self[name.former.description]
+    }
 
     /// The delivery worker of a backend in an answer of `/v1/backends`.
-    var worker: JSONValue? { value(of: "worker", formerly: "lane") }
+    var worker: JSONValue? { value(of: .worker) }
 }

@@ -158,7 +158,7 @@ enum HostChecks {
             ]
         }
         let target = access(store.path, F_OK) == 0 ? store.path : position
-        guard access(position, W_OK | X_OK) == 0, access(target, W_OK) == 0 else {
+        guard FileModes.takesFiles(position), access(target, W_OK) == 0 else {
             let reason = String(cString: strerror(errno))
             return [
                 Diagnosis(

@@ -50,9 +50,10 @@ public final class ConfigSection {
 
     /// Accepts a key under its former name as well; call this before the key is read.
     ///
-    /// A file with both names is an issue: which of the two values is meant cannot be known. Former names are accepted
-    /// for one release. Documents, suggestions and the values in force name the present one only.
-    package func accept(formerName old: String, of key: String) {
+    /// A file with both names is an issue: which of the two values is meant cannot be known. Documents, suggestions and
+    /// the values in force name the present one only.
+    package func accept(_ name: FormerName) {
+        let (key, old) = (name.present.description, name.former.description)
         guard let index = entries.firstIndex(where: { $0.key == old }) else { return }
         guard !entries.contains(where: { $0.key == key }) else {
             known.insert(old)

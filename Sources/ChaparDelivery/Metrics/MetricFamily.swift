@@ -1,3 +1,5 @@
+internal import ChaparCore
+
 /// A metric of the gateway: its name, type, labels and description.
 ///
 /// This is the only table of metrics. Code that counts or writes a metric names a family; `docs/Metrics.md` is
@@ -19,8 +21,10 @@ package struct MetricFamily: Sendable, Hashable {
 
     private init(_ kind: PrometheusText.Kind, _ name: String, _ help: String) { self.init(kind, name, [], help) }
 
-    /// Returns the family under a former name, which is written beside the present one for one release.
-    private func former(_ name: String) -> Self { Self(kind, name, labels, "The old name of `\(self.name)`.") }
+    /// Returns the family under its former name, which is written beside the present one.
+    private func former(_ name: FormerName) -> Self {
+        Self(kind, name.former.description, labels, "The old name of `\(self.name)`.")
+    }
 
     /// Returns the labels with their values, which are in the same order.
     func labeled(_ values: [String]) -> [(String, String)] { Array(zip(labels, values)) }
@@ -167,7 +171,7 @@ extension MetricFamily {
         ["backend"],
         "0 while messages flow, 1 during a pause, 2 parked until mended."
     )
-    package static let formerWorkerPaused = workerPaused.former("chapar_lane_paused")
+    package static let formerWorkerPaused = workerPaused.former(.workerPaused)
     package static let breakerState = Self(
         .gauge,
         "chapar_breaker_state",
@@ -189,7 +193,7 @@ extension MetricFamily {
         ["backend", "reason"],
         "Dead-token answers that were quarantined because there were too many of them."
     )
-    static let formerInvalidationsQuarantined = invalidationsQuarantined.former("chapar_invalidations_held_total")
+    static let formerInvalidationsQuarantined = invalidationsQuarantined.former(.invalidationsQuarantinedTotal)
     package static let invalidationsStopped = Self(
         .gauge,
         "chapar_invalidations_stopped",

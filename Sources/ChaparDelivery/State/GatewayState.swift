@@ -22,6 +22,7 @@ package final class GatewayState: Sendable {
     /// The time when the gateway started, on the wall clock.
     package let startedAt: Date
     private let current: Mutex<GatewaySnapshot>
+    private let steps = Mutex<[@Sendable (GatewaySnapshot) -> Void]>([])
     private let draining = Mutex(false)
 
     /// Makes the state of a gateway.
@@ -47,10 +48,16 @@ package final class GatewayState: Sendable {
     /// The time for outbox entries of devices that change now; nil when no platform keeps devices.
     package var outbox: Date? { snapshot.deviceSync.isNeeded ? time.now : nil }
 
+    /// Adds a step that runs before each change of the configuration, with the one that will be in force.
+    package func beforeReplacing(_ step: @escaping @Sendable (GatewaySnapshot) -> Void) {
+        steps.withLock { $0.append(step) }
+    }
+
     /// Puts another configuration in force and returns the previous one.
     @discardableResult
     package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
-        current.withLock { current in
+        for step in steps.withLock({ $0 }) { step(snapshot) }
+        return current.withLock { current in
             let before = current
             current = snapshot
             return before

@@ -336,7 +336,7 @@ struct ConfigurationReader {
             default: queue.idempotencyWindow
         )
         queue.payloadCheck = section.choice("payload_check", default: queue.payloadCheck)
-        section.accept(formerName: "patience", of: "fallback_after")
+        section.accept(.fallbackAfter)
         queue.fallbackAfter = section.optionalSeconds("fallback_after", in: 0...28 * 86400)
         if queue.maximumRetry < queue.firstRetry {
             section.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")

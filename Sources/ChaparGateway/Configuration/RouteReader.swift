@@ -105,7 +105,7 @@ struct RouteReader {
         }
         let rule: DeliveryPlan.UnknownRule? = use.choice("on_unknown")
         let wait = use.seconds("unknown_wait", in: 0...86400, default: DeliveryPlan.defaultUnknownWait)
-        use.accept(formerName: "patience", of: "fallback_after")
+        use.accept(.fallbackAfter)
         let fallbackAfter = use.optionalSeconds("fallback_after", in: 0...28 * 86400)
         if use.has("fallback_after"), use.has("fan_out") {
             use.reject("fallback_after", "means nothing with fan_out", fix: "There is no next backend to go on to.")

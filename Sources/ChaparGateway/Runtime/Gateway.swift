@@ -150,7 +150,7 @@ public final class Gateway: Service {
             )
             throw ConfigurationError([issue])
         }
-        api.replace(snapshot)
+        state.replace(snapshot)
         operations.install()
         dispatcher.install(snapshot)
         logger.notice("configuration reloaded", metadata: ["backends": "\(snapshot.backends.map(\.name))"])

@@ -131,11 +131,11 @@ struct APIKeylessTests {
         var configuration = harness.state.snapshot.configuration
         configuration.apiKeys = [APIHarness.key("shop", [.read])]
         let before = harness.state.snapshot
-        harness.api.own.replace(GatewaySnapshot(configuration: configuration, backends: before.backends))
+        harness.state.replace(GatewaySnapshot(configuration: configuration, backends: before.backends))
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
         #expect(try await exchange(harness, next).status == 401)
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 401)
-        harness.api.own.replace(before)
+        harness.state.replace(before)
         #expect(try await harness.send(.get, "/v1/backends", headers: APIHarness.bearer("first")).status == 200)
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(unused)).status == 401)
         #expect(try await exchange(harness, next).status == 401)

@@ -39,7 +39,9 @@ package struct DeviceChangeReader {
 
     private enum TombstoneField: Int, RequestField {
         case asOf, at, backend, reason, quarantined, formerQuarantined
-        static let names = ["as_of", "at", "backend", "reason", "quarantined", "held"]
+        static let names = [
+            "as_of", "at", "backend", "reason", "quarantined", FormerName.quarantined.former.description,
+        ]
     }
 
     /// Reads a body that is one device.
@@ -417,6 +419,7 @@ package struct DeviceChangeReader {
         var reason: String?
         var isQuarantined: Bool?
         var formerIsQuarantined: Bool?
+        let former = FormerName.quarantined.former.description
         let before = issues.count
         let isObject = try scanner.fields(TombstoneField.self, &issues, pointer) {
             (scanner, issues, field) throws(JSONSyntaxError) in
@@ -426,15 +429,15 @@ package struct DeviceChangeReader {
             case .backend: backend = try scanner.identifier(&issues, pointer + "/backend", limit: 64)
             case .reason: reason = try scanner.identifier(&issues, pointer + "/reason", limit: Device.maximumNameBytes)
             case .quarantined: isQuarantined = try scanner.flag(&issues, pointer + "/quarantined")
-            case .formerQuarantined: formerIsQuarantined = try scanner.flag(&issues, pointer + "/held")
+            case .formerQuarantined: formerIsQuarantined = try scanner.flag(&issues, pointer + "/" + former)
             }
         }
         // Answers have both names with one value, so what was read from one may be sent back.
         if let isQuarantined, let formerIsQuarantined, isQuarantined != formerIsQuarantined {
             issues.add(
-                pointer + "/held",
+                pointer + "/" + former,
                 "contradiction",
-                "\"held\" is the old name of \"quarantined\", which says something else: leave \"held\" out."
+                "\"\(former)\" is the old name of \"quarantined\", which says something else: leave \"\(former)\" out."
             )
         }
         guard isObject, issues.count == before else { return nil }

@@ -138,3 +138,8 @@ package final class Admission: Sendable {
         (requests.load(ordering: .relaxed), streams.load(ordering: .relaxed))
     }
 }
+
+extension Caller {
+    /// Returns the payer of the memory that this caller's requests from a peer take.
+    func payer(at peer: PeerAddress) -> Admission.Payer { Admission.Payer(caller: name, peer: peer) }
+}

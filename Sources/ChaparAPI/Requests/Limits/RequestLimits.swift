@@ -63,7 +63,7 @@ package struct RequestLimits: Sendable {
             if bodyBytes > 0 {
                 try admission.reserve(
                     bytes: bodyBytes,
-                    payer: Admission.Payer(caller: caller.name, peer: peer),
+                    payer: caller.payer(at: peer),
                     largest: snapshot.server.maximumBodyBytes
                 )
                 taken.bodyBytes = bodyBytes
@@ -78,7 +78,7 @@ package struct RequestLimits: Sendable {
     /// Gives back what a request of this caller and sender has taken.
     package func giveBack(_ taken: Admitted, _ caller: Caller, _ peer: PeerAddress) {
         if taken.bodyBytes > 0 || taken.treeBytes > 0 {
-            let payer = Admission.Payer(caller: caller.name, peer: peer)
+            let payer = caller.payer(at: peer)
             admission.release(bytes: taken.bodyBytes, payer: payer)
             admission.release(bytes: taken.treeBytes, payer: payer)
         }

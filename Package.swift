@@ -584,6 +584,7 @@ let package = Package(
             dependencies: [
                 "ChaparStorePostgres", "ChaparStoreSQLite", "ChaparCore", "ChaparComposition", "ChaparQueue",
                 "ChaparTesting", "ChaparStoreContract", "ChaparSandbox", "CChaparPostgres",
+                .product(name: "GRDB", package: "GRDB.swift", condition: gateway),
             ],
             exclude: ["Schemas"],
             swiftSettings: strict

@@ -239,51 +239,6 @@ struct CopyTests {
         }
     }
 
-    /// Which kinds a table's rows become, and what of them is not copied, and why.
-    private static let copied: [String: (kinds: [CopyKind], left: [String: String])] = [
-        "flows": ([.flows], ["merged": "follows from flows of the same name"]), "moves": ([.moves], [:]),
-        "notifications": ([.notifications], [:]), "results": ([.results], [:]), "awaited": ([.receipts], [:]),
-        "waiting": ([.waiting], ["owner": "a flag says that it was claimed", "lease": "nothing is claimed"]),
-        "events": ([.events], ["batch": "the order of first", "count": "the number of texts"]),
-        "idempotency": ([.keys], [:]), "state": ([.state], [:]), "devices": ([.devices], [:]),
-        "device_tokens": ([.tokens], [:]), "device_tags": ([.tags], [:]), "outbox_changes": ([.changes], [:]),
-        "outbox_entries": ([.entries], ["owner": "nothing is leased", "lease": "nothing is leased"]),
-    ]
-    /// Tables that are not copied, and why.
-    private static let left = [
-        "nodes": "gateways of now", "notes": "news among gateways", "locks": "who does what now",
-        "marks": "made by the target",
-        "clock": "in the header", "event_head": "in the header", "outbox_depths": "counted at the insertion",
-        "quotas": "what was sent in the minute at hand", "schema_steps": "the target has its own",
-    ]
-
-    @Test("Every column of every table is in a field of what is copied, or it is said why not")
-    func columns() async throws {
-        let options = try await TestServer.shared.options()
-        await (try await PostgresStore.open(options)).close()
-        let connection = PostgresConnection(options, name: "look")
-        let columns = try await connection.session { (db) throws(PostgresError) -> [(String, String)] in
-            let rows = try db.run(
-                """
-                SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-                WHERE c.relnamespace = '\(options.schema)'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-                AND a.attnum > 0 AND NOT a.attisdropped
-                """
-            )
-            return (0..<rows.count).map { (rows.text($0, 0) ?? "", rows.text($0, 1) ?? "") }
-        }
-        await connection.close()
-        #expect(columns.count > 80)
-        for (table, column) in columns where Self.left[table] == nil {
-            let (kinds, left) = try #require(Self.copied[table], "\(table) is copied by no kind")
-            let fields = Set(kinds.flatMap(\.fields).map(\.name))
-            #expect(
-                fields.contains(column) || left[column] != nil,
-                "CopyKind has no field for \(table).\(column): chapar store copy would lose it and say nothing"
-            )
-        }
-    }
-
     // MARK: Parts
 
     private static func filled(_ path: String) async throws -> StoreFilling {
@@ -317,7 +272,7 @@ struct CopyTests {
         for (found, wanted) in zip(found, wanted) { #expect(found == wanted) }
     }
 
-    private struct Folder {
+    struct Folder {
         let path: String
 
         func file(_ name: String) -> String { path + "/\(name).db" }
@@ -333,7 +288,7 @@ struct CopyTests {
 }
 
 extension StoreCopy {
-    fileprivate func close() async {
+    func close() async {
         await source.close()
         await target.close()
     }

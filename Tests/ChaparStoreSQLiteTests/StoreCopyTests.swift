@@ -106,49 +106,153 @@ struct StoreCopyTests {
         }
     }
 
-    /// Which kinds a table's rows become.
-    private static let kinds: [String: [CopyKind]] = [
-        "deliveries": [.notifications, .waiting, .results], "flows": [.flows], "moves": [.moves],
-        "awaited": [.receipts],
-        "events": [.events], "idempotency": [.keys], "state": [.state], "devices": [.devices],
-        "device_tokens": [.tokens], "device_tags": [.tags], "outbox_changes": [.changes], "outbox_entries": [.entries],
+    // MARK: What cannot be lost
+
+    /// Where a field of a packed delivery is after the copy, and its value as SQL writes it.
+    private typealias Fields = [String: (column: String, value: String)]
+
+    private static let first = NotificationID(firstAt: Date(timeIntervalSince1970: 1_764_000_000)).rawValue
+
+    private static let archived: Fields = [
+        "id": ("id", "\(first)"), "flow": ("flow", "11"), "state": ("state", "3"),
+        "expires": ("expires", "1764000000001"), "accepted": ("accepted", "1764000000002"),
+        "scheduled": ("scheduled", "1764000000003"), "recipient": ("recipient", "'user:ended'"),
+        "plan": ("plan", "'apns'"), "caller": ("caller", "'shop'"), "content": ("content", "X'0102'"),
+        "attemptLog": ("attempt_log", "'{\"n\":1}'"),
     ]
-    /// Columns that are in a field of another name.
-    private static let renamed = [
-        "deliveries.head": "notification", "deliveries.replay": "flags", "deliveries.mark": "flags",
-        "events.packed": "texts",
-        "devices.user": "user_key", "device_tokens.service": "slot", "outbox_entries.user": "user_key",
-    ]
-    /// Tables and columns that are not copied, with the reason.
-    private static let left = [
-        "deliveries.padding": "room for the first attempt", "events.count": "the number of texts",
-        "outbox_entries.leased": "nothing is leased; what a platform asked for shows in due",
-        "archive": "its deliveries are notifications and results",
-        "arrivals": "its deliveries have rows when a file is opened", "leases": "nothing is claimed",
-        "marks": "the clock is in the header, what else there is belongs to the process",
-        "outbox_depths": "triggers count", "grdb_migrations": "the target has its own",
+    private static let staged: Fields = [
+        "id": ("id", "\(first + 1)"), "flow": ("flow", "12"), "due": ("due", "1764000000011"),
+        "expires": ("expires", "1764000000012"), "accepted": ("accepted", "1764000000013"),
+        "scheduled": ("scheduled", "1764000000014"), "recipient": ("recipient", "'user:staged'"),
+        "plan": ("plan", "'fcm'"), "caller": ("caller", "'web'"), "content": ("content", "X'0304'"),
     ]
 
-    @Test("Every column of every table is in a field of a copied record, or has a reason why not")
-    func columns() async throws {
+    /// An ended delivery as the archive packs it.
+    private static var archivedBytes: [UInt8] {
+        let row = StagedRow.Row(
+            expires: 1_764_000_000_001,
+            accepted: 1_764_000_000_002,
+            scheduled: 1_764_000_000_003,
+            caller: "shop",
+            content: [1, 2]
+        )
+        return ArchivedDelivery.pack(
+            id: first,
+            flow: 11,
+            state: .opened,
+            row,
+            recipient: Array("user:ended".utf8),
+            plan: Array("apns".utf8),
+            attemptLog: Array(#"{"n":1}"#.utf8)
+        )
+    }
+
+    /// A delivery without a row, in the form of `StagedRowPacking`.
+    private static var stagedBytes: [UInt8] {
+        var bytes: [UInt8] = []
+        for number in [
+            first + 1, 12, 1_764_000_000_011, 1_764_000_000_012, 1_764_000_000_013, 1_764_000_000_014,
+        ] { bytes.pack(number) }
+        for text in [Array("user:staged".utf8), Array("fcm".utf8), Array("web".utf8), [3, 4]] {
+            bytes.pack(Int64(text.count))
+            bytes += text
+        }
+        return bytes
+    }
+
+    @Test("Every field of a packed delivery, ended or without a row, has its value after a copy")
+    func packed() async throws {
+        func names(_ value: Any) -> Set<String> { Set(Mirror(reflecting: value).children.compactMap(\.label)) }
+        let ended = try #require(ArchivedDelivery(Self.archivedBytes))
+        #expect(names(ended) == Set(Self.archived.keys), "a field that this test does not fill")
+        let staged = try #require(StagedRowPacking.unpack(Self.stagedBytes)?.first)
+        #expect(names(staged) == Set(Self.staged.keys), "a field that this test does not fill")
         try await TemporaryFolder.use { folder in
-            let file = try DatabaseQueue(path: folder + "/store.db")
-            try Schema.migrator.migrate(file)
-            let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-            let tables = try await file.read { db in
-                try String.fetchAll(db, sql: sql).map { ($0, try db.columns(in: $0).map(\.name)) }
+            let source = try DatabaseQueue(path: folder + "/a.db")
+            try Schema.migrator.migrate(source)
+            try await source.write { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO flows (number, backend, urgent, caller)
+                        VALUES (11, 'apns', 0, 'shop'), (12, 'fcm', 0, 'web')
+                        """
+                )
+                try db.execute(
+                    sql: "INSERT INTO archive (first, last, at, packed) VALUES (?, ?, ?, ?)",
+                    arguments: [
+                        Self.first, Self.first, 1_764_000_000_004, Data(EventPacking.pack([Self.archivedBytes])),
+                    ]
+                )
+                try db.execute(sql: "INSERT INTO arrivals (packed) VALUES (?)", arguments: [Data(Self.stagedBytes)])
             }
-            #expect(tables.count > 15)
-            for (table, columns) in tables where Self.left[table] == nil {
-                let kinds = try #require(Self.kinds[table], "\(table) is copied by no kind")
-                let fields = Set(kinds.flatMap(\.fields).map(\.name))
-                for column in columns where Self.left["\(table).\(column)"] == nil {
-                    let field = Self.renamed["\(table).\(column)"] ?? column
-                    #expect(
-                        fields.contains(field) || table == "deliveries" && field == "plan" && fields.contains("plans"),
-                        "CopyKind has no field for \(table).\(column): chapar store copy would lose it and say nothing"
-                    )
+            try source.close()
+            let copy = StoreCopy(
+                from: try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/a.db"), isTarget: false),
+                to: try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/b.db"), isTarget: true)
+            )
+            _ = try await copy.run()
+            await copy.source.close()
+            await copy.target.close()
+            let target = try DatabaseQueue(path: folder + "/b.db")
+            func value(_ column: String, of id: Int64) async throws -> String? {
+                let sql = "SELECT quote(\(column)) FROM deliveries WHERE id = ?"
+                return try await target.read { try String.fetchOne($0, sql: sql, arguments: [id]) }
+            }
+            for (id, fields) in [(Self.first, Self.archived), (Self.first + 1, Self.staged)] {
+                for (field, place) in fields {
+                    #expect(try await value(place.column, of: id) == place.value, "\(field)")
                 }
+            }
+            #expect(try await value("changed", of: Self.first) == "1764000000004", "the end that the block has")
+            try target.close()
+        }
+    }
+
+    /// A target that loses a value of the header.
+    private struct LosingStore: CopyStore {
+        let store: any CopyStore
+        let loss: @Sendable (inout CopyHeader) -> Void
+
+        var name: String { store.name }
+        func requireUnused() async throws(StoreError) { try await store.requireUnused() }
+        func header() async throws(StoreError) -> CopyHeader { try await store.header() }
+        func count(_ kind: CopyKind) async throws(StoreError) -> Int { try await store.count(kind) }
+        func page(_ kind: CopyKind, after: [CopyValue]?, limit: Int) async throws(StoreError) -> CopyPage {
+            try await store.page(kind, after: after, limit: limit)
+        }
+        func mark() async throws(StoreError) -> CopyMark? { try await store.mark() }
+        func write(_ kind: CopyKind, _ records: [CopyRecord], _ mark: CopyMark) async throws(StoreError) {
+            try await store.write(kind, records, mark)
+        }
+        func finish(_ header: CopyHeader, _ mark: CopyMark) async throws(StoreError) {
+            var header = header
+            loss(&header)
+            try await store.finish(header, mark)
+        }
+        func release() async throws(StoreError) { try await store.release() }
+        func close() async { await store.close() }
+    }
+
+    @Test("A value of the header that differs in the target is found and named")
+    func header() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/a.db"))
+            try await store.publish([[1], [2]])
+            await store.close()
+            let losses: [(name: String, sentence: String, loss: @Sendable (inout CopyHeader) -> Void)] = [
+                ("b", "the number of the last event", { $0.lastEvent += 1 }),
+                ("c", "the lead of the wall clock", { $0.ahead += 1 }),
+            ]
+            for (name, sentence, loss) in losses {
+                let target = try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/\(name).db"), isTarget: true)
+                let copy = StoreCopy(
+                    from: try SQLiteCopyStore(SQLiteStoreOptions(path: folder + "/a.db"), isTarget: false),
+                    to: LosingStore(store: target, loss: loss)
+                )
+                let error = await #expect(throws: CopyRefusal.self) { _ = try await copy.run() }
+                #expect(error.map { "\($0)" }?.contains("do not use it: \(sentence)") == true)
+                await copy.source.close()
+                await copy.target.close()
             }
         }
     }

@@ -53,6 +53,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     ///   claimed.
     /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines; stores differ in the
     ///   plans of ended deliveries that they keep there, so it is not checked.
+    /// * `entries.asked`: 1 when the entry waits because the platform asked for it.
     package var fields: [Field] {
         switch self {
         case .flows: [.integer("number"), .text("backend"), .integer("urgent"), .text("caller")]
@@ -99,7 +100,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
         case .entries:
             [
                 .integer("number"), .text("id"), .text("backend"), .text("device"), .text("user_key"), .text("kind"),
-                .text("body"), .integer("at"), .integer("attempts"), .integer("due"),
+                .text("body"), .integer("at"), .integer("attempts"), .integer("due"), .integer("asked"),
             ]
         }
     }

@@ -97,12 +97,7 @@ package struct StoreCopy: Sendable {
         try await target.requireUnused()
         try await target.finish(header, mark)
         let counts = try await verify(&work, progress)
-        let found = try await target.header()
-        guard found.lastEvent == header.lastEvent else {
-            throw Self.difference(
-                "the number of the last event is \(header.lastEvent) in \(source.name) and \(found.lastEvent) in \(target.name)"
-            )
-        }
+        try await verify(header)
         try await target.release()
         return counts
     }
@@ -111,6 +106,17 @@ package struct StoreCopy: Sendable {
     package func verify() async throws -> [(kind: CopyKind, count: Int)] {
         var work = Work(total: 0, done: 0)
         return try await verify(&work, { _ in })
+    }
+
+    private func verify(_ header: CopyHeader) async throws {
+        let copied = try await target.header()
+        let values = [
+            ("the number of the last event", header.lastEvent, copied.lastEvent),
+            ("the lead of the wall clock", header.ahead, copied.ahead),
+        ]
+        for (value, wanted, found) in values where wanted != found {
+            throw Self.difference("\(value) is \(wanted) in \(source.name) and \(found) in \(target.name)")
+        }
     }
 
     private func begin() async throws -> CopyMark {

@@ -87,9 +87,11 @@ struct SQLiteCopyForm {
         case .entries:
             source = "outbox_entries"
             columns[4] = "user"
+            // Claims end with the gateway; the pause that a platform asked for does not.
+            columns[10] = "leased = \(OutboxEntryTable.waitsAsAsked)"
             insertion = """
-                INSERT INTO outbox_entries (\(columns.joined(separator: ", ")), leased)
-                VALUES (\((1...columns.count).map { "?\($0)" }.joined(separator: ", ")), 0)
+                INSERT INTO outbox_entries (\(columns.dropLast().joined(separator: ", ")), leased)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \(OutboxEntryTable.waitsAsAsked) * (?11 <> 0))
                 """
         case .flows, .moves:
             source = kind.rawValue

@@ -12,7 +12,7 @@ final class OutboxEntryTable {
     static let largestRemoval = 1_000
     /// The value of `leased` while an entry is unclaimed and waits because the platform asked for it; 1 is a claimed
     /// entry.
-    private static let waitsAsAsked: Int64 = 2
+    static let waitsAsAsked: Int64 = 2
 
     private let last: SQLStatement
     private let insert: SQLStatement

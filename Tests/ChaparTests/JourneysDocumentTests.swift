@@ -23,9 +23,9 @@ struct JourneysDocumentTests {
         String(text).matches(of: #/`(\w+/[\w/+]+\.swift)`/#).map { String($0.output.1) }
     }
 
-    /// The first path of each step of a numbered list.
-    private static func steps(of heading: String) throws -> [String] {
-        try section(heading).matches(of: #/(?m)^\d+\. (.*)$/#).map { try #require(paths(in: $0.output.1).first) }
+    /// The paths that each step of a numbered list names, in their order.
+    private static func steps(of heading: String) throws -> [[String]] {
+        try section(heading).split(separator: #/(?m)^\d+\. /#).dropFirst().map { paths(in: $0) }
     }
 
     /// Module and first folder of a path.
@@ -50,41 +50,80 @@ struct JourneysDocumentTests {
     func length(journey: String) throws {
         let steps = try Self.steps(of: journey)
         #expect((8...15).contains(steps.count))
-        #expect(Set(steps).count == steps.count)
+        #expect(Set(steps.compactMap(\.first)).count == steps.count)
     }
 
     /// The modules of the gateway.
     private static let gateway = ["ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery"]
+    private static let stores = ["ChaparStoreSQLite", "ChaparStorePostgres"]
 
     /// The folders of the gateway's modules, as the page lists them.
     private static func listed() throws -> [String] {
         try section("The folders of the gateway").matches(of: #/(?m)^`(\w+)`: /#).map { String($0.output.1) }
     }
 
-    @Test("A walk goes down the folders of each module, in the gateway as the page lists them", arguments: journeys)
+    /// The folders of both stores, as the page lists them.
+    private static func listedOfStores() throws -> [String] {
+        let line = try #require(try page().split(separator: "\n").first { $0.hasPrefix("A store's folders: ") })
+        return line.matches(of: #/`(\w+)`/#).map { String($0.output.1) }
+    }
+
+    /// The folders of a module.
+    private static func folders(of module: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources/\(module)").path)
+            .filter { !$0.contains(".") }
+    }
+
+    @Test("A walk goes down the folders of each module, as the page lists them", arguments: journeys)
     func order(journey: String) throws {
-        let listed = try Self.listed()
-        var last: [String: String] = [:]
-        for step in try Self.steps(of: journey) {
-            let (module, name) = Self.folder(of: step)
-            if let before = last[module] {
-                if Self.gateway.contains(module) {
-                    let (upper, lower) = (listed.firstIndex(of: before), listed.firstIndex(of: name))
-                    #expect(try #require(upper) <= #require(lower), "\(step) stands behind \(before)")
-                } else {
-                    #expect(before <= name, "\(step) stands behind \(before)")
-                }
-            }
-            last[module] = name
+        let (gateway, stores) = (try Self.listed(), try Self.listedOfStores())
+        var last: [String: Int] = [:]
+        for path in try Self.steps(of: journey).flatMap({ $0 }) {
+            let (module, name) = Self.folder(of: path)
+            guard Self.gateway.contains(module) || Self.stores.contains(module) else { continue }
+            let listed = Self.gateway.contains(module) ? gateway : stores
+            let place = try #require(listed.firstIndex(of: name), "\(path)")
+            #expect(last[module, default: 0] <= place, "\(path) stands before a folder that the walk has left")
+            last[module] = place
         }
+    }
+
+    @Test("A walk returns to no folder that it has left", arguments: journeys)
+    func isStraight(journey: String) throws {
+        var current: [String: String] = [:]
+        var left: Set<String> = []
+        for path in try Self.steps(of: journey).flatMap({ $0 }) {
+            let module = Self.folder(of: path).module
+            let folder = path.split(separator: "/").dropLast().joined(separator: "/")
+            if let before = current[module], before != folder { left.insert(before) }
+            #expect(!left.contains(folder), "\(path)")
+            current[module] = folder
+        }
+    }
+
+    @Test("A step that names a file of one store names one of the other, in the same folder", arguments: journeys)
+    func bothStores(journey: String) throws {
+        let steps = try Self.steps(of: journey)
+        for step in steps {
+            let named = step.map { Self.folder(of: $0) }
+            let folders = Self.stores.map { store in named.filter { $0.module == store }.map { $0.name } }
+            #expect(folders[0] == folders[1], "\(step)")
+        }
+        let inStores = steps.filter { step in step.contains { Self.stores.contains(Self.folder(of: $0).module) } }
+        #expect(inStores.count >= 3)
+    }
+
+    @Test("The folders of the stores are those of the sources")
+    func foldersOfStores() throws {
+        let listed = try Self.listedOfStores()
+        #expect(listed.count == Set(listed).count)
+        let there = try Self.stores.flatMap { try Self.folders(of: $0) }
+        #expect(Set(listed) == Set(there))
     }
 
     @Test("The folders of the gateway have a text each")
     func folders() throws {
-        let names = try Self.gateway.flatMap { module in
-            try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources/\(module)").path)
-                .filter { !$0.contains(".") }
-        }
+        let names = try Self.gateway.flatMap { try Self.folders(of: $0) }
         #expect(try Self.listed().sorted() == names.sorted())
         #expect(try !Self.page().contains(#/(?m)^##+ [^\n]*\n\n*(?=##)/#), "a heading has no text")
     }

@@ -128,18 +128,38 @@ struct JourneysDocumentTests {
         #expect(try !Self.page().contains(#/(?m)^##+ [^\n]*\n\n*(?=##)/#), "a heading has no text")
     }
 
-    @Test("Each of 15 invariants names a test that is there")
-    func invariants() throws {
-        let lines = try Self.section("Invariants").matches(of: #/(?m)^\d+\. .*`(\w+)\.(\w+)`$/#)
-        #expect(lines.count == 15)
+    /// The text of every file of tests, by the file's name.
+    private static func suites() throws -> [String: String] {
         var sources: [String: String] = [:]
         let files = try #require(
-            FileManager.default.enumerator(at: Self.root.appending(path: "Tests"), includingPropertiesForKeys: nil)
+            FileManager.default.enumerator(at: root.appending(path: "Tests"), includingPropertiesForKeys: nil)
         )
         for case let file as URL in files where file.pathExtension == "swift" {
             let name = file.deletingPathExtension().lastPathComponent
             sources[name, default: ""] += try String(contentsOf: file, encoding: .utf8)
         }
+        return sources
+    }
+
+    @Test("Each row of what to add where names its test, and every suite that the page names is there")
+    func testsOfRows() throws {
+        let rows = try Self.section("Where to add what").split(separator: "\n").filter { $0.hasPrefix("| a ") }
+        #expect(rows.count >= 9)
+        for row in rows {
+            let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            #expect(cells.count == 3 && !cells.contains(""), "\(row)")
+        }
+        let sources = try Self.suites()
+        for suite in try Self.page().matches(of: #/`(\w+Tests)[.`]/#).map({ String($0.output.1) }) {
+            #expect(sources[suite] != nil, "there is no suite \(suite)")
+        }
+    }
+
+    @Test("Each of 15 invariants names a test that is there")
+    func invariants() throws {
+        let lines = try Self.section("Invariants").matches(of: #/(?m)^\d+\. .*`(\w+)\.(\w+)`$/#)
+        #expect(lines.count == 15)
+        let sources = try Self.suites()
         for line in lines {
             let source = try #require(sources[String(line.output.1)], "there is no suite \(line.output.1)")
             #expect(source.contains("func \(line.output.2)("), "\(line.output.1) has no test \(line.output.2)")

@@ -7,7 +7,7 @@ extension GeneratedDocumentsTests {
         let page = "docs/Interfaces.md"
         let declarations = try Declarations.read([
             "Sources/ChaparCore", "Sources/ChaparJSON", "Sources/ChaparModules", "Sources/ChaparComposition/Tokens",
-            "Sources/ChaparHTTP", "Sources/ChaparSimulator/Own", "Sources/ChaparTesting",
+            "Sources/ChaparHTTP", "Sources/ChaparSimulator/CustomPlatform", "Sources/ChaparTesting",
             "Tests/StoreContract",
         ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)

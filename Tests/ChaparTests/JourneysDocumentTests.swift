@@ -23,9 +23,9 @@ struct JourneysDocumentTests {
         String(text).matches(of: #/`(\w+/[\w/+]+\.swift)`/#).map { String($0.output.1) }
     }
 
-    /// The first path of each step of a numbered list.
-    private static func steps(of heading: String) throws -> [String] {
-        try section(heading).matches(of: #/(?m)^\d+\. (.*)$/#).map { try #require(paths(in: $0.output.1).first) }
+    /// The paths that each step of a numbered list names, in their order.
+    private static func steps(of heading: String) throws -> [[String]] {
+        try section(heading).split(separator: #/(?m)^\d+\. /#).dropFirst().map { paths(in: $0) }
     }
 
     /// Module and first folder of a path.
@@ -50,57 +50,116 @@ struct JourneysDocumentTests {
     func length(journey: String) throws {
         let steps = try Self.steps(of: journey)
         #expect((8...15).contains(steps.count))
-        #expect(Set(steps).count == steps.count)
+        #expect(Set(steps.compactMap(\.first)).count == steps.count)
     }
 
     /// The modules of the gateway.
     private static let gateway = ["ChaparGateway", "ChaparServer", "ChaparAPI", "ChaparDelivery"]
+    private static let stores = ["ChaparStoreSQLite", "ChaparStorePostgres"]
 
     /// The folders of the gateway's modules, as the page lists them.
     private static func listed() throws -> [String] {
         try section("The folders of the gateway").matches(of: #/(?m)^`(\w+)`: /#).map { String($0.output.1) }
     }
 
-    @Test("A walk goes down the folders of each module, in the gateway as the page lists them", arguments: journeys)
+    /// The folders of both stores, as the page lists them.
+    private static func listedOfStores() throws -> [String] {
+        let line = try #require(try page().split(separator: "\n").first { $0.hasPrefix("A store's folders: ") })
+        return line.matches(of: #/`(\w+)`/#).map { String($0.output.1) }
+    }
+
+    /// The folders of a module.
+    private static func folders(of module: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources/\(module)").path)
+            .filter { !$0.contains(".") }
+    }
+
+    @Test("A walk goes down the folders of each module, as the page lists them", arguments: journeys)
     func order(journey: String) throws {
-        let listed = try Self.listed()
-        var last: [String: String] = [:]
-        for step in try Self.steps(of: journey) {
-            let (module, name) = Self.folder(of: step)
-            if let before = last[module] {
-                if Self.gateway.contains(module) {
-                    let (upper, lower) = (listed.firstIndex(of: before), listed.firstIndex(of: name))
-                    #expect(try #require(upper) <= #require(lower), "\(step) stands behind \(before)")
-                } else {
-                    #expect(before <= name, "\(step) stands behind \(before)")
-                }
-            }
-            last[module] = name
+        let (gateway, stores) = (try Self.listed(), try Self.listedOfStores())
+        var last: [String: Int] = [:]
+        for path in try Self.steps(of: journey).flatMap({ $0 }) {
+            let (module, name) = Self.folder(of: path)
+            guard Self.gateway.contains(module) || Self.stores.contains(module) else { continue }
+            let listed = Self.gateway.contains(module) ? gateway : stores
+            let place = try #require(listed.firstIndex(of: name), "\(path)")
+            #expect(last[module, default: 0] <= place, "\(path) stands before a folder that the walk has left")
+            last[module] = place
         }
+    }
+
+    @Test("A walk returns to no folder that it has left", arguments: journeys)
+    func isStraight(journey: String) throws {
+        var current: [String: String] = [:]
+        var left: Set<String> = []
+        for path in try Self.steps(of: journey).flatMap({ $0 }) {
+            let module = Self.folder(of: path).module
+            let folder = path.split(separator: "/").dropLast().joined(separator: "/")
+            if let before = current[module], before != folder { left.insert(before) }
+            #expect(!left.contains(folder), "\(path)")
+            current[module] = folder
+        }
+    }
+
+    @Test("A step that names a file of one store names one of the other, in the same folder", arguments: journeys)
+    func bothStores(journey: String) throws {
+        let steps = try Self.steps(of: journey)
+        for step in steps {
+            let named = step.map { Self.folder(of: $0) }
+            let folders = Self.stores.map { store in named.filter { $0.module == store }.map { $0.name } }
+            #expect(folders[0] == folders[1], "\(step)")
+        }
+        let inStores = steps.filter { step in step.contains { Self.stores.contains(Self.folder(of: $0).module) } }
+        #expect(inStores.count >= 3)
+    }
+
+    @Test("The folders of the stores are those of the sources")
+    func foldersOfStores() throws {
+        let listed = try Self.listedOfStores()
+        #expect(listed.count == Set(listed).count)
+        let there = try Self.stores.flatMap { try Self.folders(of: $0) }
+        #expect(Set(listed) == Set(there))
     }
 
     @Test("The folders of the gateway have a text each")
     func folders() throws {
-        let names = try Self.gateway.flatMap { module in
-            try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources/\(module)").path)
-                .filter { !$0.contains(".") }
-        }
+        let names = try Self.gateway.flatMap { try Self.folders(of: $0) }
         #expect(try Self.listed().sorted() == names.sorted())
         #expect(try !Self.page().contains(#/(?m)^##+ [^\n]*\n\n*(?=##)/#), "a heading has no text")
+    }
+
+    /// The text of every file of tests, by the file's name.
+    private static func suites() throws -> [String: String] {
+        var sources: [String: String] = [:]
+        let files = try #require(
+            FileManager.default.enumerator(at: root.appending(path: "Tests"), includingPropertiesForKeys: nil)
+        )
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let name = file.deletingPathExtension().lastPathComponent
+            sources[name, default: ""] += try String(contentsOf: file, encoding: .utf8)
+        }
+        return sources
+    }
+
+    @Test("Each row of what to add where names its test, and every suite that the page names is there")
+    func testsOfRows() throws {
+        let rows = try Self.section("Where to add what").split(separator: "\n").filter { $0.hasPrefix("| a ") }
+        #expect(rows.count >= 9)
+        for row in rows {
+            let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            #expect(cells.count == 3 && !cells.contains(""), "\(row)")
+        }
+        let sources = try Self.suites()
+        for suite in try Self.page().matches(of: #/`(\w+Tests)[.`]/#).map({ String($0.output.1) }) {
+            #expect(sources[suite] != nil, "there is no suite \(suite)")
+        }
     }
 
     @Test("Each of 15 invariants names a test that is there")
     func invariants() throws {
         let lines = try Self.section("Invariants").matches(of: #/(?m)^\d+\. .*`(\w+)\.(\w+)`$/#)
         #expect(lines.count == 15)
-        var sources: [String: String] = [:]
-        let files = try #require(
-            FileManager.default.enumerator(at: Self.root.appending(path: "Tests"), includingPropertiesForKeys: nil)
-        )
-        for case let file as URL in files where file.pathExtension == "swift" {
-            let name = file.deletingPathExtension().lastPathComponent
-            sources[name, default: ""] += try String(contentsOf: file, encoding: .utf8)
-        }
+        let sources = try Self.suites()
         for line in lines {
             let source = try #require(sources[String(line.output.1)], "there is no suite \(line.output.1)")
             #expect(source.contains("func \(line.output.2)("), "\(line.output.1) has no test \(line.output.2)")

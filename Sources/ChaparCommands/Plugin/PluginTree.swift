@@ -67,7 +67,7 @@ struct PluginTree {
             },
             edit("Plugins/README.md") { text in
                 try insert(&text, "| `Service` |") { _ in
-                    "| `\(type)` | Plugin Options Backend |  | Wire Rejections |  |  |  |  |  |  | Service |"
+                    "| `\(type)` | Plugin Options Backend |  |  |  |  |  |  | Wire Rejections |  | Service |"
                 }
             },
         ]

@@ -122,17 +122,6 @@ extension PostgresStore {
         return results
     }
 
-    // MARK: Removal
-
-    /// Removes what is over and old: it disappears at once, and its disk space is freed with the partition of its day.
-    public func purge(_ retention: Retention) async throws(StoreError) -> Bool {
-        do throws(PostgresError) {
-            return try await Removal(core).run(retention)
-        } catch {
-            throw error.storeError
-        }
-    }
-
     /// Makes the partition for the events of a time, if it is missing.
     func prepareDay(_ now: Int64) async throws(StoreError) {
         do throws(PostgresError) {

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Logging
 import ChaparCore
 import ChaparQueue
 import ChaparComposition
@@ -19,6 +20,21 @@ struct GoneBackendsTests {
     private static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))
 
     private static func good() -> ScriptedBackend { ScriptedBackend { _, _ in accepted } }
+
+    /// Returns what settles the deliveries of gone backends, without a dispatcher that runs it.
+    private static func goneBackends(
+        of rig: DispatcherRig,
+        nodes: (any NodeExchange)? = nil,
+        logger: Logger = quiet
+    ) -> GoneBackends {
+        GoneBackends(
+            store: rig.store,
+            nodes: nodes,
+            clock: WallClock(rig.time),
+            observer: SilentObserver(),
+            logger: logger
+        )
+    }
 
     /// Lets time pass, a second at a time, until a notification's only delivery stands so.
     private func pass(_ rig: DispatcherRig, until id: NotificationID, is state: DeliveryState) async throws {
@@ -84,13 +100,7 @@ struct GoneBackendsTests {
         node.isCurrent.withLock { $0 = false }
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
-        let gone = GoneBackends(
-            store: rig.store,
-            nodes: node,
-            clock: WallClock(rig.time),
-            observer: SilentObserver(),
-            logger: quiet
-        )
+        let gone = Self.goneBackends(of: rig, nodes: node)
         let snapshot = DispatcherRig.snapshot(["b": Self.good()])
         await gone.install(snapshot)
         let id = try await rig.accept(plan: DeliveryPlan(["gone", "b"]))
@@ -113,12 +123,7 @@ struct GoneBackendsTests {
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         await rig.store.close()
         let log = RecordedLog()
-        let gone = GoneBackends(
-            store: rig.store,
-            clock: WallClock(rig.time),
-            observer: SilentObserver(),
-            logger: log.logger
-        )
+        let gone = Self.goneBackends(of: rig, logger: log.logger)
         let snapshot = DispatcherRig.snapshot(["b": Self.good()])
         let start = Task {
             while isCancelled, !Task.isCancelled { await Task.yield() }
@@ -135,13 +140,7 @@ struct GoneBackendsTests {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
         func start() async -> GoneBackends {
-            let gone = GoneBackends(
-                store: rig.store,
-                nodes: node,
-                clock: WallClock(rig.time),
-                observer: SilentObserver(),
-                logger: quiet
-            )
+            let gone = Self.goneBackends(of: rig, nodes: node)
             await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
             return gone
         }
@@ -215,8 +214,7 @@ struct GoneBackendsTests {
 
     /// Starts with backends of apps, without workers.
     private func start(_ apps: KeyValuePairs<String, AppName>, _ rig: DispatcherRig) async -> GoneBackends {
-        let clock = WallClock(rig.time)
-        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        let gone = Self.goneBackends(of: rig)
         let backends = apps.map {
             BackendRegistry.ConfiguredBackend(name: $0.key, backend: Self.good(), app: $0.value)
         }
@@ -272,8 +270,7 @@ struct GoneBackendsTests {
     func writesNothing() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
-        let clock = WallClock(rig.time)
-        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        let gone = Self.goneBackends(of: rig)
         await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
         for _ in 0..<3 {
             try await rig.accept((0..<4_000).map { "t\($0)" }, plan: DeliveryPlan(["gone"]), lives: .seconds(86_400))
@@ -302,8 +299,7 @@ struct GoneBackendsTests {
     func comesLater() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }
-        let clock = WallClock(rig.time)
-        let gone = GoneBackends(store: rig.store, clock: clock, observer: SilentObserver(), logger: quiet)
+        let gone = Self.goneBackends(of: rig)
         await gone.install(DispatcherRig.snapshot(["b": Self.good()]))
         let left = try await rig.accept(plan: DeliveryPlan(["gone"]))
         await gone.work()

@@ -119,7 +119,7 @@ extension MemoryTables {
         case .ignore:
             change.ignored += 1
             return
-        case .refuse: return  // Refused before anything was written.
+        case .refuse: return  // ``record(_:_:withdrawn:_:)`` has failed before.
         case .end(let state):
             end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
         case .withdraw(let state, let reason):

@@ -511,6 +511,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "ChaparQueueTests",
+            dependencies: ["ChaparQueue", "ChaparComposition", "ChaparCore"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "ChaparObservabilityTests",
             dependencies: [
                 "ChaparObservability", "ChaparHTTP", "ChaparCore",

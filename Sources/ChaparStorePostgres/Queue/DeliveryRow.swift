@@ -40,8 +40,11 @@ struct DeliveryRow: Sendable {
 
     var isClaimed: Bool { owner ?? 0 > 0 }
 
-    /// The state in which it ends when it is withdrawn while it waits: `unknown` when it may have been sent.
-    var withdrawnState: DeliveryState { flags.isDisjoint(with: [.replay, .recovered]) ? .cancelled : .unknown }
+    /// Whether an attempt may have been delivered, also one whose owner died.
+    var mayHaveBeenSent: Bool { !flags.isDisjoint(with: [.replay, .recovered]) }
+
+    /// The state in which it ends when it is withdrawn while it waits.
+    var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
 
     /// Reads all rows that can be read.
     static func all(_ rows: borrowing PostgresRows) -> [DeliveryRow] {
@@ -81,7 +84,7 @@ struct DeliveryRow: Sendable {
             step: shared.plan.step(stored: step),
             attempts: attempts,
             attemptLog: attemptLog,
-            isReplay: !flags.isDisjoint(with: [.replay, .recovered]),
+            isReplay: mayHaveBeenSent,
             isRecovered: flags.contains(.recovered),
             lease: lease,
             isCancelled: flags.contains(.cancelled)

@@ -80,8 +80,8 @@ struct RecordLoop {
         let all = requests.flatMap(\.resolutions)
         guard !all.isEmpty else { return }
         for resolution in all {
-            if case .end(let state) = resolution.transition, !state.canBeRecorded {
-                throw .declined(.refused("a delivery cannot end in the state \(state.rawValue)"))
+            if let refusal = RecordRules.refusal(of: resolution.transition, steps: nil) {
+                throw .declined(refusal.error(of: resolution.delivery))
             }
         }
         let core = core
@@ -158,6 +158,11 @@ struct RecordOutcome: Sendable {
 }
 
 /// Plain ends of claims in force, column by column, as one statement takes them.
+///
+/// The statement is the SQL form of one row of ``RecordRules/decide(_:mayHaveBeenSent:_:)``: an end that can be
+/// recorded, of a delivery in the standing ``RecordFacts/Standing/claimed``. That row does not ask whether the delivery
+/// was cancelled or replaced. ``SlowRecord`` takes deliveries that the statement does not find, and those with a
+/// collapse key.
 struct SimpleEnds: Sendable {
     private var ids: [Int64?] = []
     private let leases: [Int64?]
@@ -172,7 +177,13 @@ struct SimpleEnds: Sendable {
     init(_ resolutions: [Resolution], leases: [Int64], of owners: [Int64]) {
         (self.leases, self.owners) = (leases, owners)
         for resolution in resolutions {
-            guard case .end(let state) = resolution.transition else { continue }
+            guard
+                case .end(let state) = RecordRules.decide(
+                    resolution.transition,
+                    mayHaveBeenSent: resolution.mayHaveBeenSent,
+                    RecordFacts(.claimed)
+                )
+            else { continue }
             ids.append(resolution.delivery)
             states.append(state)
             attempts.append(resolution.attempt)

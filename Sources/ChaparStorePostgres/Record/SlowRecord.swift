@@ -6,7 +6,7 @@ internal import ChaparQueue
 /// Records results that one statement cannot decide: retries, releases, results under a lease that is not in force, and
 /// all results of deliveries with a collapse key.
 ///
-/// It locks the rows, decides in order, and writes the decisions with one statement for each kind.
+/// It locks the rows, lets ``RecordRules`` decide in order, and writes the decisions with one statement for each kind.
 struct SlowRecord {
     private let core: StoreCore
     private let now: Int64
@@ -64,7 +64,7 @@ struct SlowRecord {
         _ resolution: Resolution,
         _ event: RecordRequest.EndEvent
     ) throws(PostgresError) {
-        guard var row = rows[resolution.delivery], let head = heads[row.notification] else {
+        guard let row = rows[resolution.delivery], let head = heads[row.notification] else {
             if settles == nil { outcome.change.ignored += 1 }  // It is final already.
             return
         }
@@ -75,34 +75,63 @@ struct SlowRecord {
         }
         let isInForce =
             resolution.lease.map { $0 == row.lease && row.owner.map(ownNumbers.contains) == true } ?? row.isClaimed
-        if !isInForce, settles == nil {
-            // Only the platform's acceptance is believed under an expired lease: it is true no matter who reports it.
-            guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
-                outcome.change.ignored += 1
-                return
-            }
+        let plan = head.heads[min(row.plan, head.heads.count - 1)].plan
+        var facts = RecordFacts(
+            settles != nil ? .settled : isInForce ? .claimed : .stale,
+            mayHaveBeenSent: row.mayHaveBeenSent,
+            isCancelled: row.flags.contains(.cancelled),
+            steps: plan.backends.count
+        )
+        let (transition, mayHaveBeenSent) = (resolution.transition, resolution.mayHaveBeenSent)
+        var decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
+        let backend = backend(of: row, plan, after: decision)
+        if decision.waits, isReplaced(row, head, at: backend) {
+            facts.isReplaced = true
+            decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
         }
-        switch resolution.transition {
-        case .end(let state):
+        try carryOut(decision, resolution, row, head, plan, backend, event)
+    }
+
+    /// Returns the backend at which a delivery waits after a decision; empty when it does not wait.
+    private func backend(of row: DeliveryRow, _ plan: DeliveryPlan, after decision: RecordDecision) -> String {
+        switch decision {
+        case .retry(_, let step, _): core.flows.target(of: plan.backends[step])
+        case .release: core.flows.flow(row.flow)?.backend ?? ""
+        case .ignore, .refuse, .end, .withdraw: ""
+        }
+    }
+
+    /// Collects what a decision changes.
+    private mutating func carryOut(
+        _ decision: RecordDecision,
+        _ resolution: Resolution,
+        _ row: DeliveryRow,
+        _ head: NotificationHead,
+        _ plan: DeliveryPlan,
+        _ backend: String,
+        _ event: RecordRequest.EndEvent
+    ) throws(PostgresError) {
+        var row = row
+        switch decision {
+        case .ignore:
+            outcome.change.ignored += 1
+            return
+        case .refuse(let refusal): throw .declined(refusal.error(of: row.id))
+        case .end(let state): end(row, state, resolution)
+        case .withdraw(let state, let reason):
             end(row, state, resolution)
-            if let event = resolution.event { events.append(event) }
-        case .retry(let moment, let step):
-            let plan = head.heads[min(row.plan, head.heads.count - 1)].plan
-            guard plan.backends.indices.contains(step) else {
-                throw .declined(.refused("the plan of delivery \(row.id) has no step \(step)"))
-            }
+            let claim = row.claimed(head)
+            let own = reason == .cancelled ? core.inHand.cancellation(of: row.id)?(claim, state) : nil
+            events.append(own ?? event(claim, state, reason))
+            return
+        case .retry(let moment, let step, let isReplay):
             let former = core.flows.flow(row.flow)
             let flow = Flow(
                 backend: plan.backends[step],
                 isUrgent: former?.isUrgent ?? true,
                 caller: former?.caller ?? head.caller
             )
-            let backend = core.flows.target(of: flow.backend)
-            if endWithdrawn(row, head, resolution, event) { return }
-            if endReplaced(row, head, backend, resolution, event) { return }
             guard let number = core.flows.number(of: flow) else { throw .lacks(flow) }
-            if resolution.mayHaveBeenSent || row.flags.contains(.recovered) { row.flags.insert(.replay) }
-            row.flags.remove(.recovered)
             row.flow = number
             row.due = moment.millisecondsSince1970
             row.step = step
@@ -110,17 +139,10 @@ struct SlowRecord {
                 row.attempts += 1
                 attempts[row.id] = attempt
             }
-            wait(row, head, backend)
-            if let event = resolution.event { events.append(event) }
-        case .release:
-            let backend = core.flows.flow(row.flow)?.backend ?? ""
-            if endWithdrawn(row, head, resolution, event) { return }
-            if endReplaced(row, head, backend, resolution, event) { return }
-            if row.flags.contains(.recovered) { row.flags.insert(.replay) }
-            row.flags.remove(.recovered)
-            wait(row, head, backend)
-            if let event = resolution.event { events.append(event) }
+            wait(row, head, backend, isReplay: isReplay)
+        case .release(let isReplay): wait(row, head, backend, isReplay: isReplay)
         }
+        if let event = resolution.event { events.append(event) }
     }
 
     private mutating func end(_ row: DeliveryRow, _ state: DeliveryState, _ resolution: Resolution) {
@@ -132,8 +154,10 @@ struct SlowRecord {
         if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: .min) }
     }
 
-    private mutating func wait(_ row: DeliveryRow, _ head: NotificationHead, _ backend: String) {
+    private mutating func wait(_ row: DeliveryRow, _ head: NotificationHead, _ backend: String, isReplay: Bool) {
         var row = row
+        row.flags.remove(.recovered)
+        if isReplay { row.flags.insert(.replay) }
         row.owner = nil
         if !rivals(of: row, head, at: backend).isEmpty { row.owner = 0 }
         changed.append(row)
@@ -141,35 +165,9 @@ struct SlowRecord {
         outcome.stir(backend, due: row.due)
     }
 
-    /// Ends a delivery that was cancelled while it was claimed, instead of putting it back; returns false for others.
-    private mutating func endWithdrawn(
-        _ row: DeliveryRow,
-        _ head: NotificationHead,
-        _ resolution: Resolution,
-        _ event: RecordRequest.EndEvent
-    ) -> Bool {
-        guard row.flags.contains(.cancelled) else { return false }
-        let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
-        end(row, state, resolution)
-        let claim = row.claimed(head)
-        events.append(core.inHand.cancellation(of: row.id)?(claim, state) ?? event(claim, state, .cancelled))
-        return true
-    }
-
-    /// Ends a delivery for which a newer one with its collapse key waits, instead of putting it back; returns false for
-    /// others.
-    private mutating func endReplaced(
-        _ row: DeliveryRow,
-        _ head: NotificationHead,
-        _ backend: String,
-        _ resolution: Resolution,
-        _ event: RecordRequest.EndEvent
-    ) -> Bool {
-        guard rivals(of: row, head, at: backend).contains(where: { $0 > row.id }) else { return false }
-        let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
-        end(row, state, resolution)
-        events.append(event(row.claimed(head), state, .replaced))
-        return true
+    /// Returns whether a newer delivery with its collapse key has the queue of a backend.
+    private func isReplaced(_ row: DeliveryRow, _ head: NotificationHead, at backend: String) -> Bool {
+        rivals(of: row, head, at: backend).contains { $0 > row.id }
     }
 
     /// Returns its caller's other deliveries at a backend to the same recipient with the same collapse ID, except those

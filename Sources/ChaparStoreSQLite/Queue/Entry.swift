@@ -102,12 +102,20 @@ final class Entry {
 
     var key: DueKey { DueKey(due: due, id: id) }
 
-    /// The state in which it ends when it is withdrawn while it waits: `unknown` when it may have been sent.
-    var withdrawnState: DeliveryState { isReplay || isRecovered ? .unknown : .cancelled }
+    /// Whether an attempt may have been delivered, also one whose owner died.
+    var mayHaveBeenSent: Bool { isReplay || isRecovered }
 
-    /// Returns the state in which it ends when it is withdrawn as it comes back from an attempt.
-    func state(after resolution: Resolution) -> DeliveryState {
-        resolution.mayHaveBeenSent ? .unknown : withdrawnState
+    /// The state in which it ends when it is withdrawn while it waits.
+    var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
+
+    /// Returns its facts for the rules, without a newer delivery that replaces it.
+    func facts(_ standing: RecordFacts.Standing) -> RecordFacts {
+        RecordFacts(
+            standing,
+            mayHaveBeenSent: mayHaveBeenSent,
+            isCancelled: cancellation != nil || isCancelled,
+            steps: head.plan.backends.count
+        )
     }
 
     /// The delivery as its owner gets it.
@@ -120,7 +128,7 @@ final class Entry {
             step: step,
             attempts: attempts,
             attemptLog: attemptLog,
-            isReplay: isReplay || isRecovered,
+            isReplay: mayHaveBeenSent,
             isRecovered: isRecovered,
             lease: lease?.number ?? 0,
             isCancelled: isCancelled

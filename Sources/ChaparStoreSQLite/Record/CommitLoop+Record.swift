@@ -18,28 +18,38 @@ extension CommitLoop {
             pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
         {
             // The usual case, in which only what is kept of the resolution is copied.
-            if pointer.pointee.receipt == nil, case .end(let state) = pointer.pointee.transition, state.canBeRecorded,
+            if pointer.pointee.receipt == nil,
+                case .end(let state) = RecordRules.decide(
+                    pointer.pointee.transition,
+                    mayHaveBeenSent: pointer.pointee.mayHaveBeenSent,
+                    RecordFacts(.claimed)
+                ),
                 try archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
                 finish(entry, true)
                 if let event = pointer.pointee.event { pending.events.append(event) }
                 return
             }
-            try record(pointer.pointee, of: entry, isClaimed: true, event)
+            try record(pointer.pointee, of: entry, as: .claimed, isClaimed: true, event)
         } else {
             try recordStale(pointer.pointee, event)
         }
     }
 
-    /// Records a result under a lease that is not in force: only the platform's acceptance is believed, which is true
-    /// no matter who reports it.
+    /// Records a result under a lease that is not in force.
+    ///
+    /// It reads the delivery only when the rules believe the result.
     private func recordStale(_ resolution: Resolution, _ event: EndEvent) throws(StoreError) {
-        guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
+        if case .ignore = RecordRules.decide(
+            resolution.transition,
+            mayHaveBeenSent: resolution.mayHaveBeenSent,
+            RecordFacts(.stale)
+        ) {
             pending.ignored += 1
             return
         }
         if let entry = queueIndex.claims[resolution.delivery] {
-            try record(resolution, of: entry, isClaimed: true, event)
+            try record(resolution, of: entry, as: .stale, isClaimed: true, event)
             return
         }
         var reader = RowReader(self)
@@ -47,69 +57,116 @@ extension CommitLoop {
             pending.ignored += 1  // It is final already.
             return
         }
-        try record(resolution, of: entry, isClaimed: false, event)
+        try record(resolution, of: entry, as: .stale, isClaimed: false, event)
     }
 
+    /// Writes what the rules decide about a delivery that has not ended.
     func record(
         _ resolution: Resolution,
         of entry: Entry,
+        as standing: RecordFacts.Standing,
         isClaimed: Bool,
         _ event: EndEvent
     ) throws(StoreError) {
         try begin()
-        switch resolution.transition {
-        case .end(let state):
-            guard state.canBeRecorded else { throw .refused("a delivery cannot end in the state \(state.rawValue)") }
-            let isNews =
-                if try archiveEnded(entry, as: state, resolution.attempt) {
-                    true
-                } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
-                    try endAtOnce(entry.id, as: state, attempt)
-                } else {
-                    try end(entry.id, as: state, attempt: resolution.attempt)
-                }
-            finish(entry, isClaimed)
-            if isNews, let event = resolution.event { pending.events.append(event) }
-            if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
-        case .retry(let moment, let step):
-            guard entry.head.plan.backends.indices.contains(step) else {
-                throw .refused("the plan of delivery \(entry.id) has no step \(step)")
-            }
-            if try endCancelled(entry, isClaimed, resolution, event) { return }
-            let flow = queueIndex.flow(
-                of: entry.head.plan.backends[step],
-                isUrgent: entry.flow.isUrgent,
-                caller: entry.flow.caller
-            )
-            if try supersede(entry, isClaimed, at: flow.queue, resolution, event) { return }
-            try retry(resolution, entry, isClaimed, flow: flow, due: moment.millisecondsSince1970, step: step)
-        case .release:
-            if try endCancelled(entry, isClaimed, resolution, event) { return }
-            if try supersede(entry, isClaimed, at: entry.flow.queue, resolution, event) { return }
-            try writeOut(entry)
-            sql.release.bind(1, entry.id)
-            sql.release.bind(2, returnNumber(of: entry))
-            sql.release.bind(3, entry.isReplay || entry.isRecovered ? 1 : 0)
-            try sql.release.run()
-            comeBack(
-                entry,
-                isClaimed,
-                as: Entry(
-                    id: entry.id,
-                    head: entry.head,
-                    recipient: entry.recipient,
-                    flow: entry.flow,
-                    due: entry.due,
-                    step: entry.step,
-                    attempts: entry.attempts,
-                    attemptLog: entry.attemptLog,
-                    collapse: entry.collapse,
-                    isReplay: entry.isReplay || entry.isRecovered,
-                    contentBytes: entry.contentBytes
-                )
-            )
-            if let event = resolution.event { pending.events.append(event) }
+        let (transition, mayHaveBeenSent) = (resolution.transition, resolution.mayHaveBeenSent)
+        var facts = entry.facts(standing)
+        var decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
+        if decision.waits, try isReplaced(entry, after: decision) {
+            facts.isReplaced = true
+            decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
         }
+        switch decision {
+        case .ignore: pending.ignored += 1
+        case .refuse(let refusal): throw refusal.error(of: entry.id)
+        case .end(let state): try end(entry, isClaimed, as: state, resolution)
+        case .withdraw(let state, let reason):
+            try endInsteadOfWaiting(entry, isClaimed, as: state, reason, resolution, event)
+        case .retry(let moment, let step, let isReplay):
+            let flow = flow(of: entry, after: decision)
+            let due = moment.millisecondsSince1970
+            try retry(resolution, entry, isClaimed, flow: flow, due: due, step: step, isReplay: isReplay)
+        case .release(let isReplay): try release(resolution, entry, isClaimed, isReplay: isReplay)
+        }
+    }
+
+    /// Returns the flow in which a delivery waits after a decision.
+    private func flow(of entry: Entry, after decision: RecordDecision) -> Flow {
+        guard case .retry(_, let step, _) = decision else { return entry.flow }
+        return queueIndex.flow(
+            of: entry.head.plan.backends[step],
+            isUrgent: entry.flow.isUrgent,
+            caller: entry.flow.caller
+        )
+    }
+
+    /// Ends a delivery as its owner says.
+    private func end(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        as state: DeliveryState,
+        _ resolution: Resolution
+    ) throws(StoreError) {
+        let isNews =
+            if try archiveEnded(entry, as: state, resolution.attempt) {
+                true
+            } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
+                try endAtOnce(entry.id, as: state, attempt)
+            } else {
+                try end(entry.id, as: state, attempt: resolution.attempt)
+            }
+        finish(entry, isClaimed)
+        if isNews, let event = resolution.event { pending.events.append(event) }
+        if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
+    }
+
+    /// Ends a delivery that was cancelled or replaced while it was claimed, instead of putting it back.
+    private func endInsteadOfWaiting(
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        as state: DeliveryState,
+        _ reason: EndReason,
+        _ resolution: Resolution,
+        _ event: EndEvent
+    ) throws(StoreError) {
+        // The transaction that cancelled it gave it a row. When that one failed, it may have none.
+        try writeOut(entry)
+        try end(entry.id, as: state, attempt: resolution.attempt)
+        finish(entry, isClaimed)
+        // A cancellation has its own event; after a restart it is not known any more.
+        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason))
+    }
+
+    /// Puts a delivery back as it was, unsent and without an attempt.
+    private func release(
+        _ resolution: Resolution,
+        _ entry: Entry,
+        _ isClaimed: Bool,
+        isReplay: Bool
+    ) throws(StoreError) {
+        try writeOut(entry)
+        sql.release.bind(1, entry.id)
+        sql.release.bind(2, returnNumber(of: entry))
+        sql.release.bind(3, isReplay ? 1 : 0)
+        try sql.release.run()
+        comeBack(
+            entry,
+            isClaimed,
+            as: Entry(
+                id: entry.id,
+                head: entry.head,
+                recipient: entry.recipient,
+                flow: entry.flow,
+                due: entry.due,
+                step: entry.step,
+                attempts: entry.attempts,
+                attemptLog: entry.attemptLog,
+                collapse: entry.collapse,
+                isReplay: isReplay,
+                contentBytes: entry.contentBytes
+            )
+        )
+        if let event = resolution.event { pending.events.append(event) }
     }
 
     /// Returns the number of the lease under which a delivery comes back; a new number for a delivery that was not
@@ -122,10 +179,9 @@ extension CommitLoop {
         _ isClaimed: Bool,
         flow: Flow,
         due: Int64,
-        step: Int
+        step: Int,
+        isReplay: Bool
     ) throws(StoreError) {
-        // The owner died, so the outcome of its attempt is unknown to the next one.
-        let isReplay = entry.isReplay || resolution.mayHaveBeenSent || entry.isRecovered
         try writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
@@ -162,48 +218,16 @@ extension CommitLoop {
         if let event = resolution.event { pending.events.append(event) }
     }
 
-    /// Ends a delivery instead of putting it back when a newer one of its caller with its collapse ID waits, which it
-    /// must not overtake.
-    ///
-    /// Returns whether it did.
-    private func supersede(
-        _ entry: Entry,
-        _ isClaimed: Bool,
-        at queue: BackendQueue,
-        _ resolution: Resolution,
-        _ event: EndEvent
-    ) throws(StoreError) -> Bool {
+    /// Returns whether a newer delivery of the same caller with the delivery's collapse ID has the queue in which the
+    /// delivery would wait.
+    private func isReplaced(_ entry: Entry, after decision: RecordDecision) throws(StoreError) -> Bool {
         guard let collapse = entry.collapse else { return false }
+        let queue = flow(of: entry, after: decision).queue
         recipientText.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipientText)
         guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
         let rivals = try rivals(key, queue, recipientText, besides: entry.id)
-        guard rivals.contains(where: { $0 > entry.id }) else { return false }
-        let state = entry.state(after: resolution)
-        try end(entry.id, as: state, attempt: resolution.attempt)
-        finish(entry, isClaimed)
-        pending.events.append(event(entry.delivery, state, .replaced))
-        return true
-    }
-
-    /// Ends a delivery instead of putting it back when it was cancelled while it was claimed.
-    ///
-    /// Returns whether it did.
-    private func endCancelled(
-        _ entry: Entry,
-        _ isClaimed: Bool,
-        _ resolution: Resolution,
-        _ event: EndEvent
-    ) throws(StoreError) -> Bool {
-        guard entry.cancellation != nil || entry.isCancelled else { return false }
-        let state = entry.state(after: resolution)
-        // The transaction that cancelled it gave it a row. When that one failed, it may have none.
-        try writeOut(entry)
-        try end(entry.id, as: state, attempt: resolution.attempt)
-        finish(entry, isClaimed)
-        // The cancellation has its own event; after a restart it is not known any more.
-        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, .cancelled))
-        return true
+        return rivals.contains { $0 > entry.id }
     }
 
     private func collapse(of id: NotificationID, hash: Int64) throws(StoreError) -> Collapse? {

@@ -16,7 +16,7 @@ extension CommitLoop {
             guard let entry = try waiting(resolution.delivery, as: resolution.lease ?? 0, at: backend, &reader) else {
                 continue
             }
-            try record(resolution, of: entry, isClaimed: false, event)
+            try record(resolution, of: entry, as: .settled, isClaimed: false, event)
             settled.insert(resolution.delivery)
         }
         pending.answers.append { [settled] in reply.succeed(settled) }

@@ -94,13 +94,10 @@ extension Oracle {
 
     // MARK: Receipts
 
-    /// The states that a delivery may go through after a platform has accepted it.
-    private static let progress = ["accepted_by_platform", "delivered", "opened"]
-
-    /// Whether one of them comes after another.
+    /// Whether a receipt leads from one state to another, in both of which a platform has the message.
     private static func isLater(_ state: String, _ before: String) -> Bool {
-        guard let from = progress.firstIndex(of: before), let to = progress.firstIndex(of: state) else { return false }
-        return to > from
+        guard let from = DeliveryState(rawValue: before), let to = DeliveryState(rawValue: state) else { return false }
+        return from.canBecome(to) && isAcceptance(state)
     }
 
     /// A delivery by what the platforms call it: the serial number and the index.
@@ -133,6 +130,16 @@ extension Oracle {
         fail("\(message.key(index)) was reported as \(reported), and counts as \(state)")
     }
 
-    /// Whether a state says that a platform has accepted the message.
-    static func isAcceptance(_ state: String) -> Bool { progress.contains(state) }
+    /// Whether a state says that a platform has accepted the message: every report of it is believed, or it follows such
+    /// a report.
+    static func isAcceptance(_ state: String) -> Bool {
+        guard let state = DeliveryState(rawValue: state) else { return false }
+        return state.canBeRecordedLate || DeliveryState.delivered.canBecome(state)
+    }
+
+    /// Whether a final state says that no platform has the message, which is wrong of one that may have been sent.
+    static func isDenial(_ state: String) -> Bool {
+        guard let ending = DeliveryState(rawValue: state), ending.canBeRecorded else { return false }
+        return !isAcceptance(state) && ending != RecordRules.withdrawnState(mayHaveBeenSent: true)
+    }
 }

@@ -69,7 +69,7 @@ extension Oracle {
     /// A message that a platform accepted does not count as failed or expired.
     private func judgeUndelivered(_ message: Submission, _ key: String, _ state: String, _ world: World) {
         let holders = world.platforms.filter { $0.taken[key] != nil }
-        guard !holders.isEmpty, state == "failed" || state == "expired" || state == "cancelled" else { return }
+        guard !holders.isEmpty, Self.isDenial(state) else { return }
         // The refusal of a platform covers its own earlier silence.
         let last = world.platforms.max { ($0.offered[key]?.last ?? 0) < ($1.offered[key]?.last ?? 0) }
         if state == "failed", holders.allSatisfy({ $0 === last }) { return }
@@ -129,9 +129,7 @@ extension Oracle {
         if state == "unknown", !isUnresolved, !wasInterrupted(key, world) {
             fail("\(key) is unknown without a cause")
         }
-        if state == "failed" || state == "expired" || state == "cancelled", !taken.isEmpty, !isUnresolved,
-            world.incarnations == 1
-        {
+        if Self.isDenial(state), !taken.isEmpty, !isUnresolved, world.incarnations == 1 {
             fail("\(key) counts as \(state), and \(world.platforms.filter { $0.taken[key] != nil }.map(\.name)) has it")
         }
         if let expires = message.expires, let late = taken.first(where: { $0 > expires.addingTimeInterval(10) }) {

@@ -14,15 +14,9 @@ extension MemoryTables {
         _ now: Date
     ) -> Result<StoreChange, StoreError> {
         for resolution in resolutions {
-            switch resolution.transition {
-            case .end(let state) where !state.canBeRecorded:
-                return .failure(.refused("a delivery cannot end in the state \(state.rawValue)"))
-            case .retry(_, let step):
-                guard let row = waiting[resolution.delivery], !row.plan.backends.indices.contains(step) else {
-                    continue
-                }
-                return .failure(.refused("the plan of delivery \(row.id) has no step \(step)"))
-            default: continue
+            let steps = waiting[resolution.delivery]?.plan.backends.count
+            if let refusal = RecordRules.refusal(of: resolution.transition, steps: steps) {
+                return .failure(refusal.error(of: resolution.delivery))
             }
         }
         var change = StoreChange()
@@ -107,41 +101,49 @@ extension MemoryTables {
             return
         }
         let isInForce = row.owner != nil && resolution.lease ?? row.lease == row.lease
-        if !isInForce {
-            guard case .end(let state) = resolution.transition, state.canBeRecordedLate else {
-                change.ignored += 1
-                return
-            }
-        }
-        if case .end(let state) = resolution.transition {
-            end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
-            if let event = resolution.event { append(event, now) }
-            return
-        }
+        var facts = RecordFacts(
+            isInForce ? .claimed : .stale,
+            mayHaveBeenSent: row.mayHaveBeenSent,
+            isCancelled: row.isCancelled,
+            steps: row.plan.backends.count
+        )
+        let (transition, mayHaveBeenSent) = (resolution.transition, resolution.mayHaveBeenSent)
+        var decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
         var backend = row.backend
-        if case .retry(_, let step) = resolution.transition { backend = target(of: row.plan.backends[step]) }
-        let isReplaced = rivals(of: row, at: backend).contains { $0.owner == nil && $0.id > row.id }
-        if row.isCancelled || isReplaced {
-            let state = resolution.mayHaveBeenSent ? .unknown : row.withdrawnState
+        if case .retry(_, let step, _) = decision { backend = target(of: row.plan.backends[step]) }
+        if decision.waits, rivals(of: row, at: backend).contains(where: { $0.owner == nil && $0.id > row.id }) {
+            facts.isReplaced = true
+            decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
+        }
+        switch decision {
+        case .ignore:
+            change.ignored += 1
+            return
+        case .refuse: return  // ``record(_:_:withdrawn:_:)`` has failed before.
+        case .end(let state):
+            end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
+        case .withdraw(let state, let reason):
             end(row, state, now, &change, attempt: resolution.attempt)
             // A cancellation has its own event; otherwise the caller's is used.
-            let told = row.isCancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
-            append(told ?? event(claim(of: row), state, row.isCancelled ? .cancelled : .replaced), now)
+            let own = reason == .cancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
+            append(own ?? event(claim(of: row), state, reason), now)
             return
-        }
-        row.isReplay = row.isReplay || row.isRecovered
-        row.isRecovered = false
-        row.owner = nil
-        if case .retry(let moment, let step) = resolution.transition {
-            row.isReplay = row.isReplay || resolution.mayHaveBeenSent
+        case .retry(let moment, let step, let isReplay):
             (row.due, row.wallDue, row.step, row.backend) = (moment, nil, step, backend)
             if let attempt = resolution.attempt {
                 row.attempts += 1
                 row.attemptLog = row.attemptLog.joined(with: attempt)
             }
+            putBack(row, isReplay: isReplay)
+        case .release(let isReplay): putBack(row, isReplay: isReplay)
         }
-        waiting[row.id] = row
         if let event = resolution.event { append(event, now) }
+    }
+
+    private mutating func putBack(_ row: Waiting, isReplay: Bool) {
+        var row = row
+        (row.isReplay, row.isRecovered, row.owner) = (isReplay, false, nil)
+        waiting[row.id] = row
     }
 
     /// Brings a delivery to a state without a claim, for tests.

@@ -28,8 +28,11 @@ struct MemoryTables {
         var owner: Int64?
         var lease: Int64 = 0
 
+        /// Whether an attempt may have been delivered, also one whose owner died.
+        var mayHaveBeenSent: Bool { isReplay || isRecovered }
+
         /// The state in which it ends when it gets no further attempt.
-        var withdrawnState: DeliveryState { isReplay || isRecovered ? .unknown : .cancelled }
+        var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
     }
 
     /// A delivery that has ended.
@@ -215,7 +218,7 @@ struct MemoryTables {
             step: row.step,
             attempts: row.attempts,
             attemptLog: row.attemptLog,
-            isReplay: row.isReplay || row.isRecovered,
+            isReplay: row.mayHaveBeenSent,
             isRecovered: row.isRecovered,
             lease: row.lease,
             isCancelled: row.isCancelled

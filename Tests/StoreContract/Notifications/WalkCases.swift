@@ -147,20 +147,24 @@ private struct StoreWalk {
         guard var model = deliveries[delivery.id] else { return }
         model.isClaimed = false
         defer { deliveries[delivery.id] = model }
-        if model.isCancelled, case .end = transition {
-        } else if model.isCancelled {
-            model.state = model.mayHaveBeenSent ? .unknown : .cancelled
-            return
-        }
-        switch transition {
+        let facts = RecordFacts(
+            .claimed,
+            mayHaveBeenSent: model.mayHaveBeenSent,
+            isCancelled: model.isCancelled,
+            steps: delivery.plan.backends.count
+        )
+        switch RecordRules.decide(transition, mayHaveBeenSent: false, facts) {
         case .end(let state):
             model.state = state
             model.attempts += 1
-        case .retry(let at, let step):
+        case .withdraw(let state, _): model.state = state
+        case .retry(let at, let step, let isReplay):
             model.due = at
             model.backend = delivery.plan.backends[step]
             model.attempts += 1
-        case .release: break
+            model.mayHaveBeenSent = isReplay
+        case .release(let isReplay): model.mayHaveBeenSent = isReplay
+        case .ignore, .refuse: break
         }
     }
 
@@ -178,7 +182,7 @@ private struct StoreWalk {
         try expect(found, is: wanted, "cancellation")
         for number in open {
             let mayHaveBeenSent = deliveries[number]?.mayHaveBeenSent == true
-            deliveries[number]?.state = mayHaveBeenSent ? .unknown : .cancelled
+            deliveries[number]?.state = RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent)
         }
         for number in claimed { deliveries[number]?.isCancelled = true }
         eventCount += Int64(open.count)

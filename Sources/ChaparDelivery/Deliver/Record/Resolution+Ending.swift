@@ -7,7 +7,7 @@ extension Resolution {
     /// A delivery that may have been sent ends as `unknown`, since neither end is certain.
     static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
         if claim.isCancelled {
-            let state: DeliveryState = mayHaveBeenSent(claim) ? .unknown : .cancelled
+            let state = RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent(claim))
             return ending(claim, as: state, reason: EndReason.cancelled.rawValue, at: now)
         }
         return now.steady >= claim.expiresAt ? expiry(claim, at: now) : nil

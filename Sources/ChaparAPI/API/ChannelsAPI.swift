@@ -10,7 +10,7 @@ internal import ChaparCore
 package struct ChannelsAPI: Sendable {
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -17,7 +17,7 @@ package struct ClicksAPI: Sendable {
 
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoint, which records clicks in the store of `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -11,7 +11,7 @@ package struct DashboardAPI: Sendable {
     package let peers: Peers
     package let logger: Logger
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `access` has the code of the link, and `peers` the wrong guesses of senders.
     package init(state: GatewayState, access: DashboardAccess, admission: Admission, peers: Peers, logger: Logger) {
         self.state = state
         self.access = access

@@ -15,7 +15,7 @@ package struct DeviceBatchAPI: Sendable {
     package let state: GatewayState
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {
         self.state = state
         self.admission = admission

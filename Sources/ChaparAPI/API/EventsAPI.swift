@@ -16,7 +16,7 @@ package struct EventsAPI: Sendable {
     package let admission: Admission
     package let build: BuildInfo
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the streams that are open.
     package init(
         state: GatewayState,
         snapshots: APISnapshots,

@@ -14,7 +14,7 @@ package struct GoneBackendsAPI: Sendable {
     package let workers: any WorkerObserver
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `workers` has the deliveries of backends that are gone.
     package init(state: GatewayState, workers: any WorkerObserver, admission: Admission) {
         self.state = state
         self.workers = workers

@@ -17,7 +17,7 @@ package struct InvalidationsAPI: Sendable {
     package let workers: any WorkerObserver
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `workers` has the guards that quarantine refusals.
     package init(state: GatewayState, workers: any WorkerObserver, admission: Admission) {
         self.state = state
         self.workers = workers

@@ -10,7 +10,7 @@ package struct KeysAPI: Sendable {
     package let state: GatewayState
     package let uses: KeyUses
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `uses` has the last use of each key.
     package init(state: GatewayState, uses: KeyUses) {
         self.state = state
         self.uses = uses

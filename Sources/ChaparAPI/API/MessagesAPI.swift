@@ -13,7 +13,7 @@ package struct MessagesAPI: Sendable {
 
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoint, which calls platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

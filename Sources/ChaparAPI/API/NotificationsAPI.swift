@@ -12,7 +12,7 @@ package struct NotificationsAPI: AcceptingAPI {
     package let metrics: GatewayMetrics
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, metrics: GatewayMetrics, admission: Admission) {
         self.state = state
         self.metrics = metrics

@@ -16,7 +16,7 @@ package struct OperatorAPI: Sendable {
     package let admission: Admission
     package let build: BuildInfo
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `admission` has the load that the metrics show.
     package init(
         state: GatewayState,
         workers: any WorkerObserver,

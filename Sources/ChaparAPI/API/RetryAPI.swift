@@ -13,7 +13,7 @@ package struct RetryAPI: Sendable {
     package let outbox: OutboxRelay?
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint for the workers of deliveries and, if there is one, the outbox.
     package init(state: GatewayState, workers: any WorkerObserver, outbox: OutboxRelay?, admission: Admission) {
         self.state = state
         self.workers = workers

@@ -19,7 +19,7 @@ package struct StatusAPI: Sendable {
 
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which read the store of `endpoint` and call platforms through it.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

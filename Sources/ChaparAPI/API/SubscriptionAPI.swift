@@ -14,7 +14,7 @@ package struct SubscriptionAPI: Sendable {
 
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms and store operations through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

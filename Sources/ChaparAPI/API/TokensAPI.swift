@@ -12,7 +12,7 @@ package struct TokensAPI: Sendable {
 
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -9,7 +9,7 @@ internal import ChaparQueue
 package struct TopicsAPI: Sendable {
     package let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -12,7 +12,7 @@ package struct UserErasureAPI: Sendable {
     package let erasures: UserErasures
     package let logger: Logger
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `erasures` continues an erasure that outlasts its request.
     package init(state: GatewayState, erasures: UserErasures, logger: Logger) {
         self.state = state
         self.erasures = erasures

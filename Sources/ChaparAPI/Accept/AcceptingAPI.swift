@@ -74,7 +74,7 @@ package struct PendingReply: Sendable {
     /// The route of each notification, for metrics.
     package var labels: [AcceptanceLabels]
 
-    /// Makes one of its parts.
+    /// Creates the reply; `id` is nil unless it is about one notification.
     package init(body: [UInt8], id: NotificationID? = nil, labels: [AcceptanceLabels]) {
         self.body = body
         self.id = id

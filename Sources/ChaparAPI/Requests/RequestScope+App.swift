@@ -16,7 +16,7 @@ package struct AppChoice {
     /// Whether the caller sees the whole gateway.
     package let isWhole: Bool
 
-    /// Makes one of its parts.
+    /// Creates the choice for one caller.
     package init(snapshot: GatewaySnapshot, isWhole: Bool) {
         self.snapshot = snapshot
         self.isWhole = isWhole

@@ -19,7 +19,7 @@ package struct RequestScope: Sendable {
     /// The peer that sent the request; for limits.
     package var peer = PeerAddress.local
 
-    /// Makes one of its parts.
+    /// Creates the context of a request; without a peer it counts as one over a Unix socket.
     package init(
         snapshot: APISnapshot,
         caller: Caller,

@@ -16,7 +16,7 @@ package struct SyncEndpoint: Sendable {
     package let state: GatewayState
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the common part; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {
         self.state = state
         self.admission = admission

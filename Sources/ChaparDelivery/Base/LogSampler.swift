@@ -8,10 +8,8 @@ package struct LogSampler {
     private var last: Date?
     private var since = 0
 
-    /// Makes one of its parts.
-    package init(last: Date? = nil) {
-        self.last = last
-    }
+    /// Creates a sampler that allows a line for the first event.
+    package init() {}
 
     /// Counts an event; returns the number since the last line, this one included, or nil when it is too early for a
     /// line.

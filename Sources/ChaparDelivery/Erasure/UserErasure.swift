@@ -21,23 +21,6 @@ package struct UserErasure: Sendable {
         var pending: [String: Int] = [:]
         /// Whether the gateway still searches for the rest: the counts cover the part that is done.
         package var isSearching = false
-
-        /// Makes one of its parts.
-        package init(
-            devices: Int = 0,
-            tokens: Int = 0,
-            deliveries: ErasedDeliveries = ErasedDeliveries(),
-            events: Int = 0,
-            pending: [String: Int] = [:],
-            isSearching: Bool = false
-        ) {
-            self.devices = devices
-            self.tokens = tokens
-            self.deliveries = deliveries
-            self.events = events
-            self.pending = pending
-            self.isSearching = isSearching
-        }
         /// The number of changes of the user's devices that wait in the outbox.
         package var pendingEntries: Int { pending.values.reduce(0, +) }
         /// Whether everything was searched, and no delivery that must be erased is being sent.
@@ -65,13 +48,6 @@ package struct UserErasure: Sendable {
         package let name: String
         package var traces: UserTraces
         package var phase = Phase.removing
-
-        /// Makes one of its parts.
-        package init(name: String, traces: UserTraces, phase: Phase = Phase.removing) {
-            self.name = name
-            self.traces = traces
-            self.phase = phase
-        }
     }
 
     /// The prefix of the names of records; the hash, a slash and an id of the call follow.

@@ -7,7 +7,7 @@ package struct AcceptanceLabels: Hashable, Sendable {
     package var route: String
     package var app = AppName.default
 
-    /// Makes one of its parts.
+    /// Creates the labels; without an app they have the default one.
     package init(route: String, app: AppName = AppName.default) {
         self.route = route
         self.app = app

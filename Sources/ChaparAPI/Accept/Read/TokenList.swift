@@ -15,13 +15,6 @@ package struct TokenList: Sendable {
         package var index: Int
         /// The device that registered it, by its name in its app; nil for a token in the body.
         package var device: String?
-
-        /// Makes one of its parts.
-        package init(token: DeviceToken, index: Int, device: String? = nil) {
-            self.token = token
-            self.index = index
-            self.device = device
-        }
     }
 
     /// The most tokens of a request.

@@ -20,7 +20,7 @@ package final class AccessLog: Sendable {
         /// The length of the answer's body in bytes, if it is known beforehand.
         package var answerBytes: Int?
 
-        /// Makes one of its parts.
+        /// Creates the cost of one request; a length that is not known beforehand is nil.
         package init(duration: Duration, requestBytes: Int? = nil, answerBytes: Int? = nil) {
             self.duration = duration
             self.requestBytes = requestBytes

@@ -62,7 +62,7 @@ package final class AuditLog: Sendable {
         /// The code of the problem.
         package var code: String?
 
-        /// Makes one of its parts.
+        /// Creates the entry of a request; `code` is nil for one that succeeded.
         package init(
             requestID: String,
             key: String,

@@ -22,7 +22,7 @@ package struct RequestLimits: Sendable {
     package let admission: Admission
     package let peers: Peers
 
-    /// Makes one of its parts.
+    /// Creates the limits: `admission` has those of keys and memory, `peers` has those of senders.
     package init(admission: Admission, peers: Peers) {
         self.admission = admission
         self.peers = peers

@@ -75,12 +75,6 @@ extension FlowGate {
             package var delivery: Int64
             /// The time when the backend got it, on the steady clock.
             var sentAt: Date
-
-            /// Makes one of its parts.
-            package init(delivery: Int64, sentAt: Date) {
-                self.delivery = delivery
-                self.sentAt = sentAt
-            }
         }
 
         init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {

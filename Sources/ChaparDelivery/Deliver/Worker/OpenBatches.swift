@@ -10,12 +10,6 @@ package final class OpenBatches: Sendable {
     package struct Entry {
         package let batch: WorkerBatch
         package let sending: Task<Void, Never>
-
-        /// Makes one of its parts.
-        package init(batch: WorkerBatch, sending: Task<Void, Never>) {
-            self.batch = batch
-            self.sending = sending
-        }
     }
 
     private struct State {

@@ -29,19 +29,6 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         var write = TimeAmount.seconds(30)
         /// The same during a graceful shutdown.
         var lastWrite = TimeAmount.seconds(5)
-
-        /// Makes one of its parts.
-        package init(
-            request: TimeAmount = TimeAmount.seconds(60),
-            refusedBody: TimeAmount = TimeAmount.seconds(5),
-            write: TimeAmount = TimeAmount.seconds(30),
-            lastWrite: TimeAmount = TimeAmount.seconds(5)
-        ) {
-            self.request = request
-            self.refusedBody = refusedBody
-            self.write = write
-            self.lastWrite = lastWrite
-        }
     }
 
     /// The event for a connection that must close because another peer gets its place.

@@ -29,10 +29,10 @@ package struct BatchAPI: AcceptingAPI {
     }
 
     package struct Item: Sendable {
-        package var draft: NotificationDraft
-        package var issues: RequestIssues
+        var draft: NotificationDraft
+        var issues: RequestIssues
 
-        package mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
+        mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
             try await draft.lookUp(in: devices, &issues)
         }
 

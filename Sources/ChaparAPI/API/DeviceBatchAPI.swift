@@ -12,8 +12,8 @@ package struct DeviceBatchAPI: Sendable {
     /// The most devices of one request.
     static let maximumDevices = 1000
 
-    package let state: GatewayState
-    package let admission: Admission
+    let state: GatewayState
+    let admission: Admission
 
     /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {

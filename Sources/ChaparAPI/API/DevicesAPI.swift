@@ -13,8 +13,8 @@ package struct DevicesAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    package let state: GatewayState
-    package let admission: Admission
+    let state: GatewayState
+    let admission: Admission
 
     /// Creates the endpoints; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {

@@ -7,8 +7,8 @@ internal import ChaparCore
 ///
 /// Hashes are never shown.
 package struct KeysAPI: Sendable {
-    package let state: GatewayState
-    package let uses: KeyUses
+    let state: GatewayState
+    let uses: KeyUses
 
     /// Creates the endpoint; `uses` has the last use of each key.
     package init(state: GatewayState, uses: KeyUses) {

@@ -11,7 +11,7 @@ package struct MessagesAPI: Sendable {
     /// The most messages in a request.
     private static let maximum = 100
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     /// Creates the endpoint, which calls platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {

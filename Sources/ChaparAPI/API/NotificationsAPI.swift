@@ -20,8 +20,8 @@ package struct NotificationsAPI: AcceptingAPI {
     }
 
     package struct Draft: Sendable {
-        package var notification: NotificationDraft
-        package var issues: RequestIssues
+        var notification: NotificationDraft
+        var issues: RequestIssues
     }
 
     package func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {

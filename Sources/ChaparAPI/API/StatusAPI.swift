@@ -17,7 +17,7 @@ package struct StatusAPI: Sendable {
     /// request for the rest.
     private static let longestCancellation: TimeInterval = 20
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     /// Creates the endpoints, which read the store of `endpoint` and call platforms through it.
     package init(endpoint: SyncEndpoint) {

@@ -7,7 +7,7 @@ internal import ChaparQueue
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
 package struct TopicsAPI: Sendable {
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
     /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {

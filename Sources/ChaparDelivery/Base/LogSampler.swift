@@ -3,7 +3,7 @@ package import Foundation
 /// A limit of log lines about events that unauthenticated peers can cause at any rate.
 package struct LogSampler {
     /// The shortest time between two lines, in seconds.
-    package static let pause: TimeInterval = 10
+    static let pause: TimeInterval = 10
 
     private var last: Date?
     private var since = 0
